@@ -1,0 +1,426 @@
+"Trial stores: the same bytes whatever happens on the way, and no damage goes unnoticed."
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import aawm.sim
+from aawm.data import generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify, write_store
+from aawm.data.checks import state_faults
+from aawm.data.draw import trial_seed
+from aawm.data.windows import Windows
+from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
+from aawm.files import digest
+from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
+
+generating = sys.modules["aawm.data.generate"]
+storing = sys.modules["aawm.data.store"]
+TRIALS, CHUNK, SEED = 18, 3, 5
+
+
+def contents(path) -> dict:
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
+
+
+def call(path, workers=1, trials=TRIALS, seed=SEED, **options):
+    return generate(path, trials, seed=seed, workers=workers, chunk=CHUNK, progress=False, **options)
+
+
+def script(path, workers=2) -> str:
+    return f"from aawm.data import generate\ngenerate({str(path)!r}, {TRIALS}, seed={SEED}, workers={workers}, chunk={CHUNK}, progress=False)\n"
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    "An undisturbed store of real trials, made by one process."
+    return call(tmp_path_factory.mktemp("data") / "undisturbed")
+
+
+# the same bytes whatever happens
+
+
+def test_a_script_without_a_guard_and_two_workers_give_the_same_bytes(store, tmp_path):
+    path = tmp_path / "with spaces, ünïcode" / "trials"
+    (tmp_path / "script.py").write_text(script(path), encoding="utf-8")
+    subprocess.run([sys.executable, tmp_path / "script.py"], check=True, timeout=60)
+    assert contents(path) == contents(store)
+
+
+def start(path, chunks: int):
+    "A process that generates, once it has finished so many chunks."
+    process = subprocess.Popen([sys.executable, "-c", script(path)], stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 50
+    while len(list(path.glob("unfinished/chunk-*.json"))) < chunks and time.monotonic() < end:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    return process
+
+
+def running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(store, tmp_path):
+    path = tmp_path / "trials"
+    process = start(path, chunks=2)
+    with pytest.raises(Refused, match=f"process {process.pid} "):
+        call(path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = [int(child) for child in children.read_text().split()] if children.exists() else []
+    process.kill()
+    process.communicate()
+    kept = {file: file.stat().st_mtime_ns for file in path.glob("arrays.zarr/state/c.[01].*")}
+    with pytest.raises(BadData, match="not finished"):
+        open_trials(path)
+    (path / "arrays.zarr/state/.half-written").write_bytes(b"0")
+    for file in path.glob("arrays.zarr/state/c.1.*"):  # a chunk of which the record came to disk and the data did not
+        file.write_bytes(file.read_bytes()[:-1])
+    call(path)
+    assert contents(path) == contents(store)
+    unchanged = {file: file.stat().st_mtime_ns for file in path.glob("arrays.zarr/state/c.0.*")}
+    assert unchanged and unchanged.items() <= kept.items(), "the finished chunk was made again"
+    assert not any(running(worker) for worker in workers), "workers outlived their parent"
+
+
+def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
+    path = tmp_path / "trials"
+    process = start(path, chunks=1)
+    before = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    message = process.communicate(timeout=20)[1].strip().splitlines()[-1]
+    assert time.monotonic() - before < 5
+    assert process.returncode and "Interrupted" in message and "the same call goes on" in message and str(path) in message
+    call(path)
+    assert contents(path) == contents(store)
+
+
+def test_a_whole_store_is_left_as_it_is(store):
+    times = {file: file.stat().st_mtime_ns for file in store.rglob("*")}
+    call(store)
+    assert times == {file: file.stat().st_mtime_ns for file in store.rglob("*")}
+    for other in ({"seed": 6}, {"trials": 19}):
+        with pytest.raises(Refused, match=f"{next(iter(other))}: {SEED if 'seed' in other else TRIALS} there"):
+            call(store, **other)
+
+
+def test_a_dying_worker_is_named_with_its_seed(tmp_path, monkeypatch):
+    "The process that draws trial 0 ends itself, each time."
+    monkeypatch.setattr(generating, "draw_trial", die)
+    with pytest.raises(EnvironmentProblem, match=f"trial 0 died twice.*{trial_seed(SEED, 0)}"):
+        call(tmp_path / "trials", workers=2)
+
+
+def die(root_seed, index, fidelity):
+    os._exit(9)
+
+
+@pytest.mark.slow
+def test_dask_in_place_of_processes(store, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
+        path = call(tmp_path / "dask", workers=client.get_executor())
+    assert contents(path) == contents(store)
+
+
+# with a simulator that costs nothing
+
+
+def quick(scenario, seed, fidelity="planar"):
+    draw = np.random.default_rng(seed)
+    states = draw.uniform(-1, 1, (1500, 5, 7)).astype(np.float32)
+    states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
+    events = pd.DataFrame({"frame": [100, 200, 300], "agent": 0, "event": ["pickup_1", "pickup_1", "goal_1"]})
+    rejected = "obj1 x is beyond 7 in frame 31" if draw.random() < 0.4 else None
+    return aawm.sim.RawTrial(scenario, seed, fidelity, states, events, SCENARIO_ROLES[scenario], ("jug", "purse", "vase"), rejected)
+
+
+@pytest.fixture
+def quick_simulator(monkeypatch):
+    monkeypatch.setattr(aawm.sim, "simulate", quick)
+
+
+def test_an_executor_in_place_of_processes(quick_simulator, tmp_path):
+    with ThreadPoolExecutor(3) as threads:
+        path = call(tmp_path / "threads", workers=threads)
+    assert contents(path) == contents(call(tmp_path / "one"))
+
+
+def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
+    store = call(tmp_path / "trials")
+    trials, manifest = open_trials(store), json.loads((store / "manifest.json").read_text())
+    again = [index for index in range(TRIALS) if trials.seed.values[index] != trial_seed(SEED, index)]
+    draws = manifest["rejected_draws"]
+    assert again and sorted({draw["trial"] for draw in draws}) == again
+    assert manifest["counts"]["rejected"] == {"obj# x is beyond # in frame #": len(draws)}
+    assert all(quick(draw["scenario"], draw["seed"]).rejected for draw in draws)
+    for index in range(TRIALS):
+        raw = quick(str(trials.scenario.values[index]), int(trials.seed[index]))
+        assert raw.rejected is None and np.array_equal(trials.state[index], raw.states[::5])
+        assert trials.pickup_step[index].values.tolist() == [-1, 20, -1] and trials.goal_step[index, 1] == 60
+    assert verify(store)["trials"] == TRIALS
+
+
+def test_a_simulator_that_never_yields_is_an_error(quick_simulator, tmp_path, monkeypatch):
+    monkeypatch.setattr(aawm.sim, "simulate", lambda *a: aawm.sim.RawTrial(*a, None, None, (), (), "watchdog: stuck"))
+    with pytest.raises(EnvironmentProblem, match="trial 0 .* rejected 50 times.*watchdog: stuck"):
+        call(tmp_path / "trials")
+
+
+@pytest.mark.parametrize("stage", ["create_arrays", "write_chunk", "finish_store"])
+def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, monkeypatch, stage):
+    original, calls = getattr(generating, stage), []
+
+    def full(*arguments, **options):
+        calls.append(1)
+        if stage != "write_chunk" or len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generating, stage, full)
+        with pytest.raises(EnvironmentProblem, match="No space left"):
+            call(tmp_path / "trials")
+    with pytest.raises(BadData, match="not finished"):
+        open_trials(tmp_path / "trials")
+    call(tmp_path / "trials")
+    assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
+
+
+def test_places_that_cannot_hold_a_store(quick_simulator, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "trials"):
+        with pytest.raises(EnvironmentProblem):
+            call(path)
+    with pytest.raises(UsageError, match="thesis.tex"):
+        call(tmp_path / "full")
+    assert (tmp_path / "full" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"trials": 0}, {"trials": 2.5}, {"workers": 0}, {"seed": -1}, {"fidelity": "plnar"}, {"trials": True}, {"seed": "1"}]
+)
+def test_wrong_calls_stop_before_any_work(tmp_path, wrong):
+    with pytest.raises(UsageError):
+        generate(tmp_path / "trials", **{"trials": 3, "progress": False} | wrong)
+    assert not (tmp_path / "trials").exists()
+
+
+# damage
+
+
+@pytest.fixture
+def small(tmp_path):
+    "A store of made-up trials, in three chunks."
+    return made_up(tmp_path / "small")
+
+
+def made_up(path):
+    states = np.random.default_rng(0).uniform(-1, 1, (7, 300, 5, 7)).astype(np.float32)
+    states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
+    roles = {"role_agent0": "gathering", "role_agent1": "static", "obj0_kind": "jug", "obj1_kind": "vase", "obj2_kind": "bread"}
+    table = pd.DataFrame([{"name": f"t{i}", "scenario": "gathering_static", **roles, "seed": i, "split": "train", "has_log": True} for i in range(7)])
+    log = storing.event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
+    return write_store(path, states, table, log, {}, chunk=3)
+
+
+def read_everything(store):
+    trials = open_trials(store)
+    for name in ("state", "pickup_step", "goal_step"):
+        trials[name].values
+    return open_events(store)
+
+
+def test_every_kind_of_damage_to_every_file_is_named(small):
+    random = np.random.default_rng(0)
+    for name, whole in contents(small).items():
+        file = small / name
+        place = int(random.integers(len(whole)))
+        flipped = whole[:place] + bytes([whole[place] ^ (1 << int(random.integers(8)))]) + whole[place + 1 :]
+        for damage in (flipped, whole[: int(random.integers(len(whole)))], b"", None):
+            file.unlink() if damage is None else file.write_bytes(damage)
+            for check in (read_everything, verify):
+                with pytest.raises(BadData, match=file.name.replace(".", r"\.")):
+                    check(small)
+        file.write_bytes(whole)
+    assert len(read_everything(small)) == 2 and verify(small)["trials"] == 7
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_flipped_bit_is_noticed(tmp_path_factory, data):
+    store = tmp_path_factory.getbasetemp() / "flipped"
+    whole = contents(store if store.exists() else made_up(store))
+    name = data.draw(st.sampled_from(sorted(whole)))
+    place = data.draw(st.integers(0, len(whole[name]) * 8 - 1))
+    flipped = bytearray(whole[name])
+    flipped[place // 8] ^= 1 << place % 8
+    (store / name).write_bytes(flipped)
+    try:
+        with pytest.raises(BadData):
+            read_everything(store)
+    finally:
+        (store / name).write_bytes(whole[name])
+
+
+def test_an_unknown_chunk_is_named(small):
+    (small / "arrays.zarr/state/c.3.0.0.0").write_bytes(b"0")
+    for check in (open_trials, open_events, verify):
+        with pytest.raises(BadData, match=r"c\.3\.0\.0\.0 is not in the manifest"):
+            check(small)
+
+
+def test_a_newer_format_says_who_wrote_it_and_who_reads_it(small):
+    manifest = json.loads((small / "manifest.json").read_text())
+    manifest |= {"format_version": 2, "written_by": "aawm 9.1"}
+    del manifest["checksum"]
+    (small / "manifest.json").write_text(json.dumps(manifest | {"checksum": digest(manifest)}))
+    with pytest.raises(BadData, match=r"format 2, written by aawm 9\.1; aawm .* reads formats up to 1"):
+        open_trials(small)
+
+
+def test_no_store_at_all(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(BadData, match="folder|manifest.json"):
+            open_trials(path)
+
+
+# reading
+
+
+def some(size):
+    "Slices that hold something: xarray itself fails on lazy arrays where a backward slice is empty."
+    return st.slices(size).filter(lambda part: len(range(*part.indices(size))))
+
+
+index = st.one_of(st.integers(-7, 6), some(7), st.lists(st.integers(-7, 6), min_size=1, max_size=9))
+
+
+@settings(max_examples=60, deadline=None)
+@given(index, some(300), st.one_of(st.integers(0, 4), st.lists(st.integers(0, 4), min_size=1, unique=True)))
+def test_reading_a_part_is_reading_all_and_taking_it(tmp_path_factory, trial, step, entity):
+    store = tmp_path_factory.getbasetemp() / "parts"
+    store = store if store.exists() else made_up(store)
+    whole = open_trials(store).state.load()
+    part = open_trials(store).state.isel(trial=trial, step=step, entity=entity)
+    assert np.array_equal(part.values, whole.isel(trial=trial, step=step, entity=entity).values)
+
+
+def test_the_dataset_is_as_described(store):
+    trials, events = open_trials(store), open_events(store)
+    assert trials.state.dims == ("trial", "step", "entity", "feature") and trials.state.dtype == np.float32
+    assert trials.pickup_step.dims == trials.goal_step.dims == trials.object_kind.dims == ("trial", "object")
+    assert trials.pickup_step.dtype == trials.goal_step.dtype == trials.seed.dtype == np.int64
+    assert trials.has_log.dtype == bool and set(trials.split.values) == {"train", "validation"}
+    assert set(trials.scenario.values) <= set(SCENARIOS) and len(set(trials.name.values)) == TRIALS
+    assert (trials.split == "validation").sum() == round(0.2 * TRIALS)
+    assert list(events.columns) == ["trial", "frame", "step", "agent", "event", "object"]
+    assert (events.step == frame_to_step(events.frame)).all()
+    for kind in ("pickup", "goal"):
+        first = events[events.event.str.startswith(f"{kind}_")].groupby(["trial", "object"]).step.min()
+        found = {(t, k): int(trials[f"{kind}_step"][t, k]) for t in range(TRIALS) for k in range(3) if trials[f"{kind}_step"][t, k] >= 0}
+        assert found == first.to_dict() and found
+    for trial, scenario in enumerate(trials.scenario.values):
+        roles = {str(trials[f"role_agent{i}"].values[trial]) for i in (0, 1)}
+        assert roles == set(SCENARIO_ROLES[scenario])
+        assert trials.name.values[trial].startswith(str(trials.role_agent0.values[trial]))
+    assert verify(store)["data_hash"] == trials.attrs["data_hash"]
+    assert not state_faults(trials.state)
+
+
+def test_selections_agree_with_plain_code(quick_simulator, store):
+    trials = open_trials(store)
+    for trial in range(TRIALS):
+        picked, home = (set(np.flatnonzero(trials[name][trial].values >= 0)) for name in ("pickup_step", "goal_step"))
+        pair = set(SCENARIO_ROLES[str(trials.scenario.values[trial])])
+        calm = bool(pair & {"random", "static"})
+        assert single_goal_trials(trials)[trial] == ("gathering" in pair and calm and len(picked) == len(home) == 1)
+        many = "multistep" in pair and calm or "leader" in pair
+        assert multi_goal_trials(trials)[trial] == (many and len(picked) == len(home) == 3)
+
+
+# the split
+
+
+@given(st.lists(st.sampled_from(SCENARIOS), min_size=1, max_size=200), st.integers(0, 2**32), st.floats(0, 0.99), st.data())
+def test_split(scenario, seed, share, data):
+    scenario = np.array(scenario)
+    has_log = np.array(data.draw(st.lists(st.booleans(), min_size=len(scenario), max_size=len(scenario))))
+    split = split_trials(scenario, seed, has_log, share)
+    kept = split == "validation"
+    assert set(split) <= {"train", "validation"} and not kept[~has_log].any()
+    assert kept.sum() == round(share * has_log.sum())
+    for name in set(scenario):
+        assert abs(kept[scenario == name].sum() - share * has_log[scenario == name].sum()) < 1 + 1e-6
+    assert np.array_equal(split, split_trials(scenario, seed, has_log, share))
+
+
+# windows
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 15), st.one_of(st.none(), st.integers(1, 20)), st.integers(0, 2**31), st.integers(0, 60))
+def test_windows(trials, batch, window, seed, step):
+    states = torch.arange(trials * 20.0).reshape(trials, 20, 1).expand(-1, -1, 35)
+    windows = Windows(states, window, batch, seed)
+    one = windows.batch(step)
+    length = window or 20
+    expected = one["trial"][:, None] * 20.0 + one["start"][:, None] + torch.arange(length)
+    assert torch.equal(one["states"], expected[..., None].expand(-1, -1, 35))
+    assert torch.equal(one["end_state"][:, 0], one["trial"] * 20.0 + 19)
+    fresh = Windows(states, window, batch, seed).batch(step)
+    assert all(torch.equal(one[name], fresh[name]) for name in one)
+    first = step - step % len(windows)
+    epoch = torch.cat([windows.batch(first + number)["trial"] for number in range(len(windows))])
+    assert len(epoch.unique()) == len(epoch) > trials - min(batch, trials)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_windows_are_the_same_on_a_gpu():
+    states = torch.randn(50, 300, 35)
+    here, there = Windows(states, batch=16, seed=3), Windows(states.cuda(), batch=16, seed=3)
+    for step in (0, 2, 11):
+        one, other = here.batch(step), there.batch(step)
+        assert all(value.is_cuda and torch.equal(one[name], value.cpu()) for name, value in other.items())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"window": 0}, {"window": 301}, {"batch": 0}, {"states": torch.zeros(3, 35)}, {"states": torch.zeros(0, 300, 35)}]
+)
+def test_wrong_windows(wrong):
+    with pytest.raises(UsageError):
+        Windows(**{"states": torch.zeros(4, 300, 35)} | wrong)
+
+
+def test_interrupted_in_one_process_keeps_what_is_done(quick_simulator, tmp_path, monkeypatch):
+    drawn = []
+
+    def stop(scenario, seed, fidelity="planar"):
+        drawn.append(seed)
+        if len(drawn) > 15:
+            raise KeyboardInterrupt
+        return quick(scenario, seed, fidelity)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aawm.sim, "simulate", stop)
+        with pytest.raises(Interrupted, match=f"of {TRIALS} trials kept"):
+            call(tmp_path / "trials")
+    call(tmp_path / "trials")
+    assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))

@@ -1,0 +1,568 @@
+"The authors' formats: nothing hostile runs, nothing damaged passes for whole, and what goes round comes back the same."
+
+import json
+import pickle
+import re
+import struct
+import time
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import aawm
+from aawm import cli
+from aawm.data import (
+    export_raw,
+    export_released,
+    generate,
+    import_raw,
+    import_released,
+    multi_goal_trials,
+    open_events,
+    open_trials,
+    single_goal_trials,
+    verify,
+)
+from aawm.data.released import read_data_file, say, say_call, say_object, storage_head
+from aawm.data.restricted import TABLE_NAMES, read_pickle, read_table_record
+from aawm.data.store import LOG_TABLE, ROW_TABLE, open_extra
+from aawm.errors import AawmError, BadData, Refused, UsageError
+from aawm.events import goals
+from aawm.schema import NO_LOG
+
+HERE = Path(__file__).parent / "data" / "authors"
+AGENTS = {3434: 0, 1212: 1}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    "The small pair of files that the released code wrote: data, information."
+    folder = tmp_path_factory.mktemp("pair")
+    with zipfile.ZipFile(HERE / "released.zip") as archive:
+        archive.extractall(folder)
+    return folder / "swm_data" / "swm_data.pkl", folder / "swm_data" / "swm_data_exp_info.pkl"
+
+
+@pytest.fixture(scope="module")
+def store(pair, tmp_path_factory):
+    return import_released(*pair, tmp_path_factory.mktemp("store") / "trials", progress=False)
+
+
+# what is in the files is in the store
+
+
+def test_the_store_holds_what_the_files_hold(pair, store):
+    trials, events = open_trials(store), open_events(store)
+    subsets, information = (pickle.loads(path.read_bytes()) for path in pair)
+    states = subsets[0].dataset.tensors[0].numpy()
+    assert np.array_equal(states.reshape(-1, 300, 5, 7), trials.state.values)
+    for subset, split in zip(subsets, ("train", "val")):
+        part, rows = information[split], np.array(subset.indices)
+        assert list(trials.name.values[rows]) == part["exp_names"]
+        assert np.array_equal(trials.pickup_step.values[rows], part["pickup_timepoints"])
+        assert np.array_equal(trials.goal_step.values[rows], part["goal_timepoints"])
+        assert np.array_equal(np.flatnonzero(single_goal_trials(trials)[rows]), part["single_goal_trajs"])
+        assert np.array_equal(np.flatnonzero(multi_goal_trials(trials)[rows]), part["multi_goal_trajs"])
+        assert set(trials.split.values[rows]) == {"train" if split == "train" else "validation"}
+        for trial, log in zip(rows, part["event_logs"]):
+            own = events[events.trial == trial]
+            assert bool(trials.has_log.values[trial]) == (log is not False)
+            if isinstance(log, pd.DataFrame):
+                assert own.event.tolist() == log.Event.tolist() and own.frame.tolist() == log.Frame.tolist()
+                assert own.agent.tolist() == [AGENTS[number] for number in log.Agent]
+    assert trials.published_validation.values.tolist() == information["val"]["indices"]
+    assert verify(store)["trials"] == 7
+
+
+@pytest.mark.parametrize("table", sorted((HERE / "tables").glob("*.pkl")), ids=lambda path: path.stem)
+def test_event_logs_of_older_pandas(table):
+    data = table.read_bytes()
+    logs = [read_table_record(log, data, table.name) for log in read_pickle(data, TABLE_NAMES, table.name)]
+    assert [list(log) for log in logs] == [["Agent", "Event", "Frame"]] * 4
+    assert [log["Frame"].tolist() for log in logs] == [[77, 216, 259], [], [5, 9], [216, 259]]
+    assert logs[0]["Event"].tolist() == ["collision", "pickup_1", "goal_2"] and logs[0]["Agent"].tolist() == [3434, 1212, 3434]
+
+
+# round trips
+
+
+def same(one, other):
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(one, pd.DataFrame):
+        return list(one) == list(other) and one.astype(object).values.tolist() == other.astype(object).values.tolist()
+    return type(one) is type(other) and one == other
+
+
+def test_released_to_store_to_released(pair, store, tmp_path):
+    out = export_released(store, tmp_path / "out", progress=False)
+    for name, path in zip(("swm_data.pkl", "swm_data_exp_info.pkl"), pair):
+        one, other = (pickle.loads(file.read_bytes()) for file in (path, out / name))
+        if isinstance(one, dict):
+            assert same(one, other)
+        else:
+            assert torch.equal(one[0].dataset.tensors[0], other[0].dataset.tensors[0]) and other[0].dataset is other[1].dataset
+            assert [subset.indices for subset in one] == [subset.indices for subset in other]
+    assert sorted(path.name for path in out.iterdir()) == ["swm_data.pkl", "swm_data_exp_info.pkl"]
+
+
+class Anything(set):
+    "A list of names that holds every name, and remembers which were asked for."
+
+    def __contains__(self, name):
+        self.add(name)
+        return True
+
+
+def test_exported_files_need_torch_numpy_and_pandas_alone(store, tmp_path):
+    export_released(store, tmp_path, progress=False)
+    for path in tmp_path.glob("*.pkl"):
+        read_pickle(path.read_bytes(), asked := Anything(), path.name)
+        assert {name.split(".")[0] for name in asked} <= {"torch", "numpy", "pandas", "collections", "builtins"}
+        assert b"pyarrow" not in path.read_bytes()
+
+
+def test_generated_trials_come_back_the_same_by_both_ways(tmp_path):
+    made = generate(tmp_path / "made", trials=4, seed=3, workers=1, progress=False)
+    released = export_released(made, tmp_path / "released", progress=False)
+    first = import_released(released / "swm_data.pkl", released / "swm_data_exp_info.pkl", tmp_path / "first", progress=False)
+    second = import_raw(export_raw(made, tmp_path / "raw", progress=False), tmp_path / "second", progress=False)
+    hashes = {verify(path)["data_hash"] for path in (made, first, second)}
+    assert len(hashes) == 1
+
+
+# hostile and damaged files
+
+
+def attempt(data, information, folder):
+    "Import a pair given as bytes; the fault, or `None`. Checks time, memory and that nothing is left."
+    paths = folder / "data.pkl", folder / "data_exp_info.pkl"
+    for path, content in zip(paths, (data, information)):
+        path.write_bytes(content)
+    fault, begun = None, time.perf_counter()
+    try:
+        import_released(*paths, folder / "out", progress=False)
+    except AawmError as raised:
+        fault = raised
+        assert "\n" not in str(fault)
+    assert time.perf_counter() - begun < 2
+    left = sorted(path.name for path in folder.iterdir() if path not in paths)
+    assert left == ([] if fault else ["out"]) and not MARKER.exists()
+    if not fault:
+        verify(folder / "out")
+    return fault
+
+
+MARKER = Path("/tmp/aawm-hostile-marker")
+COMMAND = f"touch {MARKER}"
+CALLS = {  # what a hostile file may ask for; each would leave the marker or do worse
+    "os.system": (COMMAND,),
+    "posix.system": (COMMAND,),
+    "nt.system": (COMMAND,),
+    "os.popen": (COMMAND,),
+    "os.execv": ("/bin/sh", ["sh", "-c", COMMAND]),
+    "subprocess.Popen": (["touch", str(MARKER)],),
+    "subprocess.check_output": (["touch", str(MARKER)],),
+    "builtins.eval": (f"__import__('os').system('{COMMAND}')",),
+    "builtins.exec": (f"import os; os.system('{COMMAND}')",),
+    "builtins.open": (str(MARKER), "w"),
+    "builtins.getattr": ("", "format"),
+    "builtins.__import__": ("antigravity",),
+    "builtins.print": ("hello",),
+    "__builtin__.eval": (COMMAND,),
+    "io.open": (str(MARKER), "w"),
+    "importlib.import_module": ("this",),
+    "pickle.loads": ("",),
+    "_pickle.loads": ("",),
+    "torch.load": (str(MARKER),),
+    "torch.serialization.load": (str(MARKER),),
+    "torch.hub.load": ("a", "b"),
+    "numpy.load": (str(MARKER), None, True),
+    "numpy.testing._private.utils.runstring": ("open('x','w')", {}),
+    "numpy.core.multiarray.fromfile": (str(MARKER),),
+    "pandas.read_pickle": (str(MARKER),),
+    "pandas.core.computation.eval.eval": ("1",),
+    "types.FunctionType": (None, {}),
+    "types.CodeType": (),
+    "marshal.loads": ("",),
+    "ctypes.CDLL": ("libc.so.6",),
+    "shutil.rmtree": ("/nowhere",),
+    "pathlib.PosixPath.touch": (str(MARKER),),
+    "runpy.run_path": (str(MARKER),),
+    "pty.spawn": ("sh",),
+    "timeit.timeit": (COMMAND,),
+    "webbrowser.open": ("http://localhost",),
+    "socket.create_connection": (("localhost", 1),),
+    "operator.attrgetter": ("system",),
+    "copyreg._reconstructor": (None, None, None),
+    "torch.storage.os.system": (COMMAND,),  # by way of a module that is on the list
+}
+
+
+def storage_with(place, evil):
+    "A tensor storage in which one of its five pickles is another."
+    parts = [b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", b"\x80\x02M\xe9\x03.", b"\x80\x02}."]
+    parts += [b"\x80\x02" + say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", 0, None)) + b"Q.", b"\x80\x02" + say(["0"]) + b"."]
+    parts[place] = b"\x80\x02" + evil + b"."
+    return b"".join(parts) + struct.pack("<q", 0)
+
+
+def data_file(storage=None, tensor=None, dataset=None, offset=0, shape=(0, 300, 35), strides=(10500, 35, 1), indices=()):
+    "A data file of which parts are other than they should be; bytes are instructions."
+    raw = storage_head(0) if storage is None else storage
+    tensor = tensor or say_call(
+        "torch._utils",
+        "_rebuild_tensor_v2",
+        [say_call("torch.storage", "_load_from_bytes", [b"\x8e" + struct.pack("<Q", len(raw)) + raw]), offset, shape, strides, False, say_call("collections", "OrderedDict")],
+    )
+    dataset = dataset or say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
+    subset = [say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": list(indices)}) for which in (dataset, b"h\x00")]
+    return b"\x80\x04" + say(subset) + b"."
+
+
+def information_file(**changes):
+    "An information file of no trials, with some entries changed."
+    steps = say_call("numpy._core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
+    part = {"indices": [], "exp_names": [], "event_logs": [], "pickup_timepoints": steps, "goal_timepoints": steps}
+    part |= {"single_goal_trajs": [], "multi_goal_trajs": []} | changes
+    return b"\x80\x04" + say({"train": part, "val": part, "data_columns": list(aawm.schema.COLUMNS)}) + b"."
+
+
+def call_of(name):
+    module, _, function = name.rpartition(".")
+    return say_call(module, function, CALLS[name])
+
+
+CARRIERS = {
+    "bare": lambda evil: (b"\x80\x04" + evil + b".", None),
+    "as the set of trials": lambda evil: (data_file(dataset=evil), None),
+    "as an index": lambda evil: (data_file(indices=[evil]), None),
+    "in the tensor storage": lambda evil: (data_file(storage=storage_with(0, evil)), None),
+    "for the storage's record": lambda evil: (data_file(storage=storage_with(3, evil)), None),
+    "as an event log": lambda evil: (None, information_file(event_logs=[evil])),
+}
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_calls_are_refused_by_name_and_never_made(pair, carrier, tmp_path):
+    whole = [path.read_bytes() for path in pair]
+    for name in CALLS:
+        files = [given or own for given, own in zip(CARRIERS[carrier](call_of(name)), whole)]
+        fault = attempt(*files, tmp_path)
+        assert isinstance(fault, Refused) and f"asks for {name}," in str(fault), (name, fault)
+
+
+def evil_instructions():
+    "Tricks that need no name off the list."
+    subset, text = b"ctorch.utils.data.dataset\nSubset\n", say("x")
+    doubled = b")" + b"".join(b"q%c" % i + b"h%c" % i + b"\x86" for i in range(40))
+    return {
+        "old instance": b"(ios\nsystem\n.",
+        "old object": b"(" + subset + b"o.",
+        "keywords": subset + b")}\x92.",
+        "registry": b"\x82\x01.",
+        "big registry": b"\x84\x01\x00\x00\x00.",
+        "outside": b"Pabc\n.",
+        "outside by value": text + b"Q.",
+        "buffer": b"\x97.",
+        "state of a class": subset + b"}b.",
+        "state twice": subset + b")\x81}b}b.",
+        "state of a list": b"]}b.",
+        "call of a text": text + b")R.",
+        "call of a call": subset + b")R)R.",
+        "arguments as a list": subset + b"]R.",
+        "name from a call": subset + b")R" + text + b"\x93.",
+        "items of an object": subset + b")R(" + text + text + b"u.",
+        "extending an object": subset + b")R(" + text + b"e.",
+        "tuple for a key": b"}" + doubled + text + b"s.",
+        "numbers for keys": b"}(" + b"".join(say(i * ((1 << 61) - 1)) + b"N" for i in range(50)) + b"u.",
+        "set": b"\x8f.",
+        "memo far ahead": b"]r\xff\xff\xff\x7f.",
+        "memo ahead": b"]q\x05.",
+        "huge bytes": b"\x8e" + b"\xff" * 7 + b"\x0f.",
+        "huge text": b"\x8d" + b"\xff" * 7 + b"\x0f.",
+        "huge array": b"\x96" + b"\xff" * 7 + b"\x0f.",
+        "huge frame": b"\x95" + b"\xff" * 7 + b"\x0f.",
+        "huge number": b"\x8b\xff\xff\xff\x7f.",
+        "deep": b"(" * 50_000 + b".",
+        "pile": b"N" * 200_000 + b".",
+        "doubling": b"N" + b"2" * 200_000 + b".",
+        "objects": b"]" + b"]0" * 200_000 + b".",
+        "dicts": b"](" + b"}" * 3000 + b"e" + b"(" + b"}" * 3000 + b"e.",
+        "old numbers": b"I" + b"9" * 100_000 + b"\n.",
+    }
+
+
+def test_tricks_and_bombs_are_refused(pair, tmp_path):
+    whole = [path.read_bytes() for path in pair]
+    for name, code in evil_instructions().items():
+        within = data_file(storage=storage_with(0, code if name != "outside by value" else b"P" + code))  # a storage may refer to itself by value
+        for files in ((b"\x80\x04" + code, whole[1]), (whole[0], b"\x80\x04" + code), (within, whole[1])):
+            tracemalloc.start()
+            fault = attempt(*files, tmp_path)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert isinstance(fault, Refused), (name, fault)
+            assert peak < 2e6 + 20 * sum(map(len, files)), (name, peak)
+
+
+def array_of(shape, dtype="i8", content=b"C\x08aaaaaaaa"):
+    kind = say_call("numpy", "dtype", [dtype, False, True]) + say((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    bare = say_call("numpy.core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
+    return bare + say((1, shape, kind, False, content)) + b"b"
+
+
+def test_sizes_that_lie_are_refused(pair, tmp_path):
+    whole = [path.read_bytes() for path in pair]
+    one = storage_head(1) + b"aaaa"
+    log = say_call("pandas.core.indexes.base", "_new_Index", [b"cpandas\nRangeIndex\n", {"start": 0, "stop": 1 << 60, "step": 1}])
+    manager = say_call("pandas.core.internals.managers", "BlockManager", [(), [log, log]])
+    table = b"cpandas\nDataFrame\n)\x81" + say({"_mgr": manager}) + b"b"
+    files = [
+        (data_file(storage=one, shape=(1 << 30, 300, 35), strides=(0, 0, 0)), whole[1]),
+        (data_file(storage=one, shape=(1 << 30, 300, 35)), whole[1]),
+        (data_file(storage=one, shape=(1, 1, 1), strides=(1 << 40, 1, 1), offset=1 << 40), whole[1]),
+        (data_file(storage=storage_head(1 << 40), shape=(1, 300, 35)), whole[1]),
+        (data_file(storage=storage_head(-1)), whole[1]),
+        (data_file(storage=b"PK\x03\x04" + b"a" * 500), whole[1]),
+        (data_file(storage=b""), whole[1]),
+        (data_file(), whole[1]),
+        (whole[0], information_file(pickup_timepoints=array_of((1 << 31, 3)))),
+        (whole[0], information_file(indices=array_of((1 << 31,)))),
+        (whole[0], information_file(indices=array_of((1,), "O8", [("a",)]))),
+        (whole[0], information_file(indices=array_of((1,), "V1000000000"))),
+        (whole[0], information_file(event_logs=[table])),
+        (whole[0], information_file(event_logs=["something"])),
+        (whole[0], information_file(exp_names=["gathering_static_/../../etc"])),
+    ]
+    for i, (data, information) in enumerate(files):
+        tracemalloc.start()
+        fault = attempt(data, information, tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert isinstance(fault, (Refused, BadData)), i
+        assert peak < 2e6 + 20 * (len(data) + len(information)), (i, peak)
+
+
+def test_files_cut_short_anywhere_are_bad_data(pair, tmp_path):
+    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(0)
+    for which in (0, 1):
+        for size in [0, 1, 2, *random.integers(3, len(whole[which]), 25), len(whole[which]) - 1]:
+            files = list(whole)
+            files[which] = files[which][:size]
+            fault = attempt(*files, tmp_path)
+            assert type(fault) is BadData, (which, size, fault)
+
+
+def flipped(content, place, bit):
+    changed = bytearray(content)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
+def test_flipped_bits_of_the_data_file_are_found(pair, store, tmp_path):
+    "Outside the numbers every flip is found or harmless; within them, those that make an impossible state."
+    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(1)
+    place, _ = read_data_file(pair[0])
+    numbers = range(place.start, place.start + 4 * int(np.prod(place.shape)))
+    around = [at for at in range(len(whole[0])) if at not in numbers]
+    accepted = 0
+    for at in random.choice(around, 60, replace=False):
+        fault = attempt(flipped(whole[0], at, random.integers(8)), whole[1], tmp_path)
+        accepted += fault is None
+        if fault is None:
+            assert open_trials(tmp_path / "out").attrs["data_hash"] == open_trials(store).attrs["data_hash"]
+            remove(tmp_path / "out")
+    assert accepted < 15  # keys of storages, sizes of types
+    values = np.frombuffer(whole[0], "<f4", len(numbers) // 4, place.start)
+    for at in random.choice(np.array(numbers[3::4])[(np.abs(values) > 0.01) & (np.abs(values) < 1.9)], 10):
+        assert type(attempt(flipped(whole[0], at, 6), whole[1], tmp_path)) is BadData  # the highest bit of the exponent, which is 0 below 2
+
+
+def remove(folder):
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+
+
+def test_flipped_bits_of_the_information_file_are_found(pair, store, tmp_path):
+    "What the file says twice is compared; a flip that passes changes nothing, or one name or event that nothing else tells of."
+    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(2)
+    hashes = {"same": 0, "other": 0, "found": 0}
+    for at in random.choice(len(whole[1]), 100, replace=False):
+        fault = attempt(whole[0], flipped(whole[1], at, random.integers(8)), tmp_path)
+        if fault is None:
+            same = open_trials(tmp_path / "out").attrs["data_hash"] == open_trials(store).attrs["data_hash"]
+            hashes["same" if same else "other"] += 1
+            remove(tmp_path / "out")
+        hashes["found"] += fault is not None
+    print(hashes)
+    assert hashes["found"] >= 60 and hashes["other"] <= 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_end_in_a_fault(data):
+    with pytest.raises((BadData, Refused)):
+        read_pickle(b"\x80\x04" + data + b"\xff", TABLE_NAMES, "bytes")
+
+
+def test_a_zip_bomb_is_refused_and_a_damaged_zip_is_bad(tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("swm_data.pkl", bytes(20_000_000))
+        archive.writestr("swm_data_exp_info.pkl", b"x")
+    with pytest.raises(Refused, match="would grow"):
+        import_released(tmp_path / "bomb.zip", out=tmp_path / "out", progress=False)
+    whole = (HERE / "released.zip").read_bytes()
+    (tmp_path / "flipped.zip").write_bytes(flipped(whole, len(whole) // 2, 3))
+    with pytest.raises(BadData):
+        import_released(tmp_path / "flipped.zip", out=tmp_path / "out", progress=False)
+    assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".part*"))
+
+
+def test_the_command_line_tells_refusal_from_damage(pair, tmp_path, capsys):
+    def leaves_with(*words):
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(map(str, words)))
+        return end.value.code
+
+    hostile, cut = tmp_path / "hostile.pkl", tmp_path / "cut.pkl"
+    hostile.write_bytes(b"\x80\x04" + call_of("os.system") + b".")
+    cut.write_bytes(pair[0].read_bytes()[:1000])
+    assert leaves_with("import-released", hostile, pair[1], "--out", tmp_path / "out", "--no-progress") == 7
+    assert "os.system" in capsys.readouterr().err
+    assert leaves_with("import-released", cut, pair[1], "--out", tmp_path / "out", "--no-progress") == 3
+    assert leaves_with("import-released", tmp_path / "none.pkl", "--out", tmp_path / "out") == 2
+    assert leaves_with("import-released", HERE / "released.zip", "--out", tmp_path / "out", "--no-progress") == 0
+    assert leaves_with("export-released", tmp_path / "out", tmp_path / "again", "--no-progress") == 0
+    assert leaves_with("export-raw", tmp_path / "out", tmp_path / "raw", "--no-progress") == 0
+    assert leaves_with("import-raw", tmp_path / "raw", "--out", tmp_path / "back", "--no-progress") == 0
+    assert "7 trials" in capsys.readouterr().out
+
+
+# faults of single trials
+
+
+def test_trials_with_a_fault_are_listed_or_left_out(pair, store, tmp_path):
+    place, _ = read_data_file(pair[0])
+    numbers = bytearray(pair[0].read_bytes())
+    for trial in (0, 2):
+        at = place.start + trial * 300 * 35 * 4
+        numbers[at : at + 4] = struct.pack("<f", np.nan)
+    (tmp_path / "data.pkl").write_bytes(numbers)
+    with pytest.raises(BadData, match="trial 0 step 0 obj0: not finite.*trial 2 step 0 obj0: not finite"):
+        import_released(tmp_path / "data.pkl", pair[1], tmp_path / "out", progress=False)
+    rest = import_released(tmp_path / "data.pkl", pair[1], tmp_path / "out", skip_bad=True, progress=False)
+    kept, before = open_trials(rest), open_trials(store)
+    assert verify(rest)["trials"] == 5 and sum(kept.attrs["counts"]["rejected"].values()) == 2
+    assert kept.name.values.tolist() == np.delete(before.name.values, [0, 2]).tolist()
+    rows = [before.name.values[trial] for trial in before.published_validation.values if trial not in (0, 2)]
+    assert [kept.name.values[trial] for trial in kept.published_validation.values] == rows
+
+
+def test_an_imported_store_is_a_store_like_any_other(store):
+    trials = open_trials(store)
+    xyz = np.moveaxis(trials.state.values[:, :, :3, :3], 2, 1)
+    delivered = trials.goal_step.values >= 0
+    assert goals(xyz)[delivered].all()
+    assert (trials.pickup_step.values[~trials.has_log.values] == NO_LOG).all()
+    assert set(open_extra(store, ROW_TABLE).split) == {"train", "validation"} and len(open_extra(store, LOG_TABLE)) == 7
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(pair, tmp_path):
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(UsageError, match="not empty"):
+        import_released(*pair, tmp_path, progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+# raw trials
+
+
+@pytest.fixture
+def raw(tmp_path):
+    with zipfile.ZipFile(HERE / "raw.zip") as archive:
+        archive.extractall(tmp_path)
+    return tmp_path / "raw"
+
+
+def change_line(path, line, change):
+    lines = path.read_text().split("\n")
+    lines[line] = change(lines[line])
+    path.write_text("\n".join(lines))
+
+
+RAW_FAULTS = {
+    "trial_obs.csv has 1499 rows": lambda folder: (folder / "trial_obs.csv").write_text("".join((folder / "trial_obs.csv").read_text().splitlines(True)[:-1])),
+    "trial_obs.csv has 48 columns": lambda folder: change_line(folder / "trial_obs.csv", 0, lambda line: line.rpartition(",")[0]),
+    "trial_obs.csv has 49 columns, expected 49: 2 is 'obj0_y'": lambda folder: change_line(
+        folder / "trial_obs.csv", 0, lambda line: line.replace("obj0_x,obj0_y", "obj0_y,obj0_x")
+    ),
+    "frame 1499 agent1: not finite": lambda folder: change_line(folder / "trial_obs.csv", 1500, lambda line: ",".join(line.split(",")[:38])),
+    "cannot be read": lambda folder: change_line(folder / "trial_obs.csv", 700, lambda line: line + ",1,2"),
+    "no number in obj1_z": lambda folder: change_line(folder / "trial_obs.csv", 5, lambda line: ",".join("1;5" if i == 12 else part for i, part in enumerate(line.split(",")))),
+    "frame 9 obj0: not finite or beyond 7": lambda folder: change_line(
+        folder / "trial_obs.csv", 10, lambda line: ",".join("9.5" if i == 2 else part for i, part in enumerate(line.split(",")))
+    ),
+    "unknown event 'dance_1'": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,dance_1,5\n"),
+    "unknown agent 7": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n7,collision,5\n"),
+    "frame outside 0-1499": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,collision,1500\n"),
+    "delivered at step 1, picked up at -1": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1,5\n"),
+    "event_log.csv cannot be read": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1\n"),
+    "event_log.csv has columns": lambda folder: (folder / "event_log.csv").write_text("Agent,Frame\n3434,1\n"),
+    "no trial_obs.csv": lambda folder: (folder / "trial_obs.csv").unlink(),
+    "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1")),
+}
+
+
+@pytest.mark.parametrize("message", RAW_FAULTS)
+def test_bad_raw_trials_are_listed_and_skipped_if_asked(raw, message, tmp_path):
+    RAW_FAULTS[message](next(raw.glob("leader*")))
+    with pytest.raises(BadData, match="1 of 3 trials are bad.*" + re.escape(message)):
+        import_raw(raw, tmp_path / "out", progress=False)
+    assert not (tmp_path / "out").exists()
+    rest = import_raw(raw, tmp_path / "out", skip_bad=True, progress=False)
+    assert verify(rest)["trials"] == 2 and sum(open_trials(rest).attrs["counts"]["rejected"].values()) == 1
+
+
+def test_raw_trials_are_the_same_for_any_number_of_processes(raw, tmp_path):
+    for i in range(6):
+        folder = raw / f"random_mimic_1-1-2023-1-{i}"
+        folder.mkdir()
+        lines = (next(raw.glob("leader*")) / "trial_obs.csv").read_text().splitlines()
+        cells = [line.split(",") for line in lines]
+        for row in cells[1:]:
+            row[2] = str(float(row[2]) + 0.001 * (i + 1))
+        (folder / "trial_obs.csv").write_text("\n".join(map(",".join, cells)) + "\n")
+        (folder / "event_log.csv").write_bytes(b"")
+    stores = [import_raw(raw, tmp_path / name, workers=workers, progress=False) for name, workers in (("one", 1), ("two", 2))]
+    assert json.loads((stores[0] / "manifest.json").read_text()) == json.loads((stores[1] / "manifest.json").read_text())
+
+
+# the library unpickles nothing
+
+
+def test_nothing_in_the_package_unpickles():
+    root = Path(aawm.__file__).parent
+    words = r"pickle\.load|Unpickler|find_class|read_pickle\(|allow_pickle\s*=\s*True|weights_only\s*=\s*False|joblib\.load|marshal\.load|shelve|dill|np\.load\("
+    own = {"data/restricted.py", "data/released.py"}  # their read_pickle is the restricted one
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name.startswith("tests/"):
+            continue
+        text = re.sub(r"np\.load\([^)]*allow_pickle=False\)", "", path.read_text(encoding="utf-8"))
+        found = [word for word in re.findall(words, text) if not (word == "read_pickle(" and name in own)]
+        assert not found, (name, found)
+        for call in re.findall(r"torch\.load\([^\n]*", text):
+            assert "weights_only=True" in call, (name, call)
