@@ -1,0 +1,209 @@
+"Labels: the published rules give the released code's answers; both sets agree with slow plain implementations."
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from aawm.errors import UsageError
+from aawm.events import (
+    carries,
+    first_goal,
+    first_pickup,
+    goal_entries,
+    goals,
+    lift_start,
+    moves,
+    path_length,
+    pickups,
+)
+from aawm.events.runs import find_runs, paint_runs, peak_in_runs
+
+LABELS = Path(__file__).parent / "data" / "labels" / "labels.npz"
+
+
+@pytest.fixture(scope="module")
+def released():
+    with np.load(LABELS) as file:
+        return dict(file)
+
+
+@pytest.mark.parametrize("states, tag, threshold", [("states", "true", 0.1), ("rollouts", "rollout", 4.0)])
+def test_published_labels_are_the_released_codes(released, states, tag, threshold):
+    state = released[states].reshape(-1, 300, 5, 7)
+    xyz = np.moveaxis(state[..., :3, :3], 2, 1)
+    assert np.array_equal(goals(xyz, rules="published"), released[f"goal_{tag}"])
+    assert np.array_equal(goals(xyz, final=True, rules="published"), released[f"goal_final_{tag}"])
+    assert np.array_equal(moves(xyz, threshold, "published"), released[f"move_{tag}"])
+    assert np.array_equal(pickups(state, "published"), released[f"pickup_{tag}"])
+
+
+def test_the_hand_made_trials_meet_released_criterion_4(released):
+    "Without the criterion two more objects would count as picked up, so the parity test above does exercise it."
+    state = released["states"].reshape(-1, 300, 5, 7)
+    anyway = pickups(state, share=0.5)
+    assert (anyway & ~pickups(state, "published"))[-4:].sum() == 2
+
+
+# slow and plain: one trial, one object, one step at a time
+
+
+def plain_goal(xyz, final, rules):
+    xyz = np.where(np.isfinite(xyz), xyz, 0) if rules == "published" else xyz
+    near = [sum((a - b) ** 2 for a, b in zip(point, (0, 0.5, -6))) ** 0.5 < 2.0 for point in xyz.tolist()]
+    far = rules == "strict" or sum((a - b) ** 2 for a, b in zip(xyz[0].tolist(), xyz[-1].tolist())) ** 0.5 > 1.0
+    return far and (near[-1] if final else any(near))
+
+
+def plain_length(xyz, rules):
+    xyz = np.where(np.isfinite(xyz), xyz, 0) if rules == "published" else xyz
+    total = 0.0
+    for before, after in zip(xyz[:-1].tolist(), xyz[1:].tolist()):
+        change = [abs(b - a) for a, b in zip(before, after)]
+        total += sum(change) if rules == "published" else sum(c * c for c in change) ** 0.5
+    return total
+
+
+def plain_carry(state, k, rules, share=0.2):
+    steps, state = len(state), np.where(np.isfinite(state), state, 0) if rules == "published" else state
+    carried = np.zeros(steps, bool)
+    for agent in (3, 4):
+        held, rise = [], []
+        for t in range(steps):
+            now, before = state[t, k, :3], state[max(t - 1, 0), k, :3]
+            finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(state[t, agent, [0, 2]]).all()
+            rise.append(abs(now[1] - before[1]) if finite else 0.0)
+            held.append(
+                finite
+                and 0.001 < now[1] < 0.6
+                and np.abs(now - before).sum() > 1e-5
+                and np.hypot(now[0] - state[t, agent, 0], now[2] - state[t, agent, 2]) < 0.8
+            )
+        t = 0
+        while t < steps:
+            end = t
+            while end < steps and held[end]:
+                end += 1
+            length = end - t
+            if length > 5:
+                peak = int(np.argmax(rise[t:end]))
+                if rules == "published":
+                    good = not 0.1 <= 100 * peak / length <= 0.9
+                else:
+                    good = min(peak, length - 1 - peak) <= share * (length - 1) + 1e-9
+                carried[t:end] |= good
+            t = end + 1
+    return carried
+
+
+number = st.one_of(st.floats(-7, 7, width=32), st.sampled_from([0.0, np.nan, np.inf, -np.inf]))
+paths = hnp.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 12), st.just(3)), elements=number)
+both_rules = st.sampled_from(["strict", "published"])
+
+
+@given(paths, st.booleans(), both_rules)
+def test_goals_and_moves_agree_with_plain_code(xyz, final, rules):
+    with np.errstate(invalid="ignore"):
+        assert goals(xyz, final, rules).tolist() == [plain_goal(path, final, rules) for path in xyz]
+        lengths = np.array([plain_length(path, rules) for path in xyz])
+    finite = np.isfinite(lengths)
+    np.testing.assert_allclose(path_length(xyz, rules)[finite], lengths[finite], rtol=1e-4, atol=1e-5)
+    clear = finite & (np.abs(lengths - 4.0) > 1e-3)
+    assert np.array_equal(moves(xyz, rules=rules)[clear], lengths[clear] > 4.0)
+    assert not moves(xyz, rules=rules)[~finite].any()
+
+
+def walk(seed, trials=3, steps=150):
+    "Trials in which objects hop on and off the floor near the robots, so that all criteria are met and missed."
+    draw = np.random.default_rng(seed)
+    state = np.zeros((trials, steps, 5, 7), np.float32)
+    state[..., :3] = np.cumsum(draw.normal(0, 0.05, (trials, steps, 5, 3)), axis=1)
+    up = draw.random((trials, steps, 3)) < draw.choice([0.03, 0.1], size=(trials, 1, 3))
+    lifted = np.cumsum(up, axis=1) % 2
+    state[..., :3, 1] = np.where(lifted, draw.choice([0.0, 0.2, 0.58], (trials, 1, 3)), 0) + draw.normal(0, 0.01, up.shape)
+    hold = draw.random((trials, steps, 3, 1)) < 0.1
+    state[:, 1:, :3, :3] = np.where(hold[:, 1:], state[:, :-1, :3, :3], state[:, 1:, :3, :3])
+    return state
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), both_rules, st.sampled_from([0.0, 0.1, 0.2]), st.booleans())
+def test_pickups_agree_with_plain_code(seed, rules, share, damaged):
+    state = walk(seed)
+    if damaged:
+        draw = np.random.default_rng(seed)
+        state[draw.random(state.shape) < 0.002] = draw.choice([np.nan, np.inf])
+    plain = np.stack([[plain_carry(trial, k, rules, share) for k in range(3)] for trial in state])
+    assert np.array_equal(np.moveaxis(carries(state, rules, share), -1, 1), plain)
+    assert np.array_equal(pickups(state, rules, share), plain.any(-1))
+    first = np.where(plain.any(-1), plain.argmax(-1), -1)
+    assert np.array_equal(first_pickup(state, rules, share), first)
+
+
+def test_walks_hold_both_answers():
+    "The trials above are no vacuous test."
+    labels = np.stack([pickups(walk(seed)) for seed in range(20)])
+    assert 0.1 < labels.mean() < 0.9
+
+
+@given(paths)
+def test_first_goal_is_where_goals_turn_true(xyz):
+    first = first_goal(xyz)
+    for path, step in zip(xyz, first):
+        before = path[:step] if step >= 0 else path
+        assert not len(before) or not goals(before)
+        assert step < 0 or goals(path[: step + 1], final=True)
+
+
+@given(paths)
+def test_an_entry_is_a_goal_that_did_not_start_inside(xyz):
+    inside = np.stack([goals(xyz[:, step : step + 1]) for step in range(xyz.shape[1])], axis=1)
+    entered = [any(b and not a for a, b in zip(row[:-1], row[1:])) for row in inside]
+    assert goal_entries(xyz).tolist() == entered
+
+
+@given(hnp.arrays(bool, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=9)), st.integers(0, 2**32 - 1))
+def test_runs_cover_the_mask_once(mask, seed):
+    values = np.random.default_rng(seed).integers(0, 4, mask.shape)
+    runs = find_runs(mask)
+    assert runs.length.sum() == mask.sum()
+    assert np.array_equal(paint_runs(runs, np.ones(len(runs.start))), mask)
+    rows = values.reshape(int(np.prod(mask.shape[:-1])), mask.shape[-1])
+    plain = [rows[r, s : s + n].argmax() for r, s, n in zip(runs.row, runs.start, runs.length)]
+    assert peak_in_runs(values, runs).tolist() == plain
+
+
+def test_leading_axes_do_not_matter(released):
+    state = released["states"].reshape(3, 3, 300, 5, 7)
+    for rules in ("strict", "published"):
+        assert np.array_equal(pickups(state, rules).reshape(9, 3), pickups(released["states"], rules))
+    step = np.where(pickups(state), first_pickup(state), -1)
+    assert np.array_equal(lift_start(state, step).reshape(9, 3), lift_start(released["states"], step.reshape(9, 3)))
+
+
+def test_the_lift_starts_at_or_before_the_logged_pickup(released):
+    state = released["states"]
+    logged = np.where(pickups(state), first_pickup(state) + 8, -1)
+    start = lift_start(state, logged)
+    assert (start[logged < 0] == -1).all() and (start[logged >= 0] <= logged[logged >= 0]).all()
+    assert (start[logged >= 0] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: goals(np.zeros((0, 3))),
+        lambda: goals(np.zeros((5, 3)), rules="paper"),
+        lambda: moves(np.zeros(3)),
+        lambda: pickups(np.zeros((10, 7, 5))),
+        lambda: pickups(np.zeros((10, 35)), share=0.7),
+        lambda: lift_start(np.zeros((2, 10, 5, 7)), [[1, 2, 3]]),
+        lambda: lift_start(np.zeros((10, 5, 7)), [1, 2, 10]),
+    ],
+)
+def test_bad_calls_are_usage_errors(call):
+    with pytest.raises(UsageError):
+        call()
