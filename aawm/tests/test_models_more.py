@@ -1,0 +1,408 @@
+"Multistep Delta, the continuous RSSM, the Transformer and SGNet: parity with the released code, and the contract that every model keeps."
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aawm.errors import BadData, ModelContractError, UsageError
+from aawm.models import VARIANTS, WorldModel, build, load_released
+from aawm.training import PRESETS, fit, load_run, preset_settings
+from aawm.training.check import check_model
+
+PARITY = Path(__file__).parent / "data" / "parity"
+RELEASED = ("multistep_delta", "rssm_continuous", "transformer")
+NAMES = ("multistep_delta", "rssm_continuous", "transformer", "sgnet")
+EVERY = [(name, variant) for name in NAMES for variant in VARIANTS]
+
+
+@pytest.fixture(scope="module")
+def parity():
+    stored = {}
+    for name in ("rollouts.npz", "rollouts_more.npz"):
+        with np.load(PARITY / name) as part:
+            stored |= {key: torch.as_tensor(part[key]) for key in part}
+    return stored
+
+
+def relative(ours, theirs):
+    return float((ours.detach().double() - theirs).norm() / theirs.norm())
+
+
+def released(name):
+    return load_released(name, PARITY / f"{name}.pt", PARITY / f"{name}.json")
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_published_rollouts_are_those_of_the_released_code(parity, name):
+    model = released(name)
+    for context, horizon in ((50, 40), (73, 20)):
+        future = model.rollout(parity["states"], context, horizon, mode=True)
+        assert relative(future, parity[f"{name}_{context}_{horizon}"]) < 1e-4
+    future = model.rollout(parity["states"], torch.tensor([50, 73, 50, 73]), 20, mode=True)
+    assert relative(future[::2], parity[f"{name}_50_40"][::2, :20]) < 1e-4
+    assert relative(future[1::2], parity[f"{name}_73_20"][1::2]) < 1e-4
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_published_losses_are_those_of_the_released_code(parity, name):
+    latents = {"mode": True} if name == "rssm_continuous" else {}
+    loss, logs = released(name).loss({"states": parity["states"]}, **latents)
+    assert relative(loss, parity[f"{name}_loss"]) < 1e-4
+    if latents:
+        assert relative(logs["kl"], parity["rssm_continuous_kl"]) < 1e-4
+
+
+def test_the_masks_in_a_released_transformer_are_passed_over_and_other_strangers_are_not(parity, tmp_path):
+    weights = torch.load(PARITY / "transformer.pt", weights_only=True)
+    whole = weights | {f"transformer.blocks.{i}.attn.mask": torch.ones(400, 400).tril() for i in range(2)}
+    torch.save(whole, tmp_path / "whole.pt")
+    model = load_released("transformer", tmp_path / "whole.pt", PARITY / "transformer.json")
+    assert relative(model.rollout(parity["states"], 50, 40), parity["transformer_50_40"]) < 1e-4
+    torch.save(weights | {"mask": torch.ones(2)}, tmp_path / "stranger.pt")
+    with pytest.raises(BadData, match="mask unknown"):
+        load_released("transformer", tmp_path / "stranger.pt", PARITY / "transformer.json")
+
+
+def case(name, variant, trials=4, seed=0, **changed):
+    "A small model with random weights, none of them so small that it has no effect, and trials."
+    torch.manual_seed(seed)
+    model = build(name, variant, **changed)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(0.05 * torch.randn_like(weights))
+    return model, torch.randn(trials, 300, 35)
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+@settings(max_examples=4, deadline=None)
+@given(contexts=st.lists(st.integers(1, 299), min_size=3, max_size=3), horizon=st.integers(1, 12))
+def test_a_batch_with_mixed_contexts_gives_what_singles_give(name, variant, contexts, horizon):
+    model, states = case(name, variant, trials=3)
+    together = model.rollout(states, torch.tensor(contexts), horizon, mode=True)
+    for i, context in enumerate(contexts):
+        alone = model.rollout(states[i : i + 1], context, horizon, mode=True)
+        assert torch.allclose(together[i : i + 1], alone, atol=2e-4)
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+@pytest.mark.parametrize("context", [1, 50, 299])
+def test_hidden_steps_are_not_used_and_the_input_is_not_changed(name, variant, context):
+    model, states = case(name, variant, trials=2)
+    open_future = model.rollout(states, context, 5, mode=True)
+    states[:, context:] = torch.nan
+    before = states.clone()
+    future = model.rollout(states, context, 5, mode=True)
+    assert torch.equal(future, open_future) and future.isfinite().all()
+    assert torch.equal(states.nan_to_num(7.0), before.nan_to_num(7.0))
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+def test_the_last_context_step_is_used(name, variant):
+    model, states = case(name, variant)
+    changed = states.clone()
+    changed[:, 49] += 1.0
+    futures = [model.rollout(given, 50, 5, mode=True) for given in (states, changed)]
+    ignores = (name, variant) == ("rssm_continuous", "published")  # a fault of the released model
+    assert torch.equal(*futures) == ignores
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+def test_the_same_seed_gives_the_same_rollout_in_training_mode_too(name, variant):
+    model, states = case(name, variant)
+    model.train()
+    futures = [model.rollout(states, 50, 8, generator=torch.Generator().manual_seed(3)) for _ in range(2)]
+    assert torch.equal(*futures) and model.training and not futures[0].requires_grad
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+def test_the_loss_has_a_finite_gradient_in_every_weight(name, variant):
+    changed = {"free_nats": 0.0} if (name, variant) == ("rssm_continuous", "corrected") else {}
+    changed |= {"max_length": 79} if name == "transformer" else {}
+    model, states = case(name, variant, **changed)
+    before = states.clone()
+    loss, logs = model.loss({"states": states[:, :80], "end_state": states[:, -1]})
+    loss.backward()
+    assert loss.isfinite() and all(np.isfinite(float(value)) for value in logs.values())
+    for key, weights in model.named_parameters():
+        assert weights.grad is not None and weights.grad.isfinite().all() and weights.grad.abs().sum() > 0, key
+    assert torch.equal(states, before)
+
+
+def test_the_corrected_delta_starts_from_standing_still():
+    torch.manual_seed(0)
+    model, states = build("multistep_delta"), torch.randn(3, 60, 35)
+    change = (model.rollout(states, 50, 30) - states[:, 49:50]).abs().max()
+    assert change < 0.2 < (build("multistep_delta", "published").rollout(states, 50, 30) - states[:, 49:50]).abs().max()
+
+
+@given(raw=st.floats(-1e4, 1e4))
+def test_the_corrected_spread_of_a_latent_is_bounded(raw):
+    model = build("rssm_continuous", latents=2)
+    spread = model.described(torch.tensor([0.0, 0.0, raw, raw]))[1].exp()
+    assert (spread >= 0.0999).all() and (spread <= 2.1001).all()
+
+
+@given(st.lists(st.floats(-3, 3), min_size=8, max_size=8))
+def test_the_divergence_of_gaussians_is_that_of_torch_and_never_negative(numbers):
+    posterior, prior = torch.tensor(numbers, dtype=torch.float64).reshape(2, 2, 2)
+    ours = build("rssm_continuous").divergence(posterior, prior)
+    normal = [torch.distributions.Normal(mean, log_spread.exp()) for mean, log_spread in (posterior, prior)]
+    theirs = torch.distributions.kl_divergence(*normal).sum()
+    assert ours >= -1e-9 and math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-9)
+
+
+def test_the_corrected_transformer_does_not_know_where_a_window_began():
+    model, states = case("transformer", "corrected")
+    model.eval()
+    states = model.scaler(states[:, :40])
+    here, there = (model.next_states(states, torch.arange(first, first + 40))[0] for first in (0, 200))
+    assert torch.allclose(here, there, atol=1e-3)
+    assert not torch.allclose(here, model.next_states(states, 2 * torch.arange(40))[0], atol=1e-2)
+
+
+def test_the_cached_rollout_is_the_uncached_one():
+    model, states = case("transformer", "corrected", trials=2)
+    model.eval()
+    window = states[:, :30]
+    with torch.no_grad():
+        for _ in range(15):
+            window = torch.cat([window, model.next_states(window, torch.arange(window.shape[1]))[0][:, -1:]], 1)
+    assert torch.allclose(model.rollout(states, 30, 15), window[:, 30:], atol=1e-3)
+
+
+def test_the_published_transformer_refuses_what_it_has_no_position_for():
+    model, states = case("transformer", "published", max_length=100)
+    assert model.rollout(states, 100, 2).shape == (4, 2, 35)
+    with pytest.raises(UsageError, match="max_length 100"):
+        model.rollout(states, 101, 2)
+    with pytest.raises(UsageError, match="multiple of twice the heads"):
+        build("transformer", width=20, heads=4)
+
+
+def test_dropout_is_off_in_rollouts_and_on_in_training():
+    model, states = case("transformer", "corrected", dropout=0.5)
+    torch.manual_seed(0)
+    batch = {"states": states[:, :80]}
+    assert model.loss(batch)[0] != model.loss(batch)[0]
+    assert torch.equal(model.rollout(states, 50, 5), model.rollout(states, 50, 5))
+
+
+def test_sgnet_draws_several_futures_and_its_chunks_follow_on_each_other():
+    model, states = case("sgnet", "corrected", trials=2)
+    many = states[:1].repeat(6, 1, 1)
+    ends = model.rollout(many, 50, 25, generator=torch.Generator().manual_seed(0))[:, -1]
+    assert (ends[1:] != ends[0]).any(-1).all()
+    long, short = (model.rollout(states, 50, horizon, mode=True) for horizon in (27, 10))
+    assert torch.equal(long[:, :10], short)
+    again = model.rollout(torch.cat([states[:, :50], short], 1), 60, 10, mode=True)
+    assert torch.allclose(long[:, 10:20], again, atol=1e-4)
+
+
+def test_sgnet_trains_on_its_own_chunks_as_far_as_the_window_reaches():
+    losses = {}
+    for chunks, window in ((1, 80), (3, 80), (3, 60), (3, 69)):
+        model, states = case("sgnet", "corrected", chunks=chunks)
+        torch.manual_seed(1)
+        losses[chunks, window] = float(model.loss({"states": states[:, :window]})[0].detach())
+    assert losses[3, 80] > losses[1, 80] and losses[3, 60] == losses[3, 69] == losses[1, 80]
+    with pytest.raises(UsageError, match="longer window"):
+        model.loss({"states": states[:, :10], "context": 5})
+
+
+def test_sgnet_decodes_at_the_last_step_of_the_context_and_evenly_before():
+    model = build("sgnet", decoded=5)
+    assert model.decoded_steps(50, "cpu").tolist() == [9, 19, 29, 39, 49]
+    assert model.decoded_steps(3, "cpu").tolist() == [0, 1, 2]
+    assert len(build("sgnet", "published").decoded_steps(50, "cpu")) == 50
+
+
+def test_goals_that_are_passed_are_not_seen_by_the_decoder():
+    goals = build("sgnet").goals
+    features = torch.randn(2, 10, 16)
+    changed = features.clone()
+    changed[:, 4] += 1
+    moved = (goals.goals_ahead(features) != goals.goals_ahead(changed)).any(-1)
+    assert moved[:, :5].all() and not moved[:, 5:].any()
+
+
+class Steady(WorldModel):
+    "Keeps the contract; each model below breaks it in one point."
+
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.change = torch.nn.Parameter(torch.zeros(35))
+
+    def loss(self, batch):
+        states = batch["states"]
+        return (states[:, :-1] + self.change - states[:, 1:]).square().mean(), {}
+
+    def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+        last = states[torch.arange(len(states)), lengths - 1]
+        return last[:, None] + self.change * torch.arange(1, horizon + 1)[:, None]
+
+
+def last_of(states, lengths, horizon):
+    return states[torch.arange(len(states)), lengths - 1][:, None].expand(-1, horizon, -1)
+
+
+class NoLoss(Steady):
+    def loss(self, batch):
+        return (batch["states"] - self.change).square(), {}
+
+
+class NanLoss(Steady):
+    def loss(self, batch):
+        return (self.change * torch.nan).sum(), {}
+
+
+class TooLong(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        return last_of(states, lengths, horizon + 1)
+
+
+class Infinite(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        return last_of(states, lengths, horizon) / torch.tensor([1.0] * 7 + [0.0] * (horizon - 7))[:, None]
+
+
+class OwnNoise(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        return last_of(states, lengths, horizon) + 0.1 * torch.randn(35)
+
+
+class Mixing(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        return last_of(states, lengths, horizon) + states.mean((0, 1))
+
+
+class Peeking(Steady):
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        ahead = states[:, -1:].nan_to_num(0.0)
+        return super().rollout(states, context, horizon) + 1e-3 * ahead
+
+
+class Spoiling(Steady):
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        future = super().rollout(states, context, horizon)
+        states[0, 0] += 1
+        return future
+
+
+class Learning(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        self.change.data += 1e-6
+        return super().imagine(states, lengths, horizon)
+
+
+class Lenient(Steady):
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        context = torch.as_tensor(context).clamp(1, 299)
+        return super().rollout(states, context, max(horizon, 1))
+
+
+class Raising(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        if lengths.max() == 299:
+            raise RuntimeError("no memory for so much\nand more")
+        return super().imagine(states, lengths, horizon)
+
+
+class Blind(Steady):
+    def imagine(self, states, lengths, horizon, *rest):
+        return states[:, :1].expand(-1, horizon, -1)
+
+
+class Deaf(Steady):
+    privileged = ("end_state",)
+
+
+FAULTS = {
+    NoLoss: "loss",
+    NanLoss: "loss",
+    TooLong: "shape of a rollout",
+    Infinite: "finite",
+    OwnNoise: "same seed, same rollout",
+    Mixing: "batch equals singles",
+    Peeking: "hidden steps unused",
+    Spoiling: "nothing changed",
+    Learning: "nothing changed",
+    Lenient: "bad calls refused",
+    Raising: "context 1 and 299",
+}
+
+
+def found(report, outcome):
+    return {name for name, what, _ in report.lines if what == outcome}
+
+
+@pytest.mark.parametrize("kind, fault", FAULTS.items())
+def test_check_model_finds_each_fault(kind, fault):
+    report = check_model(kind)
+    assert not report.passed and fault in found(report, "FAILED")
+    said = next(wrong for name, _, wrong in report.lines if name == fault)
+    assert said and len(said.splitlines()) == 1
+    if kind not in (TooLong, OwnNoise, Infinite, Learning):  # one fault, one finding
+        assert found(report, "FAILED") == {fault}
+
+
+def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
+    report = check_model(Steady())
+    assert report.passed and found(report, "ok") >= set(FAULTS.values()) | {"last context step used"} and not found(report, "warning")
+    assert found(check_model(Blind), "warning") == {"last context step used"} and check_model(Blind).passed
+    assert found(check_model(Deaf), "warning") == {"privileged values used"} and check_model(Deaf).passed
+    assert found(check_model("oracle"), "warning") == set()
+
+
+def test_check_model_leaves_model_and_random_state_as_they_were():
+    model = build("rssm_discrete").eval()
+    before, state = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
+    assert check_model(model).passed
+    assert torch.equal(torch.get_rng_state(), state) and not model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_check_model_refuses_what_is_no_model():
+    class Unbuildable(Steady):
+        def __init__(self, config=None, variant="corrected"):
+            raise RuntimeError("no")
+
+    for wrong in (dict, 3, Unbuildable):
+        with pytest.raises(ModelContractError):
+            check_model(wrong)
+    with pytest.raises(UsageError):
+        check_model("rssm_discret")
+    with pytest.raises(UsageError):
+        check_model("transformer", settings={"widht": 3})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, tmp_path):
+    walk = 0.02 * np.random.default_rng(0).normal(size=(12, 300, 5, 7)).cumsum(1)
+    trials = xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), walk.astype(np.float32)), "split": ("trial", np.array(["train"] * 9 + ["validation"] * 3))},
+        attrs={"data_hash": "of a walk"},
+    )
+    model_settings, training = preset_settings("smoke", name)
+    short = dict(steps=4, batch=3, warm_up=1, window=training.window, context=training.context, validation_windows=3, validate_every=4)
+    run = fit(name, trials, tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu", progress=False)
+    model, states = load_run(run), torch.as_tensor(walk.reshape(12, 300, 35), dtype=torch.float32)
+    assert not torch.equal(model.scaler.spread, torch.ones(35)) and check_model(model).passed
+    if name == "transformer":  # knows the size of a step's change, in spreads
+        assert model.change.spread == pytest.approx(np.sqrt((np.diff(walk[:9], axis=1) ** 2).mean()) / model.scaler.spread.numpy(), rel=0.05)
+    assert load_run(run).rollout(states, 50, 5, mode=True).equal(model.rollout(states, 50, 5, mode=True))
+
+
+def test_every_preset_knows_every_model():
+    for preset in PRESETS.values():
+        assert set(preset) == {"multistep_predictor", "oracle", "rssm_discrete", *NAMES}
+        for name, (_, training) in preset.items():
+            if name == "sgnet":
+                assert training.window - training.context >= 30, "three chunks"
+            if name == "transformer" and preset is not PRESETS["smoke"]:
+                assert training.window == 300, "attention reaches no further than it was trained to"

@@ -1,0 +1,209 @@
+"Training: killed anywhere it ends with the same weights, and a run folder that is not what was written is refused."
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+from aawm.errors import BadData, EnvironmentProblem, Interrupted, ModelContractError, UsageError
+from aawm.training import fit, load_run, run_settings
+from aawm.training.loop import checkpoint_step, read_log
+
+SMALL = dict(steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5, validation_windows=8)
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from aawm.tests.test_training import SMALL, noise
+from aawm.training import fit, loop
+if len(sys.argv) > 3:  # slowly, so that it can be killed on the way
+    whole = loop.Training.training_step
+    def slow(self, *given):
+        time.sleep(0.1)
+        return whole(self, *given)
+    loop.Training.training_step = slow
+fit(sys.argv[1], noise(), Path(sys.argv[2]), training_settings=SMALL, device="cpu", progress=False)
+"""
+
+
+def noise(trials=24, hash="of noise"):
+    states = np.random.default_rng(0).normal(size=(trials, 300, 5, 7)).astype(np.float32).cumsum(1) / 20
+    split = np.array(["train"] * (trials - 6) + ["validation"] * 6)
+    return xarray.Dataset({"state": (("trial", "step", "entity", "feature"), states), "split": ("trial", split)}, attrs={"data_hash": hash})
+
+
+def run(name, folder, settings=SMALL, trials=None, **more):
+    return fit(name, noise() if trials is None else trials, folder, training_settings=settings, device="cpu", progress=False, **more)
+
+
+def weights(folder):
+    return {key: value for key, value in load_run(folder).state_dict().items()}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+@pytest.mark.parametrize("name", ["rssm_discrete"])
+def test_killed_and_gone_on_gives_the_weights_of_an_undisturbed_run(name, tmp_path):
+    run(name, tmp_path / "whole")
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-c", SCRIPT, name, str(folder)]
+    process = subprocess.Popen([*command, "slow"], cwd=Path(__file__).parents[2])
+    until = time.monotonic() + 50
+    while not (folder / "last.ckpt").exists():
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    time.sleep(0.25)  # somewhere between two checkpoints
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "weights.safetensors").exists() and 10 <= checkpoint_step(folder) < 40
+    with pytest.raises(BadData, match="not trained to its end"):
+        load_run(folder)
+    run(name, folder)
+    assert (folder / "weights.safetensors").read_bytes() == (tmp_path / "whole" / "weights.safetensors").read_bytes()
+    assert not (folder / "last.ckpt").exists()
+    logs = [[(row["step"], row["train_loss"], row["validation_loss"]) for row in read_log(place)] for place in (folder, tmp_path / "whole")]
+    assert [row[0] for row in logs[0]] == [row[0] for row in logs[1]] and logs[0][-4:] == logs[1][-4:]
+
+
+def test_a_run_ends_with_its_folder_in_order(tmp_path):
+    folder = run("oracle", tmp_path / "with space and ümlaut", model_settings={"recurrent_size": 16})
+    assert sorted(path.name for path in folder.iterdir()) == ["log.csv", "settings.json", "weights.safetensors", "weights.sha256"]
+    settings = run_settings(folder)
+    assert settings["config"]["recurrent_size"] == 16 and settings["data_hash"] == "of noise" and settings["privileged"] == ["end_state"]
+    rows = read_log(folder)
+    assert [int(row["step"]) for row in rows] == list(range(5, 41, 5))
+    assert [int(row["step"]) for row in rows if row["validation_loss"]] == [20, 40]
+    checked = subprocess.run(["sha256sum", "-c", "weights.sha256"], cwd=folder, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+    before = (folder / "weights.safetensors").stat().st_mtime_ns
+    run("oracle", folder, model_settings={"recurrent_size": 16})
+    assert (folder / "weights.safetensors").stat().st_mtime_ns == before, "a finished run is left alone"
+
+
+def test_the_seed_alone_makes_runs_differ(tmp_path):
+    first, again, other = (run("multistep_predictor", tmp_path / name, {**SMALL, "steps": 6}, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    assert same(weights(first), weights(again)) and not same(weights(first), weights(other))
+
+
+def test_training_does_not_touch_the_random_state_or_the_threads_of_the_caller(tmp_path):
+    threads = torch.get_num_threads()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    run("multistep_predictor", tmp_path, {**SMALL, "steps": 2})
+    assert torch.equal(torch.rand(3), expected) and torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(
+    "change, shown",
+    [
+        (dict(seed=1), "seed: 0 -> 1"),
+        (dict(settings={**SMALL, "learning_rate": 0.01}), "training.learning_rate: 0.001 -> 0.01"),
+        (dict(trials=noise(hash="other")), "data_hash: of noise -> other"),
+        (dict(variant="published"), "variant: corrected -> published"),
+    ],
+)
+def test_going_on_as_another_run_is_refused_and_the_difference_shown(change, shown, tmp_path):
+    run("multistep_predictor", tmp_path, {**SMALL, "steps": 40} | {"steps": 2})
+    settings = {**change.pop("settings", SMALL), "steps": 2}
+    with pytest.raises(UsageError, match="holds another run") as refused:
+        run("multistep_predictor", tmp_path, settings, **change)
+    assert shown in str(refused.value)
+
+
+def broken(folder):
+    "A run cut short after its checkpoint at step 10."
+    from aawm.training import loop
+
+    whole = loop.Training.training_step
+
+    def stops(self, batch, index):
+        if self.trainer.global_step == 13:
+            raise KeyboardInterrupt
+        return whole(self, batch, index)
+
+    loop.Training.training_step = stops
+    try:
+        with pytest.raises(Interrupted, match="checkpoint is at step 10 of 40: run the same command to go on"):
+            run("multistep_predictor", folder)
+    finally:
+        loop.Training.training_step = whole
+    return folder
+
+
+def test_an_interrupt_says_how_to_go_on_and_leaves_the_signal_as_it_was(tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    broken(tmp_path / "stopped")
+    assert signal.getsignal(signal.SIGINT) is before
+    run("multistep_predictor", tmp_path / "stopped")
+    assert same(weights(tmp_path / "stopped"), weights(run("multistep_predictor", tmp_path / "whole")))
+
+
+def test_every_flipped_bit_and_every_cut_in_a_checkpoint_is_caught(tmp_path):
+    path = broken(tmp_path) / "last.ckpt"
+    whole = path.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole), 20):
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        path.write_bytes(damaged)
+        with pytest.raises(BadData, match="last.ckpt is damaged"):
+            run("multistep_predictor", tmp_path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadData, match="last.ckpt is damaged"):
+        run("multistep_predictor", tmp_path)
+    path.write_bytes(whole)
+    run("multistep_predictor", tmp_path)
+
+
+def test_every_flipped_bit_in_weights_or_settings_is_caught(tmp_path):
+    run("multistep_predictor", tmp_path, {**SMALL, "steps": 2})
+    for name in ("weights.safetensors", "settings.json"):
+        whole = (tmp_path / name).read_bytes()
+        for place in np.random.default_rng(1).integers(0, len(whole), 10):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1
+            (tmp_path / name).write_bytes(damaged)
+            with pytest.raises((BadData, UsageError)):
+                load_run(tmp_path)
+        (tmp_path / name).write_bytes(whole)
+    load_run(tmp_path)
+    (tmp_path / "weights.safetensors").unlink()
+    with pytest.raises(BadData, match="weights.safetensors is missing"):
+        load_run(tmp_path)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(tmp_path):
+    trials = noise()
+    trials["state"] = trials["state"].copy()
+    trials["state"].values[3] = np.nan
+    with pytest.raises(ModelContractError, match=r"not finite at step \d"):
+        run("multistep_predictor", tmp_path, trials=trials)
+    assert not (tmp_path / "weights.safetensors").exists()
+
+
+def test_a_wrong_call_stops_before_any_work(tmp_path):
+    for wrong, message in (
+        (dict(settings={"step": 3}), "did you mean 'steps'"),
+        (dict(settings={"steps": "3"}), "expected int"),
+        (dict(model_settings={"width": 3}), "unknown setting of oracle"),
+        (dict(variant="new"), "variant"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run("oracle", tmp_path / "run", **wrong)
+    with pytest.raises(UsageError, match="did you mean 'oracle'"):
+        run("oracel", tmp_path / "run")
+    if not torch.cuda.is_available():
+        with pytest.raises(EnvironmentProblem, match="no CUDA"):
+            fit("oracle", noise(), tmp_path / "run", device="cuda")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentProblem):
+        run("oracle", tmp_path / "file")
+    assert os.listdir(tmp_path) == ["file"]
