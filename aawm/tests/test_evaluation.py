@@ -1,0 +1,446 @@
+"Scoring against slow, plain references, and what a faulty model or a damaged folder can do to it."
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aawm.data import generate
+from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageError
+from aawm.evaluation import (
+    SCORINGS,
+    FrozenWorld,
+    HeldOut,
+    Rollouts,
+    TrueWorld,
+    collect,
+    evaluate,
+    find_tasks,
+    gather,
+    held_out,
+    plan_tasks,
+    read_evaluation,
+    roll_out,
+    save,
+    score,
+    single_goal,
+    true_rollouts,
+)
+from aawm.evaluation.scores import label
+from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
+from aawm.schema import GOAL, STEPS
+
+STRICT = SCORINGS["strict"]
+LOWER_IS_BETTER = ("false_positive", "ade", "fde")
+QUICK = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2, "log_every": 1}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return generate(tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def held(store):
+    return held_out(store, split=None)
+
+
+@pytest.fixture(scope="module")
+def asked(held):
+    plan = plan_tasks(find_tasks(), held, STRICT, curve_trials=3)
+    return plan, collect(plan)
+
+
+def noisy(held, requests, seed=0, strength=0.02):
+    "True rollouts with noise; some freeze early, in some an object turns up at the goal, so that labels take both values."
+    draw = np.random.default_rng(seed)
+    rollouts = true_rollouts(requests, held)
+    steps = rollouts.steps + draw.normal(0, strength, rollouts.steps.shape).astype(np.float32)
+    for offset, horizon in zip(rollouts.offset, requests.horizon):
+        path = steps[offset : offset + horizon].reshape(-1, 5, 7)
+        path[draw.integers(0, horizon) :, draw.integers(0, 3), :3] = GOAL + draw.uniform(0, 6)
+        cut = min(draw.choice([5, horizon]), horizon - 1)
+        path[cut + 1 :] = path[cut]
+    return Rollouts(requests, steps)
+
+
+def made_up(paths, pickup, goal, scenario):
+    "One held-out trial from object paths `[3, 300, 3]`."
+    states = np.zeros((1, STEPS, 5, 7), dtype=np.float32)
+    states[..., 6] = 1
+    states[0, :, :3, :3] = np.moveaxis(np.asarray(paths), 0, 1)
+    pickup, goal = np.array([pickup]), np.array([goal])
+    return HeldOut(
+        states, np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1, (goal >= 0).sum(1) == 3, "made-up", None
+    )
+
+
+def carried(start, end, since, until):
+    return np.array(start) + np.interp(np.arange(STEPS), [since, until], [0, 1])[:, None] * (np.array(end) - start)
+
+
+# strict scores, written once more, slowly
+
+
+def slow_entry(path):
+    far = [np.sqrt(((step - GOAL) ** 2).sum()) for step in path.astype(np.float64)]
+    return any(before >= 2.0 > after for before, after in zip(far, far[1:]))
+
+
+def slow_length(path):
+    path = path.astype(np.float64)
+    return sum(np.sqrt(((after - before) ** 2).sum()) for before, after in zip(path, path[1:]))
+
+
+def of_trial(rollouts, held, row, context, horizon):
+    "Last shown step and rollout of one trial, `[1 + horizon, 5, 7]`."
+    number = rollouts.requests.query(f"row == {row} and context == {context} and horizon == {horizon} and start == 0").index[0]
+    rolled = rollouts.steps[rollouts.offset[number] :][:horizon].reshape(-1, 5, 7)
+    return np.concatenate([held.states[row, context - 1 : context], rolled])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_single_goal_agrees_with_a_slow_reference(held, asked, seed):
+    plan, requests = asked
+    rollouts = noisy(held, requests, seed, 0.3)
+    scores, _, outcomes = score(plan, rollouts, held, find_tasks("single_goal_later"), STRICT)
+    hits, misses, left_out = [], [], 0
+    for row in np.flatnonzero(held.single_goal):
+        thing = int(np.argmax(held.pickup_step[row] >= 0))
+        context = held.pickup_step[row, thing] + 5
+        inside = [np.flatnonzero(np.linalg.norm(held.states[row, :, k, :3] - GOAL, axis=-1) < 2) for k in range(3)]
+        if inside[thing][0] < context:
+            left_out += 1
+            continue
+        path = of_trial(rollouts, held, row, context, STEPS - context)
+        hits.append(slow_entry(path[:, thing, :3]))
+        misses += [slow_entry(path[:, k, :3]) for k in range(3) if k != thing and not len(inside[k])]
+    table = scores[scores.behavior == "all"].set_index("metric")
+    assert table.value["recall"] == np.mean(hits) and table.value["false_positive"] == np.mean(misses)
+    assert table["count"].to_dict() == {"recall": len(hits), "ceiling": len(hits), "false_positive": len(misses)}
+    assert table.left_out["recall"] == left_out
+    assert len(outcomes) == len(hits) + len(misses)
+
+
+def test_moves_and_errors_agree_with_a_slow_reference(held, asked):
+    plan, requests = asked
+    rollouts = noisy(held, requests, 4, 0.003)
+    scores, curves, _ = score(plan, rollouts, held, find_tasks(["move", "error_by_step"]), STRICT)
+    pairs, errors, drift = [], [], []
+    for row in range(len(held)):
+        context = 50
+        if held.single_goal[row]:
+            context = held.goal_step[row].max() + 10
+            context = context if context < STEPS else context - 10
+        elif held.multi_goal[row]:
+            context = np.sort(held.pickup_step[row])[1]
+        path, truth = of_trial(rollouts, held, row, context, STEPS - context), held.states[row, context - 1 :]
+        pairs += [(slow_length(truth[:, k, :3]) > 4, slow_length(path[:, k, :3]) > 4) for k in range(3)]
+        path, truth = of_trial(rollouts, held, row, 50, 250)[..., :3], held.states[row, 49:, :, :3]
+        errors.append(np.sqrt(((path - truth).astype(np.float64) ** 2).sum(-1))[1:])
+        drift += [slow_length(path[:, k]) for k in range(3) if slow_length(truth[:, k]) <= 0.1]
+    true, said = np.array(pairs).T
+    table = scores[scores.behavior == "all"].set_index("metric").value
+    assert table["precision"] == (true & said).sum() / said.sum() and table["recall"] == (true & said).sum() / true.sum()
+    assert 0 < table["recall"] < 1 and table["accuracy"] == (true == said).mean()
+    assert np.isclose(table["f1"], 2 * table["precision"] * table["recall"] / (table["precision"] + table["recall"]))
+    assert np.isclose(table["ade"], np.mean(errors)) and np.isclose(table["fde"], np.mean(errors, 0)[-1].mean())
+    ade = curves[curves.curve == "ade"].sort_values("step")
+    assert np.allclose(ade.value, np.mean(errors, (0, 2))) and ade.step.tolist() == list(range(1, 251))
+    last = curves[(curves.curve == "displacement_still") & (curves.step == 250)].iloc[0]
+    assert np.isclose(last.value, np.mean(drift)) and last["count"] == len(drift)
+
+
+def test_behaviors_add_up_to_all(held, asked):
+    plan, requests = asked
+    scores, _, _ = score(plan, noisy(held, requests), held, find_tasks(), STRICT)
+    scores = scores[scores.metric.isin(["recall", "false_positive", "accuracy", "ade"])]
+    for _, part in scores.groupby(["task", "target", "metric"]):
+        whole, parts = part[part.behavior == "all"].iloc[0], part[part.behavior != "all"]
+        assert whole["count"] == parts["count"].sum() and whole.left_out == parts.left_out.sum()
+        if whole["count"]:
+            assert np.isclose(whole.value, np.average(parts.value.fillna(0), weights=parts["count"]))
+
+
+# what does not count
+
+
+def test_a_delivery_that_began_before_the_context_ends_is_left_out():
+    paths = [carried([0, 0, 0], [0, 0, -5], 100, 120), np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
+    held = made_up(paths, [100, -1, -1], [121, -1, -1], "gathering_static")
+    inside = int(held.first_inside[0, 0])
+    assert 110 < inside < 120
+    for offset in (inside - 100, inside - 99):
+        result = plan_tasks([single_goal(offset)], held, STRICT)
+        assert set(result.left_out) == ({""} if offset == inside - 100 else {"event began"})
+        table = score(result, true_rollouts(collect(result), held), held, [single_goal(offset)], STRICT)[0].set_index("metric")
+        counted = offset == inside - 100
+        recall = table[table.behavior == "all"].loc["recall"]
+        assert (recall["count"], recall.left_out) == ((1, 0) if counted else (0, 1))
+        assert recall.value == 1 if counted else np.isnan(recall.value)
+
+
+def test_undelivered_objects_of_incomplete_trials_are_the_false_positive_side_of_multi_goals():
+    paths = [carried([k, 0, 0], [k / 4, 0, -5 if k < 2 else 3], 60 * k + 40, 60 * k + 60) for k in range(3)]
+    held = made_up(paths, [40, 100, 160], [61, 121, -1], "multistep_static")
+    plan = plan_tasks(find_tasks("multi_goal"), held, STRICT)
+    assert not held.multi_goal.any() and set(held.scenario) <= set(MULTI_GOAL_SCENARIOS)
+    assert plan[["target", "object", "context", "truth"]].values.tolist() == [["3rd", 2, 100, False]]
+    scores = score(plan, true_rollouts(collect(plan), held), held, find_tasks("multi_goal"), STRICT)[0]
+    assert scores.query("metric == 'false_positive' and behavior == 'all'").value.tolist() == [0.0]
+
+
+def test_contexts_with_nothing_to_show_or_predict_are_counted():
+    paths = [carried([0, 0, 0], [0, 0, -5], 4, 299), np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
+    held = made_up(paths, [4, -1, -1], [299, -1, -1], "gathering_static")
+    tasks = [single_goal(-4), TASK_TABLE["move"], TASK_TABLE["pickup"]]
+    plan = plan_tasks(tasks, held, STRICT)
+    reasons = plan.groupby("task", sort=False).left_out.first().to_dict()
+    assert reasons == {"single_goal_offset_-4": "nothing to show", "move": "", "pickup": "nothing to show"}
+    assert plan[plan.task == "move"].context.tolist() == [299] * 3, "goal + 10 is past the end"
+    scores = score(plan, true_rollouts(collect(plan), held), held, tasks, STRICT)[0]
+    assert scores.query("task == 'pickup' and metric == 'recall' and behavior == 'all'")[["count", "left_out"]].values.tolist() == [[0, 1]]
+
+
+# faulty rollouts
+
+
+def values(scores):
+    scores = scores[~scores.metric.str.endswith("_finite")]
+    return scores.set_index(["task", "target", "metric", "behavior"]).value
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
+def test_no_score_rises_where_a_rollout_is_replaced_by_nan(held, asked, data, bad):
+    plan, requests = asked
+    rollouts = noisy(held, requests, data.draw(st.integers(0, 5)), 0.05)
+    steps = rollouts.steps.copy()
+    for number in data.draw(st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)):
+        horizon = requests.horizon[number]
+        first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
+        steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.integers(0, 34))] = bad
+    tasks = find_tasks()
+    before, after = score(plan, rollouts, held, tasks, STRICT), score(plan, Rollouts(requests, steps), held, tasks, STRICT)
+    old, new = values(before[0]).align(values(after[0]), join="outer")
+    worse = np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
+    assert (worse | old.isna() | new.isna()).all()
+    assert (new.dropna()[old[new.dropna().index].isna()] == 0).all(), "what was undefined becomes zero at best"
+    curves = [table.query("not curve.str.endswith('_finite')").set_index(["curve", "step"]).value for table in (before[1], after[1])]
+    assert (curves[1] >= curves[0]).all()
+    assert ((before[2].truth == before[2].prediction) | (after[2].truth != after[2].prediction)).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_wild_but_finite_rollouts_are_scored(held, asked):
+    plan, requests = asked
+    steps = true_rollouts(requests, held).steps.copy()
+    steps[::2] = 3e38
+    scores, curves, _ = score(plan, Rollouts(requests, steps), held, find_tasks(), STRICT)
+    table = scores[(scores.behavior == "all") & (scores.task == "move")].set_index("metric").value
+    assert table["false_positive"] == 1 and table["recall"] == 1
+    assert np.isfinite(scores[scores.metric == "ade"].value).all() and curves[curves.curve == "ade"].value.max() > 1e30
+
+
+def test_nan_in_a_rollout_is_counted_and_located(store, held):
+    def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
+        rollout = FrozenWorld().rollout(states, context, horizon).clone()
+        rollout[2, 7:] = torch.nan
+        return rollout
+
+    result = evaluate(faulty, store, tasks="error_by_step", split=None, batch_size=30, progress=False)
+    assert result.record["non_finite"] == 2 and result.record["first_non_finite"] == [2, 50, 57]
+    ade = result.scores.query("behavior == 'all'").set_index("metric")
+    assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(held) - 2
+
+
+@pytest.mark.parametrize("cut", [lambda rollout: rollout[:, :-1], lambda rollout: rollout[:-1], lambda rollout: rollout.numpy(), lambda rollout: None])
+def test_a_rollout_of_wrong_form_fails_and_is_counted(store, cut):
+    def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
+        return cut(FrozenWorld().rollout(states, context, horizon))
+
+    result = evaluate(faulty, store, tasks="error_by_step", split=None, progress=False)
+    assert result.record["non_finite"] == sum(result.record["faults"].values()) == 40
+
+
+def test_the_batch_changes_nothing_and_the_future_is_hidden(held, asked):
+    _, requests = asked
+
+    class Watching:
+        name, variant, privileged = "watching", "test", ("end_state",)
+
+        def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+            step = torch.arange(states.shape[1])
+            assert (states.isnan().all(-1) == (step >= context[:, None])).all(), "shown before the context ends, hidden after"
+            assert horizon <= STEPS - 1 and torch.is_inference_mode_enabled()
+            ahead = torch.arange(1, horizon + 1)[None, :, None]
+            last = states[torch.arange(len(states)), context - 1][:, None]
+            return last + (privileged["end_state"][:, None] - last) * ahead / 300
+
+    whole, single = (roll_out(Watching(), requests, held, batch_size=size, progress=False) for size in (1000, 7))
+    assert np.array_equal(whole.steps, single.steps)
+    number = int(np.argmax(requests.horizon == 250))
+    row, context = requests.row[number], requests.context[number]
+    last, end = held.states[row, [context - 1, -1]].reshape(2, 35)
+    assert np.allclose(whole.steps[whole.offset[number] + 29], last + (end - last) / 10, atol=1e-6)
+
+
+def test_sampled_rollouts_repeat_with_the_seed(held, asked):
+    def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
+        return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
+
+    runs = [roll_out(sampling, asked[1], held, seed=seed, batch_size=64, progress=False).steps for seed in (1, 1, 2)]
+    assert np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
+
+
+def test_memory_that_never_suffices_is_an_environment_problem(held, asked):
+    def insatiable(*inputs, **named):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    with pytest.raises(EnvironmentProblem, match="single trial"):
+        roll_out(insatiable, asked[1], held, progress=False)
+
+
+def test_a_model_that_breaks_down_is_not_taken_for_full_memory(held, asked):
+    def broken(*inputs, **named):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="mat1"):
+        roll_out(broken, asked[1], held, progress=False)
+
+
+def test_what_models_must_say_of_themselves(held, asked):
+    with pytest.raises(ModelContractError, match="true_staets"):
+        roll_out(type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], held, progress=False)
+    with pytest.raises(ModelContractError, match="'name'"):
+        roll_out(type("Nameless", (), {"rollout": None})(), asked[1], held, progress=False)
+
+
+def test_a_network_comes_back_as_it_was(store):
+    class Network(torch.nn.Module):
+        name, variant, privileged, seed = "network", "test", (), 7
+
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(5))
+
+        def rollout(self, states, context, horizon, **named):
+            assert not self.training
+            return FrozenWorld().rollout(states, context, horizon)
+
+    network = Network().train()
+    record = evaluate(network, store, tasks="move", split=None, progress=False).record
+    assert network.training and record["parameters"] == 5 and record["seed"] == 7
+
+
+# keeping and gathering
+
+
+@pytest.fixture
+def saved(store, tmp_path):
+    return save(evaluate(FrozenWorld(), store, split=None, curve_trials=2, progress=False), tmp_path / "an evaluation")
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"scoring": None}, "missing"),
+        ({"non_finite": "none"}, "non_finite must be of type int"),
+        ({"seed": True}, "seed must be of type int"),
+        ({"record_version": 99}, "99"),
+        ({"surprise": 1}, "surprise"),
+        ({"scoring": "lenient"}, "lenient"),
+    ],
+)
+def test_a_damaged_record_is_refused(saved, change, said):
+    record = json.loads((saved / "record.json").read_text()) | change
+    (saved / "record.json").write_text(json.dumps({name: value for name, value in record.items() if value is not None}))
+    with pytest.raises((BadData, UsageError), match=said):
+        read_evaluation(saved)
+
+
+@pytest.mark.parametrize("name", ["record.json", "scores.csv", "curves.csv", "outcomes.parquet"])
+def test_a_file_cut_short_is_refused(saved, name):
+    content = (saved / name).read_bytes()
+    for damaged in (content[: len(content) // 2], b""):
+        (saved / name).write_bytes(damaged)
+        with pytest.raises(BadData, match=name):
+            read_evaluation(saved)
+
+
+def test_other_data_and_other_splits_do_not_mix(store):
+    one = evaluate(FrozenWorld(), store, tasks="move", split=None, progress=False)
+    for field, value in (("data_hash", "another"), ("split", "train"), ("thresholds", {})):
+        other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
+        with pytest.raises(UsageError, match=field):
+            gather([one, other])
+    both = gather([one, dataclasses.replace(one, record=one.record | {"seed": 1})])
+    assert both.scores.groupby("seed").size().tolist() == [len(one.scores)] * 2
+    assert both.outcomes.seed.nunique() == 2 and len(both.records) == 2
+
+
+@settings(max_examples=10, deadline=None)
+@given(numbers=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))
+def test_numbers_survive_keeping(numbers, store, tmp_path_factory):
+    one = evaluate(FrozenWorld(), store, tasks="error_by_step", progress=False)
+    curves = pd.DataFrame({"curve": "ade", "step": range(len(numbers)), "value": numbers, "count": 1})
+    folder = save(dataclasses.replace(one, curves=curves), tmp_path_factory.mktemp("kept"))
+    np.testing.assert_array_equal(read_evaluation(folder).curves.value.to_numpy(dtype=float), numbers)
+
+
+@pytest.mark.slow
+def test_nine_thousand_trials_are_scored_within_a_minute(held):
+    import time
+
+    many = np.arange(9000) % len(held)
+    fields = ("states", "trial", "scenario", "pickup_step", "goal_step", "single_goal", "multi_goal")
+    large = dataclasses.replace(held, **{field: getattr(held, field)[many] for field in fields})
+    plan = plan_tasks(find_tasks(), large, STRICT)
+    rollouts = true_rollouts(collect(plan), large)
+    begun = time.perf_counter()
+    scores = score(plan, rollouts, large, find_tasks(), STRICT)[0]
+    assert time.perf_counter() - begun < 60
+    assert scores.query("metric == 'recall' and task == 'move' and behavior == 'all'").value.tolist() == [1.0]
+
+
+def test_published_scores_agree_with_the_released_code():
+    "Labels of trials and rollouts by the released code, scored here (moves: 0.1 m in truth, 4.0 m in rollouts)."
+    known = np.load(Path(__file__).parent / "data" / "labels" / "labels.npz")
+    for measure in ("goal", "pickup", "move"):
+        true, said = (
+            label(known[name].reshape(-1, STEPS, 5, 7), measure, SCORINGS["published"], threshold)
+            for name, threshold in (("states", 0.1), ("rollouts", 4.0))
+        )
+        assert np.array_equal(true, known[f"{measure}_true"] > 0) and np.array_equal(said, known[f"{measure}_rollout"] > 0)
+
+
+def test_the_published_context_is_labelled_and_shown_late(held):
+    published = SCORINGS["published"]
+    tasks = find_tasks(["single_goal_later", "error_by_step"])
+    plan = plan_tasks(tasks, held, published)
+    assert (plan.left_out == "").all() and set(plan[plan.task == "error_by_step"].start) == {50}
+    requests = collect(plan)
+    frozen = roll_out(FrozenWorld(), requests, held, progress=False)
+    late = np.flatnonzero(requests.start == 50)
+    assert np.array_equal(frozen.steps[frozen.offset[late]], held.states[requests.row[late], 99].reshape(-1, 35))
+    scores = score(plan, frozen, held, tasks, published)[0].query("behavior == 'all'").set_index("metric").value
+    true = held.states[:, 50:].reshape(-1, 250, 35).astype(np.float64)
+    assert np.isclose(scores["ade"], np.linalg.norm(true - held.states[:, 99].reshape(-1, 1, 35), axis=-1).mean())
+    nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))
+    scores = score(plan, nowhere, held, tasks, published)[0].query("behavior == 'all'").set_index("metric").value
+    assert np.isclose(scores["ade"], np.linalg.norm(true, axis=-1).mean()), "what is not a number becomes 0"
+
+
+def test_a_run_folder_brings_its_seed(store, tmp_path):
+    from aawm.training import fit
+
+    run = fit("multistep_predictor", store, tmp_path / "run", training_settings=QUICK, seed=5, device="cpu", progress=False)
+    result = evaluate(run, store, tasks="move", seed=1, progress=False)
+    assert (result.record["seed"], result.record["evaluation_seed"], result.record["variant"]) == (5, 1, "corrected")
+    assert result.record["settings"]["recurrent_layers"] == 2

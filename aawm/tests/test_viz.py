@@ -1,0 +1,310 @@
+"""Figures: what is drawn is what is saved, nothing is clipped or empty, and a model looks the same everywhere."""
+
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+
+from aawm.errors import EnvironmentProblem, UsageError
+from aawm.viz import (
+    PUBLISHED, STYLES, Example, Rollout, Scene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
+)
+from aawm.viz.figures import FIG3, binomial_interval, curve_table
+from aawm.viz.stage import headings
+
+ROOT = Path(__file__).parents[2]
+FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
+MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
+TASKS = [("single_goal", "object"), ("single_goal_later", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"), ("pickup", "object"), ("move", "object")]
+CURVES = ["ade", "ade_still", "displacement_still", "loss_pickup", "loss_goal"]
+
+
+def made_scores(models, seeds=3):
+    draw, rows = np.random.default_rng(5), []
+    for model in models:
+        for task, target in TASKS:
+            metrics = ["precision", "recall", "f1"] if task == "move" else ["recall"]
+            for metric in [*metrics, "false_positive", "ceiling"]:
+                rows += [(model, "corrected", seed, task, target, metric, "all", draw.uniform(), 40, 2) for seed in range(seeds)]
+    return pd.DataFrame(rows, columns=["model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+
+
+def made_curves(models, seeds=3):
+    draw, parts = np.random.default_rng(6), []
+    for model in models:
+        for curve in CURVES:
+            step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
+            for seed in range(seeds):
+                value = draw.uniform(0.5, 2, len(step)).cumsum() / 20
+                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "count": 9}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def made_trial(seed=0, steps=300):
+    draw = np.random.default_rng(seed)
+    states = np.zeros((steps, 5, 7))
+    states[:, :, [0, 2]] = draw.uniform(-3, 4, (5, 2)) + draw.normal(0, 0.05, (steps, 5, 2)).cumsum(0)
+    states[..., -1] = 1
+    return states
+
+
+def drawn(figure):
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return canvas.get_renderer()
+
+
+def figures(models, seeds=3):
+    "Every figure of the paper, with as much on it as there can be."
+    scores, curves = made_scores(models, seeds), made_curves(models, seeds)
+    example = Example(made_trial(), 50, models[1], "mimicry trial")
+    kinds = ("honey jar", "backpack", "purse")
+    scenes = [Scene(title, made_trial(place), 60, kinds) for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))]
+    events = event_table({("pickup", "log"): [80, 130, -1], ("pickup", "rule"): [70, 122, -1], ("goal", "log"): [99, 200, -1], ("goal", "rule"): [95, 190, -1]})
+    rollouts = [Rollout(made_trial(4), made_trial(5)[80:], 80, place, title, "t") for place, title in enumerate(("Delivered", "Not delivered"))]
+    return {
+        "fig1": fig1(scenes, events, "Profile smoke."),
+        "fig2": fig2(rollouts, "Hierarchical Oracle delivers 7 of 9; drawn are its first success and its first failure in the store's order."),
+        "fig3": fig3(scores, published=PUBLISHED, interval="binomial"),
+        "fig4": fig4(scores, curves, published=PUBLISHED, interval="binomial"),
+        "fig5": fig5(scores, curves, example, published=PUBLISHED),
+    }
+
+
+@pytest.fixture(scope="module", params=[(FEW, 1), (MANY, 3)], ids=["few", "many"])
+def paper(request):
+    return figures(*request.param)
+
+
+def texts(figure):
+    "Every text that is drawn, and its box in pixels; ticks beyond the limits of their axis are not drawn."
+    hidden = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            slack = 1e-9 * (high - low)
+            for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+                if not low - slack <= tick.get_loc() <= high + slack:
+                    hidden |= {tick.label1, tick.label2}
+    found = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text().strip() and text not in hidden]
+    return [(text.get_text(), text.get_window_extent(figure.canvas.get_renderer())) for text in found]
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+def test_no_text_is_clipped_or_overlaps(paper, name):
+    figure = paper[name][0]
+    drawn(figure)
+    room, found = figure.bbox.padded(1), texts(figure)
+    assert len(found) > 8
+    for text, box in found:
+        assert room.contains(box.x0, box.y0) and room.contains(box.x1, box.y1), f"{text!r} leaves the figure"
+    for (one, a), (two, b) in combinations(found, 2):
+        across, up = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= 1 or up <= 2, f"{one!r} lies on {two!r}"
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+def test_no_panel_is_empty(paper, name):
+    for axes in paper[name][0].axes:
+        assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
+        patches = [patch for patch in axes.patches if patch.get_visible()]
+        assert patches or any(len(line.get_xdata()) > 1 for line in axes.get_lines())
+
+
+def test_bars_are_the_table(paper):
+    figure, table = paper["fig3"]
+    for axes, (_, rows) in zip(figure.axes, table.groupby("title", sort=False), strict=True):
+        assert [bar.get_width() for bar in axes.patches] == rows.value.tolist()
+        numbers = [text.get_text() for text in axes.texts]
+        assert numbers == [f"{value:.2f}" for value in rows.value]
+    figure, table = paper["fig5"]
+    bars = table[table.kind == "bar"]
+    heights = {(round(bar.get_x() + bar.get_width() / 2, 6), bar.get_height()) for bar in figure.axes[0].patches}
+    assert len(heights) == len(bars) and {height for _, height in heights} == set(bars.value)
+
+
+def test_lines_are_the_table(paper):
+    for name, count in (("fig4", 2), ("fig5", 3)):
+        figure, table = paper[name]
+        curves = table[table.kind == "curve"]
+        panels = [axes for axes in figure.axes if axes.get_xlabel().startswith(("steps from", "rollout step"))]
+        assert len(panels) == count == curves.curve.nunique()
+        for axes, (_, rows) in zip(panels, curves.groupby("curve", sort=False), strict=True):
+            lines = {line.get_label(): line for line in axes.get_lines()}
+            for series, own in rows.groupby("series"):
+                assert np.array_equal(lines[series].get_xydata(), own[["step", "value"]])
+
+
+def test_one_colour_per_model_everywhere(paper):
+    seen = {}
+    for name in ("fig3", "fig4", "fig5"):
+        figure, table = paper[name]
+        looks = styles_of(table.series.dropna())
+        for axes in figure.axes:
+            for container in axes.containers:
+                label = container.get_label()
+                if label in looks:
+                    seen.setdefault(label, set()).add(to_hex(container.patches[0].get_facecolor()).upper())
+            for line in axes.get_lines():
+                if line.get_label() in looks:
+                    seen.setdefault(line.get_label(), set()).add(to_hex(line.get_color()).upper())
+    assert len(seen) >= 3 and all(len(colors) == 1 for colors in seen.values())
+    assert len({color for colors in seen.values() for color in colors}) == len(seen)
+    assert all(seen[name] == {STYLES[name].color} for name in seen if name in STYLES)
+
+
+def test_privileged_models_are_marked():
+    figure, table = fig3(made_scores(["oracle", "mine"]), privileged=["mine"])
+    drawn(figure)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["Hierarchical Oracle \u2020", "Mine \u2020"] and "\u2020 is told more" in figure._supxlabel.get_text()
+
+
+def test_error_bars_only_where_there_are_seeds():
+    one, three = fig3(made_scores(FEW, 1))[0], fig3(made_scores(FEW, 3))[0]
+    within = fig3(made_scores(FEW, 1), interval="binomial")[0]
+    bars = [[type(container).__name__ for container in figure.axes[0].containers].count("ErrorbarContainer") for figure in (one, three, within)]
+    notes = [figure._supxlabel.get_text() for figure in (one, three, within)]
+    assert bars == [0, 1, 1]
+    assert "no error bars" in notes[0] and "one standard error" in notes[1] and "95 % binomial" in notes[2]
+
+
+def test_standard_error_and_marks():
+    scores = made_scores(FEW)
+    table = bar_table(scores, FIG3, published=PUBLISHED)
+    row = table[(table.model == "rssm_discrete") & (table.target == "3rd")].iloc[0]
+    own = scores[(scores.model == "rssm_discrete") & (scores.target == "3rd")].set_index("metric").value
+    assert np.isclose(row.value, own["recall"].mean()) and np.isclose(row.standard_error, own["recall"].std() / np.sqrt(3))
+    assert np.isclose(row.false_positive, own["false_positive"].mean()) and row.published == 0.02
+    assert table[table.model == "oracle"].published.isna().all()
+
+
+def test_what_is_missing_leaves_no_panel():
+    scores, curves = made_scores(FEW), made_curves(FEW)
+    scores.loc[scores.task == "multi_goal", "value"] = np.nan
+    figure, table = fig3(scores[scores.task != "single_goal_later"])
+    assert [axes.get_title(loc="left")[-11:] for axes in figure.axes] == ["Single goal"] and set(table.task) == {"single_goal"}
+    figure, table = fig4(scores, curves[curves.curve != "loss_goal"])
+    assert len(figure.axes) == 2
+    figure, table = fig5(scores, curves[curves.curve == "ade"])
+    assert len(figure.axes) == 2 and "B" not in set(table.panel)
+    with pytest.raises(UsageError, match="pickup"):
+        fig4(scores[scores.task != "pickup"], curves)
+
+
+def test_one_model_without_a_score_is_said_to_have_none():
+    scores = made_scores(FEW)
+    scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
+    figure, table = fig4(scores, made_curves(FEW))
+    assert "none" in [text.get_text() for text in figure.axes[0].texts] and len(figure.axes[0].patches) == 2
+
+
+def test_infinite_curves_fall_back_on_finite_rollouts():
+    curves = made_curves(FEW)
+    spare = curves[curves.curve == "ade"].assign(curve="ade_finite", value=7.0)
+    curves.loc[(curves.model == "oracle") & (curves.curve == "ade") & (curves.step == 200) & (curves.seed == 1), "value"] = np.inf
+    figure, table = fig5(made_scores(FEW), pd.concat([curves, spare]))
+    own = table[(table.curve == "ade") & (table.model == "oracle")].set_index("step")
+    seeds = curves[(curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)].set_index("seed").value
+    assert len(own) == 250 and np.isclose(own.value[3], (seeds[0] + seeds[2] + 7.0) / 3)
+    assert "finite rollouts alone: Hierarchical Oracle" in figure._supxlabel.get_text().replace("\n", " ")
+
+
+def test_bins_are_weighted_by_rollouts():
+    curves = pd.DataFrame({"model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4], "value": [1.0, 4.0, 9.0], "count": [3, 1, 5]})
+    table = curve_table(curves, {"loss_goal": "B"}, bin_steps=5)
+    assert table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text("abcxyz_:.", min_size=1, max_size=12), unique=True, max_size=25), st.permutations(list(STYLES)))
+def test_any_names_get_looks_of_their_own(names, known):
+    looks = styles_of([*names, *known])
+    assert looks == styles_of([*known, *reversed(names)])
+    assert [name for name in looks if name in STYLES] == list(STYLES)
+    assert len({look.color for look in looks.values()}) == len(looks)
+    assert all(looks[name] == STYLES[name] for name in known)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 200), st.integers(1, 200))
+def test_binomial_interval_holds_the_share(hits, count):
+    share = min(hits, count) / count
+    low, high = binomial_interval(share, count)
+    assert 0 <= low <= share + 1e-12 and share - 1e-12 <= high <= 1
+
+
+@settings(deadline=None)
+@given(st.floats(-np.pi, np.pi), st.floats(0.2, 5))
+def test_headings_follow_the_yaw(yaw, size):
+    state = np.array([[0, 0, 0, 0, size * np.sin(yaw / 2), 0, size * np.cos(yaw / 2)]])
+    assert np.allclose(headings(state), [[np.sin(yaw), np.cos(yaw)]], atol=1e-6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 20)), min_size=1, max_size=20))
+def test_chosen_pair_is_a_success_and_a_failure(rollouts):
+    delivered, nearest = map(list, zip(*rollouts))
+    pair = choose_pair(delivered, nearest)
+    if any(delivered) and not all(delivered):
+        assert delivered[pair[0]] and not delivered[pair[1]]
+        assert not any(delivered[: pair[0]]) and all(delivered[: pair[1]])
+    assert 1 <= len(pair) <= 2
+
+
+def test_stage_tells_context_from_imagined():
+    trial = made_trial()
+    figure = matplotlib.figure.Figure()
+    stage = Stage(figure.subplots(), trial, step=45, context=50, trace=25)
+    true, imagined = (line.get_xydata() for line in stage.traces["agent1"])
+    assert np.allclose(true, trial[45:50, 4][:, [0, 2]]) and np.allclose(imagined, trial[49:71, 4][:, [0, 2]])
+    assert stage.shapes["agent1"].get_alpha() == 1 and stage.show(50).shapes["agent1"].get_alpha() < 0.6
+    with pytest.raises(UsageError, match="steps, 5, 7"):
+        Stage(figure.subplots(), trial[None])
+
+
+def test_saving_is_deterministic_whole_and_plain(tmp_path):
+    for folder in ("one", "two"):
+        scores, curves = made_scores(FEW), made_curves(FEW)
+        figure, table = fig5(scores, curves, Example(made_trial(), 50, "oracle"), published=PUBLISHED)
+        save_figure(figure, table, tmp_path / folder, "fig5", {"seed": 0, "where": Path("data"), "n": np.float32(np.nan)}, describe(table, "Bars."))
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("one", "two"))
+    assert one == two and sorted(one) == ["fig5.csv", "fig5.json", "fig5.pdf", "fig5.png"]
+    back = pd.read_csv(tmp_path / "one/fig5.csv")
+    assert len(back) == len(table) and np.array_equal(back.value, table.value, equal_nan=True)
+
+
+def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
+    figure, table = fig3(made_scores(FEW))
+    save_figure(figure, table, tmp_path, "fig3", {}, "Bars.")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(path, **options):
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(figure, "savefig", full)
+    with pytest.raises(EnvironmentProblem, match="No space"):
+        save_figure(figure, table, tmp_path, "fig3", {}, "Bars.")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with pytest.raises(UsageError, match="alt text"):
+        save_figure(figure, table, tmp_path, "fig3", {}, " ")
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+def test_paper_notebooks_take_the_manifests_parameters(name):
+    notebook = nbformat.read(ROOT / f"nbs/paper/{name}.ipynb", as_version=4)
+    tagged = [cell.source for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1
+    values = {}
+    exec(tagged[0], values)
+    assert {"profile", "trials", "evaluations", "runs", "output", "seed", "record"} <= set(values)
+    assert values["profile"] == "smoke" and not any("#| export" in cell.source for cell in notebook.cells)
