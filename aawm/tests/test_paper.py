@@ -1,0 +1,75 @@
+"""A miniature of the paper, from simulated trials to every figure, through the program itself."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.image
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5")
+
+
+def repository(folder: Path) -> Path:
+    "A copy of what a run reads, so that it leaves nothing in the working tree."
+    shutil.copytree(ROOT / "nbs", folder / "nbs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    shutil.copy(ROOT / "settings.ini", folder)
+    return folder
+
+
+def start(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "smoke", "--no-progress"]
+    return subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(folder: Path) -> str:
+    run = start(folder)
+    output, _ = run.communicate(timeout=900)
+    assert run.returncode == 0, output[-3000:]
+    return output
+
+
+def check_figures(folder: Path) -> None:
+    for name in FIGURES:
+        picture = matplotlib.image.imread(folder / f"{name}.png")
+        assert min(picture.shape[:2]) > 200 and picture[..., :3].std() > 0.05, f"{name} is empty"
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF") and (folder / f"{name}.ipynb").is_file()
+        assert len(pd.read_csv(folder / f"{name}.csv")) > 0
+        record = json.loads((folder / f"{name}.json").read_text())
+        assert {"seed", "settings", "versions", "commit", "data_hash", "alt"} <= set(record), name
+        assert len(record["data_hash"]) == 64 and record["settings"]["profile"] == "smoke" and record["alt"]
+    table = pd.read_csv(folder / "fig3.csv")
+    assert set(table.model) == {"multistep_predictor", "rssm_discrete", "oracle"} and set(table.panel.dropna()) == {"A", "B", "C"}
+    assert table.value.dropna().between(0, 1).all()
+
+
+def test_every_figure_is_made_and_a_second_run_finds_everything_done(tmp_path):
+    folder = repository(tmp_path)
+    assert finish(folder).count("done in") == 12
+    check_figures(folder / "figures/smoke")
+    begun = time.monotonic()
+    assert "done in" not in finish(folder) and time.monotonic() - begun < 60
+
+
+@pytest.mark.slow
+def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
+    folder, undisturbed, rng = repository(tmp_path / "killed"), repository(tmp_path / "undisturbed"), random.Random(0)
+    for _ in range(4):
+        run = start(folder)
+        time.sleep(rng.uniform(5, 40))
+        run.send_signal(signal.SIGKILL)
+        run.communicate()
+    finish(folder)
+    finish(undisturbed)
+    for name in FIGURES:
+        for kind in ("png", "pdf", "csv"):
+            path = f"figures/smoke/{name}.{kind}"
+            assert (folder / path).read_bytes() == (undisturbed / path).read_bytes(), path

@@ -1,0 +1,148 @@
+"""The runner: what is done is skipped, what is killed goes on, what is mistyped stops before any work."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from aawm import cli, runs
+from aawm.errors import AawmError, EnvironmentProblem, UsageError
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_notebook(path: Path, parameters: str, code: str) -> None:
+    cells = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell(code)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    "A small repository of its own: numbers are drawn, doubled one by one, and added up. Each run of a notebook leaves a line in `log`."
+    (tmp_path / "settings.ini").write_text("[DEFAULT]\nlib_name = small\n")
+    log = "from pathlib import Path\nopen('log', 'a').write(Path(output).name + '\\n')\nPath(output).parent.mkdir(parents=True, exist_ok=True)\n"
+    write_notebook(tmp_path / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1", log + "Path(output).write_text(str(number))")
+    write_notebook(
+        tmp_path / "nbs/double.ipynb", "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2\nseconds: float = 0.0",
+        log + "import time; time.sleep(seconds)\nPath(output).write_text(str(factor * int(Path(source).read_text())))",
+    )
+    write_notebook(
+        tmp_path / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'",
+        log + "Path(output).write_text(str(sum(int(p.read_text()) for p in sorted(Path(folder).glob('double-*')))))",
+    )
+    manifest = {
+        "profiles": {"small": {"number": 5, "factors": [2, 3], "seconds": 0.0, "seed": 0}},
+        "jobs": {
+            "draw": {"notebook": "nbs/draw.ipynb", "code": ["schema"], "parameters": {"output": "data/$profile/number", "number": "$number"},
+                     "outputs": ["data/$profile/number"]},
+            "double": {"each": {"factor": "$factors"}, "needs": ["draw"], "notebook": "nbs/double.ipynb", "code": ["schema"],
+                       "parameters": {"source": "data/$profile/number", "output": "data/$profile/double-$factor", "factor": "$factor", "seconds": "$seconds"},
+                       "outputs": ["data/$profile/double-$factor"]},
+            "figure": {"needs": ["double"], "notebook": "nbs/add.ipynb", "code": ["errors"],
+                       "parameters": {"folder": "data/$profile", "output": "figures/$profile/sum.csv"}, "outputs": ["figures/$profile/sum.csv"]},
+        },
+    }
+    (tmp_path / "nbs/paper").mkdir()
+    (tmp_path / "nbs/paper/paper.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def logged(repository: Path) -> list:
+    return sorted((repository / "log").read_text().split())
+
+
+def test_runs_once_and_again_only_what_changed(repository):
+    runs.reproduce("small", workers=2, progress=False)
+    assert (repository / "figures/small/sum.csv").read_text() == "25"
+    assert logged(repository) == ["double-2", "double-3", "number", "sum.csv"]
+    runs.reproduce("small", workers=2, progress=False)
+    assert len(logged(repository)) == 4, "all is done"
+
+    (repository / "figures/small/sum.csv").unlink()
+    runs.reproduce("small", workers=1, progress=False)
+    assert logged(repository).count("sum.csv") == 2 and len(logged(repository)) == 5
+
+    manifest = (repository / "nbs/paper/paper.yaml")
+    manifest.write_text(manifest.read_text().replace("- 3\n", "- 7\n"))
+    runs.reproduce("small", workers=1, progress=False)
+    assert (repository / "figures/small/sum.csv").read_text() == "45", "the output of a job that left the plan is not drawn"
+    assert logged(repository).count("double-2") == 1 and logged(repository).count("double-7") == 1
+    assert [path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()] == [["double", "3"]]
+
+
+def test_changes_are_kept_apart(repository):
+    runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
+    assert (repository / "figures/small-custom/sum.csv").read_text() == "50" and not (repository / "figures/small").exists()
+
+
+def test_a_failing_notebook_is_named_and_the_rest_is_kept(repository):
+    (repository / "data/small").mkdir(parents=True)
+    write_notebook(repository / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'", "raise RuntimeError('no sum today')")
+    with pytest.raises(AawmError, match="add.ipynb failed in cell .*no sum today.*1 of 4 jobs are not done"):
+        runs.reproduce("small", workers=2, progress=False)
+    assert (repository / "figures/small/add.failed.ipynb").is_file() and not (repository / "figures/small/add.ipynb").exists()
+
+
+@pytest.mark.parametrize("words", [["--profile", "smal"], ["--profile", "small", "--set", "numbr=3"], ["--profile", "small", "--set", "number=x"], ["--sed", "3"]])
+def test_mistakes_stop_before_any_work(repository, words, capsys):
+    with pytest.raises(SystemExit) as left:
+        cli.main(["reproduce", *words])
+    assert left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists()
+    assert capsys.readouterr().err.strip()
+
+
+def test_a_mistyped_parameter_in_the_manifest_stops_before_any_work(repository):
+    manifest = (repository / "nbs/paper/paper.yaml")
+    manifest.write_text(manifest.read_text().replace("folder: data/$profile", "foldr: data/$profile"))
+    with pytest.raises(UsageError, match="did you mean 'folder'"):
+        runs.reproduce("small", progress=False)
+    assert not (repository / "log").exists()
+
+
+def start(repository: Path, *words) -> subprocess.Popen:
+    command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "small", "--no-progress", *words]
+    return subprocess.Popen(command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for(condition, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+
+
+def test_killed_run_goes_on_and_a_second_one_is_refused(repository):
+    manifest = (repository / "nbs/paper/paper.yaml")
+    manifest.write_text(manifest.read_text().replace("seconds: 0.0", "seconds: 4.0"))
+    first = start(repository)
+    wait_for(lambda: (repository / "log").exists() and "double-2" in logged(repository))
+    with pytest.raises(EnvironmentProblem, match=f"process {first.pid}"):
+        runs.reproduce("small", progress=False)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    again = start(repository)
+    output, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, output
+    assert (repository / "figures/small/sum.csv").read_text() == "25"
+    assert logged(repository).count("number") == 1, "what was done stays done"
+    assert not list(repository.rglob("*.failed.ipynb")) and not list(repository.rglob(".part-*"))
+
+
+def test_interrupt_says_how_to_go_on(repository):
+    manifest = (repository / "nbs/paper/paper.yaml")
+    manifest.write_text(manifest.read_text().replace("seconds: 0.0", "seconds: 60.0"))
+    run = start(repository)
+    wait_for(lambda: (repository / "log").exists() and "double-2" in logged(repository))
+    begun = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 6 and "goes on" in output, output
+    assert time.monotonic() - begun < 20
