@@ -1,0 +1,52 @@
+"""Every library notebook runs from top to bottom, and export and clean change nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAKERS = ("pipeline", "paper", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
+LIBRARY = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if path.parent.name not in MAKERS and ".ipynb_checkpoints" not in path.parts)
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # tests run side by side
+PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
+
+
+@pytest.mark.parametrize("notebook", LIBRARY, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
+def test_notebook_runs(notebook):
+    run = "import sys; from pathlib import Path; from nbdev.test import test_nb; ok, _ = test_nb(Path(sys.argv[1]), basepath=Path('.')); sys.exit(not ok)"
+    done = subprocess.run([sys.executable, "-c", run, str(notebook)], cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def contents(root: Path) -> dict:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for folder in ("nbs", "aawm") for path in sorted((root / folder).rglob("*"))
+            if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts}
+
+
+def test_export_and_clean_change_nothing(tmp_path):
+    for name in PROJECT:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        elif source.exists():
+            shutil.copy(source, tmp_path / name)
+    before = contents(tmp_path)
+    for tool in ("nbdev_export", "nbdev_clean"):
+        subprocess.run([str(Path(sys.executable).parent / tool)], cwd=tmp_path, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    after = contents(tmp_path)
+    assert sorted(before) == sorted(after)
+    assert [name for name in before if before[name] != after[name]] == []
+
+
+def test_readme_is_the_index_page():
+    made = subprocess.run(["make", "--dry-run", "--no-print-directory", "readme"], cwd=ROOT, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip("make is not installed")
+    command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit("> README.md", 1)[0]
+    command = command.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    page = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert page == (ROOT / "README.md").read_text(encoding="utf-8"), "run `make readme`"
