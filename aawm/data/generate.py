@@ -18,6 +18,7 @@ import re
 import shutil
 import socket
 import sys
+import threading
 import types
 from collections import Counter, defaultdict, deque
 from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
@@ -63,16 +64,18 @@ def without_main_script():
 @contextlib.contextmanager
 def process_pool(
     workers: int,
-):  # an executor; its processes are stopped at once if the block fails
+):  # an executor; if the block fails, its processes end after the trial they are at
     "Processes to simulate in."
     others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker)
     try:
         yield executor
     except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
+        # a process ended while it writes a result would leave the executor waiting for the rest: only a stuck one is
+        stuck = threading.Timer(3, lambda: [process.kill() for process in set(multiprocessing.active_children()) - others])
+        stuck.start()
+        executor.shutdown(cancel_futures=True)
+        stuck.cancel()
         raise
     finally:
         executor.shutdown()

@@ -90,6 +90,8 @@ def run_job(
     "Run one job of a profile and leave its stamp; `AawmError` in one line where it fails."
     begun = time.monotonic()
     kept = resolve(f"data/{values['profile']}")
+    if is_done(job, kept):  # the scheduler asks again where a worker was lost after its last line
+        return 0.0
     make_way(job, kept)
     if record := job.parameters.get("record"):
         stamps = {path.stem: read_json(path, {}) for path in sorted((kept / "done").glob("*.json"))}
@@ -187,6 +189,7 @@ def run_jobs(
                     bar.update()
                 else:
                     failures[name] = task.exception()
+                task.release()  # a result still held would be computed again when its worker closes
     except KeyboardInterrupt:
         raise Interrupted("stopped; the same command goes on from here") from None
     finally:
