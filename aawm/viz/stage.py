@@ -100,12 +100,14 @@ class Stage:
         trace: int = TRACE_STEPS,  # steps of future drawn behind the shapes
         past: int = 0,  # steps of past drawn behind the shapes
         entities=ENTITIES,  # names of those to draw
+        outlined: bool = False,  # draw outlines alone, onto a room that is there already
     ):
         self.axes, self.states = axes, one_trial(states)
         self.context = len(self.states) if context is None else int(context)
-        self.trace, self.past, self.entities = trace, past, tuple(entities)
+        self.trace, self.past, self.entities, self.outlined = trace, past, tuple(entities), outlined
         self.ground = self.states[..., POSITION][..., GROUND_PLANE]
-        draw_room(axes, half_width(self.ground[:, [ENTITIES.index(name) for name in self.entities]]))
+        if not outlined:
+            draw_room(axes, half_width(self.ground[:, [ENTITIES.index(name) for name in self.entities]]))
         self.traces = {name: [self.line(name, opacity) for opacity in (1.0, IMAGINED_OPACITY)] for name in self.entities}
         self.shapes = {name: self.shape(name) for name in self.entities}
         self.show(step)
@@ -115,11 +117,14 @@ class Stage:
 
     def line(self, name: str, opacity: float):
         "The trace of one entity, not yet in its place."
-        return self.axes.plot([], [], color=ENTITY_COLORS[name], lw=1.6, solid_capstyle="round", zorder=3, alpha=opacity)[0]
+        look = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
+        return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
 
     def shape(self, name: str):
         "The patch of one entity, not yet in its place."
         look = dict(facecolor=ENTITY_COLORS[name], edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
+        if self.outlined:
+            look |= dict(facecolor="none", edgecolor=ENTITY_COLORS[name], linewidth=1.2, zorder=3.5)
         patch = Polygon(np.zeros((3, 2)), **look) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS, **look)
         return self.axes.add_patch(patch)
 
@@ -134,6 +139,10 @@ class Stage:
                 line.set_data(*np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan).T)
             self.place(self.shapes[name], name, self.step)
         return self
+
+    def moving(self) -> list:
+        "The artists that change from step to step, lowest first."
+        return sorted([*(line for pair in self.traces.values() for line in pair), *self.shapes.values()], key=lambda artist: artist.zorder)
 
     def place(self, patch, name: str, step: int) -> None:
         "Put the patch of one entity where it is at a step."
