@@ -13,7 +13,8 @@ import pandas as pd
 
 from .rollouts import Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, HeldOut, Scoring
-from ..events import goal_entries, goals, moves, pickups
+from ..events import goal_entries, goals, moves, own_events, pickups
+from ..events.labels import OWN_RULES
 from ..schema import BEHAVIORS, MOVED_THRESHOLD, OBJECT_INDEX, OBJECTS, STATE_SIZE, flatten, positions
 
 # %% ../../nbs/evaluation/02_scores.ipynb #bf01b727
@@ -22,13 +23,15 @@ CHUNK = 256  # rollouts labelled together; bounds memory
 
 def label(
     trials,  # `[n, 300, 5, 7]`, from `as_trials`
-    measure: str,  # "goal", "pickup" or "move"
+    measure: str,  # "goal", "pickup", "move", or a registered event rule
     scoring: Scoring,
     moved: float,  # threshold of a move, m
 ) -> np.ndarray:  # bool `[n, 3]`
     "Does it happen to each object?"
     if scoring.rollout_alone:
         trials = trials.astype(np.float64)  # a wild but finite rollout overflows nowhere
+    if measure in OWN_RULES:
+        return own_events(measure, trials)
     if measure == "pickup":
         return pickups(trials, rules=scoring.rules)
     paths = np.moveaxis(positions(trials)[:, :, OBJECT_INDEX], 2, 1)
@@ -67,7 +70,8 @@ def outcome_rows(
     found = label_rollouts(true, np.arange(len(requests)), held, measure, scoring, scoring.moved_truth)
     predicted = label_rollouts(rollouts, requests, held, measure, scoring, scoring.moved_rollout)
     objects = rows.object.to_numpy(dtype=np.int64)
-    rows["truth"] = found[answer, objects] if measure == "move" else rows.truth.astype(bool)
+    by_rule = measure == "move" or measure in OWN_RULES  # nothing else tells whether it truly happened
+    rows["truth"] = found[answer, objects] if by_rule else rows.truth.astype(bool)
     if measure == "move" and scoring.moved_truth != scoring.moved_rollout:
         found = label_rollouts(true, np.arange(len(requests)), held, measure, scoring, scoring.moved_rollout)
     rows["ceiling"], rows["prediction"] = found[answer, objects], predicted[answer, objects]
@@ -205,7 +209,7 @@ def by_behavior(
     "All rows, then those of each behaviour that occurs."
     behavior = np.asarray(behavior)
     yield "all", np.ones(len(behavior), dtype=bool)
-    yield from ((name, behavior == name) for name in BEHAVIORS if (behavior == name).any())
+    yield from ((name, behavior == name) for name in dict.fromkeys([*BEHAVIORS, *behavior]) if (behavior == name).any())
 
 
 def score_events(
@@ -216,7 +220,7 @@ def score_events(
     scoring: Scoring,
 ) -> tuple:  # list of score rows, outcomes
     "Scores of a goal, pickup or move task."
-    metrics = CLASS_METRICS if measure == "move" else EVENT_METRICS
+    metrics = CLASS_METRICS if measure == "move" or measure in OWN_RULES else EVENT_METRICS
     rows, gone = outcome_rows(plan, rollouts, held, measure, scoring), plan[plan.left_out != ""]
     table = []
     for target in dict.fromkeys(plan.target):

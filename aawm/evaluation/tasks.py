@@ -6,7 +6,7 @@
 __all__ = ['SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH', 'MEASURES',
            'TASK_TABLE', 'TASKS', 'HeldOut', 'held_out', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal',
            'plan_multi_goal', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task',
-           'single_goal', 'find_tasks', 'plan_tasks']
+           'single_goal', 'find_tasks', 'register_task', 'plan_tasks']
 
 # %% ../../nbs/evaluation/00_tasks.ipynb #3988c91d
 from collections.abc import Callable
@@ -19,6 +19,7 @@ import pandas as pd
 from ..data import multi_goal_trials, open_trials, single_goal_trials
 from ..errors import BadData, UsageError, check_name
 from ..events import first_goal, lift_start
+from ..events.labels import OWN_RULES
 from aawm.schema import (
     GATHERING_SCENARIOS,
     MOVE_THRESHOLD,
@@ -275,7 +276,7 @@ class Task:
 
     name: str
     figure: str  # where the paper shows it
-    measure: str  # how its rows are scored: one of `MEASURES`
+    measure: str  # how its rows are scored: one of `MEASURES`, or a registered event rule
     plan: Callable  # `plan(held, scoring) -> DataFrame`
 
     def __repr__(self):
@@ -309,15 +310,27 @@ TASKS = tuple(TASK_TABLE)
 
 # %% ../../nbs/evaluation/00_tasks.ipynb #bb357c10
 def find_tasks(
-    tasks=None,  # names of `TASKS` and `Task` objects; `None`: all seven
+    tasks=None,  # names of tasks and `Task` objects; `None`: all seven of `TASKS`
 ) -> tuple:  # of `Task`
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
     tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
-    found = tuple(task if isinstance(task, Task) else TASK_TABLE[check_name(task, TASKS, "task")] for task in tasks)
+    found = tuple(task if isinstance(task, Task) else TASK_TABLE[check_name(task, TASK_TABLE, "task")] for task in tasks)
     names = [task.name for task in found]
+    for task in found:
+        check_name(task.measure, (*MEASURES, *OWN_RULES), f"measure of task {task.name!r}")
     if not found or len(set(names)) < len(names):
         raise UsageError(f"tasks must be one or more different ones, got {names}")
     return found
+
+
+def register_task(
+    task: Task,
+) -> Task:  # the same
+    "Enter a task from outside the package, so that its name will do; a second one of that name takes its place."
+    if task.name in TASKS:
+        raise UsageError(f"task name {task.name!r} is one of the paper's: {TASK_TABLE[task.name]}; choose another")
+    TASK_TABLE[task.name] = task
+    return task
 
 
 def plan_tasks(

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['RULES', 'goals', 'goal_distance', 'goal_entries', 'moves', 'path_length', 'pickups', 'carries', 'first_goal',
-           'first_pickup', 'lift_start']
+           'first_pickup', 'lift_start', 'register_rule', 'own_events']
 
 # %% ../../nbs/events/09_events.ipynb #9fc783b7
 from .firsts import first_goal, first_pickup, lift_start
-from .labels import RULES, carries, goal_distance, goal_entries, goals, moves, path_length, pickups
+from .labels import RULES, carries, goal_distance, goal_entries, goals, moves, own_events, path_length, pickups, register_rule
 
 _all_ = [
     "RULES",
@@ -22,4 +22,6 @@ _all_ = [
     "first_goal",
     "first_pickup",
     "lift_start",
+    "register_rule",
+    "own_events",
 ]

@@ -87,6 +87,7 @@ class Panel:
     task: str  # of the score table
     target: str = "object"
     metric: str = "recall"
+    says: str = "delivered"  # what has happened where it is high, under the bars of Figure 3
 
     def of(self, scores: pd.DataFrame, metric: str) -> pd.DataFrame:
         "Its rows of the score table for one metric."
@@ -308,18 +309,19 @@ def fig3(
     interval: str | None = None,  # of a single seed: None, or "binomial"
     scoring: str = "strict",  # named in the note
     remark: str = "",  # a further sentence for the note
+    panels: Iterable = FIG3,  # of `Panel`: `(*FIG3, Panel("D", ...))` adds an evaluation from outside the package
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Goal delivery: single goal, later context, second and third of three (paper, Figure 3)."
-    table = bar_table(scores, FIG3, privileged, published, interval)
+    table = bar_table(scores, panels, privileged, published, interval)
     styles = styles_of(table.series, privileged)
-    panels = [panel for panel in FIG3 if (table.title == panel.title).any()]
+    panels = [panel for panel in panels if (table.title == panel.title).any()]
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.75 + 0.23 * len(styles)))
         for place, (panel, axes) in enumerate(zip(panels, np.ravel(figure.subplots(1, len(panels), squeeze=False)))):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place == 0)
             panel_title(axes, panel.letter, panel.title)
-            axes.set_xlabel(f"delivered, n = {rows['count'].max():.0f}")
+            axes.set_xlabel(f"{panel.says}, n = {rows['count'].max():.0f}")
         handles = mark_handles(table)
         if handles:
             figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
