@@ -140,7 +140,7 @@ def train(
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
     from aawm import training
 
-    model_settings, training_settings = training.preset_settings(preset, model)
+    model_settings, training_settings = training.preset_settings(preset, model, variant)
     training.fit(
         model, store, run, variant=variant, model_settings=model_settings, training_settings=training_settings,
         seed=seed, device=device, progress=progress,

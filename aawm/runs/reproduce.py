@@ -220,7 +220,7 @@ def check_values(
     check_name(values.get("variant", VARIANTS[0]), VARIANTS, "variant")
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
     for model in values.get("models", ()):
-        preset_settings(values["preset"], model)
+        preset_settings(values["preset"], model, values["variant"])
 
 # %% ../../nbs/runs/02_reproduce.ipynb #32f9ff91
 def reproduce(

@@ -13,6 +13,7 @@ import yaml
 
 from aawm import cli, runs
 from aawm.errors import AawmError, EnvironmentProblem, UsageError
+from aawm.runs import plan, profile_values
 
 ROOT = Path(__file__).parents[2]
 
@@ -146,3 +147,59 @@ def test_interrupt_says_how_to_go_on(repository):
     output, _ = run.communicate(timeout=60)
     assert run.returncode == 6 and "goes on" in output, output
     assert time.monotonic() - begun < 20
+
+
+def smoke_keys() -> dict:
+    return {job.name: job.key for job in plan(profile_values("smoke"))}
+
+
+@pytest.fixture(scope="module")
+def before() -> dict:
+    return smoke_keys()
+
+
+def changed_jobs(before, after) -> set:
+    "The kinds and models of the jobs before the figures that run again."
+    return {" ".join(name.split()[:2]) for name in before if before[name] != after[name] and not name.startswith("figure")}
+
+
+@pytest.mark.parametrize(
+    "module, models",
+    [
+        ("models/sgnet", {"sgnet"}),
+        ("models/oracle", {"oracle"}),
+        ("models/multistep", {"multistep_predictor", "multistep_delta", "oracle"}),
+        ("models/rssm", {"rssm_discrete", "rssm_continuous", "sgnet"}),
+        ("models/base", "all"),
+        ("training/loop", "all"),
+        ("training/check", set()),
+        ("training/presets", set()),
+    ],
+)
+def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, monkeypatch):
+    from aawm.runs import manifest
+
+    source, original = (ROOT / f"aawm/{module}.py").read_text(encoding="utf-8"), manifest.code_digest
+    monkeypatch.setattr(manifest, "code_digest", lambda text: original(text + "\nchanged = True\n" if text == source else text))
+    models = set(profile_values("smoke")["models"]) if models == "all" else models
+    assert changed_jobs(before, smoke_keys()) == {f"{kind} {model}" for kind in ("train", "evaluate") for model in models}
+
+
+def test_a_change_of_one_preset_trains_that_model_again(before, monkeypatch):
+    from aawm.training import PRESETS
+
+    settings, training = PRESETS["smoke"]["sgnet"]
+    monkeypatch.setitem(PRESETS["smoke"], "sgnet", (settings | {"latents": 3}, training))
+    assert changed_jobs(before, smoke_keys()) == {"train sgnet", "evaluate sgnet"}
+
+
+def test_a_model_from_outside_counts_by_its_own_file_and_what_it_takes_from_ours(tmp_path, monkeypatch):
+    from aawm.runs.manifest import model_modules, part_digest
+
+    path = tmp_path / "outer.py"
+    path.write_text("from aawm.models.multistep import MultistepDelta\n\n\nclass Mine(MultistepDelta):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert set(model_modules("outer:Mine")) == {"outer", "aawm.models.base", "aawm.models.multistep"}
+    before = part_digest("model outer:Mine")
+    path.write_text(path.read_text().replace("pass", "share = 2"))
+    assert part_digest("model outer:Mine") != before
