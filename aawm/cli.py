@@ -157,6 +157,7 @@ def evaluate(
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     curve_trials: Annotated[int, typer.Option(min=1, help="Trials for the loss around events.")] = 64,
     published_rows: Annotated[bool, typer.Option("--published-rows", help="Of an imported store: the authors' rows, with repeats.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")] = False,
     seed: Seed = 0,
     device: Device = "auto",
     progress: Progress = True,
@@ -165,12 +166,16 @@ def evaluate(
     from aawm import data, evaluation
 
     chosen = [check_name(task, evaluation.TASKS, "task") for task in tasks.split(",") if task] or None
-    trials = data.published_trials(store) if published_rows else store
+    trials = data.published_trials(store) if published_rows else data.open_trials(store)
+    if note := evaluation.other_data(run, trials):
+        typer.echo(f"aawm: note: {note}", err=True)
+    evaluation.check_output(output, replace)
     result = evaluation.evaluate(
         run, trials, tasks=chosen, scoring=scoring, seed=seed, curve_trials=curve_trials, device=device, progress=progress
     )
     evaluation.save(result, output)
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
+    typer.echo(f"{output}: {', '.join(sorted(file.name for file in output.iterdir()))}")
 
 # %% ../nbs/90_cli.ipynb #f81a779a
 @app.command("check-model", epilog="Example: aawm check-model my_models:Glide")

@@ -25,7 +25,7 @@ from aawm.data.store import (
     state_hash,
 )
 from ..errors import BadData
-from ..schema import ENTITIES, EVENTS, FRAMES, MAX_VALUE, NO_LOG, OBJECTS, POSITION, ROLES, ROTATION, SCENARIOS, frame_to_step
+from ..schema import ENTITIES, EVENTS, FRAMES, MAX_VALUE, OBJECTS, ROLES, ROTATION, SCENARIOS, frame_to_step
 
 # %% ../../nbs/data/05_checks.ipynb #dd0a9a99
 UNIT = 1e-3  # largest departure of a quaternion's length from 1

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'UNFINISHED', 'without_main_script', 'process_pool', 'drawn_trials', 'submitted_trials', 'draw_alone',
-           'code_hash', 'Plan', 'refuse_other_settings', 'exclusive', 'is_finished', 'begin', 'finished_chunk',
-           'keep_chunk', 'fill', 'finish', 'remove_strays', 'cores', 'whole_number', 'generate', 'check_fidelity',
-           'how_to_go_on']
+           'code_hash', 'Plan', 'refuse_other_settings', 'exclusive', 'is_finished', 'refuse_strangers', 'begin',
+           'finished_chunk', 'keep_chunk', 'fill', 'finish', 'remove_strays', 'cores', 'whole_number', 'generate',
+           'check_fidelity', 'how_to_go_on']
 
 # %% ../../nbs/data/03_generate.ipynb #7fe5508f
 import contextlib
@@ -233,6 +233,16 @@ def is_finished(plan: Plan) -> bool:
     return True
 
 # %% ../../nbs/data/03_generate.ipynb #f34847c6
+def refuse_strangers(
+    plan: Plan,
+) -> None:
+    "Raise `UsageError` if the folder holds anything but a store that was begun there."
+    ours = (plan.path / MANIFEST, plan.unfinished / "settings.json")
+    if plan.path.exists() and not any(file.exists() for file in ours):
+        if strange := sorted({file.name for file in plan.path.iterdir()} - {UNFINISHED, ARRAYS}):
+            raise UsageError(f"{plan.path} is not empty and holds no trial store (it has {strange[0]}); choose a new folder")
+
+
 def begin(
     plan: Plan,
 ) -> dict:  # records of the files that hold the shape of the arrays
@@ -241,8 +251,6 @@ def begin(
     if begun:
         refuse_other_settings(plan.path, begun["settings"], plan.settings)
         return begun["files"]
-    if strange := sorted({file.name for file in plan.path.iterdir()} - {UNFINISHED, ARRAYS}):
-        raise UsageError(f"{plan.path} is not empty and holds no trial store (it has {strange[0]}); choose a new folder")
     files = create_arrays(plan.path, plan.trials, plan.chunk)
     write_json(plan.unfinished / "settings.json", {"settings": plan.settings, "files": files})
     return files
@@ -357,6 +365,7 @@ def generate(
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:
         if not is_finished(plan) or plan.unfinished.exists():
+            refuse_strangers(plan)
             with exclusive(plan.unfinished):
                 if not is_finished(plan):  # another run may have finished it while this one waited
                     files = begin(plan)

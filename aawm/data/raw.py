@@ -31,7 +31,7 @@ from .selections import split_trials
 from .store import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
 from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import read_json, replacing, write_json
-from ..schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STATE_SIZE, STEPS
+from ..schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 # %% ../../nbs/data/08_raw.ipynb #fb4acf28
 OBSERVATIONS, EVENT_LOG, BESIDE = "trial_obs.csv", "event_log.csv", "aawm.json"

@@ -13,7 +13,6 @@ __all__ = ['SPLITS', 'AGENT_IDS', 'NO_EVENTS', 'LOGS', 'UNKNOWN', 'NO_SEED', 'PA
 
 # %% ../../nbs/data/07_released.ipynb #0580fb45
 import contextlib
-import json
 import mmap
 import os
 import pickle
@@ -59,7 +58,6 @@ from aawm.data.store import (
     open_events,
     open_extra,
     open_trials,
-    read_manifest,
     state_hash,
     write_chunk,
 )

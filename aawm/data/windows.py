@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import UsageError
-from ..schema import STATE_SIZE, STEPS, WINDOW
+from ..schema import STATE_SIZE, WINDOW
 
 # %% ../../nbs/data/04_windows.ipynb #8408bde2
 class Windows:

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['TASKS', 'SCORINGS', 'Task', 'Scoring', 'HeldOut', 'held_out', 'single_goal', 'find_tasks', 'plan_tasks',
            'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts', 'FrozenWorld', 'TrueWorld', 'score',
-           'Evaluation', 'Results', 'evaluate', 'save', 'read_evaluation', 'gather']
+           'Evaluation', 'Results', 'evaluate', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather']
 
 # %% ../../nbs/evaluation/09_evaluation.ipynb #92424b70
-from .evaluate import Evaluation, Results, evaluate, gather, read_evaluation, save
+from .evaluate import Evaluation, Results, check_output, evaluate, gather, other_data, read_evaluation, save
 from .rollouts import FrozenWorld, Rollouts, TrueWorld, collect, roll_out, true_rollouts
 from .scores import score
 from .tasks import SCORINGS, TASKS, HeldOut, Scoring, Task, find_tasks, held_out, plan_tasks, register_task, single_goal
@@ -34,6 +34,8 @@ _all_ = [
     "Evaluation",
     "Results",
     "evaluate",
+    "other_data",
+    "check_output",
     "save",
     "read_evaluation",
     "gather",

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['RECORD_VERSION', 'RECORD_FIELDS', 'TABLES', 'IDENTITY', 'SAME', 'check_record', 'Evaluation', 'thresholds',
-           'describe_rollouts', 'describe_model', 'take_model', 'check_whole', 'evaluate', 'table_file', 'save',
-           'read_evaluation', 'Results', 'gather']
+           'describe_rollouts', 'describe_model', 'take_model', 'other_data', 'check_whole', 'evaluate', 'table_file',
+           'check_output', 'save', 'read_evaluation', 'Results', 'gather']
 
 # %% ../../nbs/evaluation/03_evaluate.ipynb #1871b9bc
 import platform
+import tempfile
 import time
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import pandas as pd
 import torch
 
 import aawm
-from ..errors import BadData, UsageError, check_name
+from ..errors import BadData, EnvironmentProblem, UsageError, check_name
 from .rollouts import Rollouts, as_model, collect, roll_out
 from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, score
 from .tasks import SCORINGS, HeldOut, Scoring, find_tasks, held_out, plan_tasks
@@ -157,6 +158,17 @@ def take_model(
     return as_model(load_run(model)), run_settings(model).get("seed")
 
 
+def other_data(
+    run,  # the folder of a training run
+    trials,  # the Dataset that `open_trials` gives
+) -> str:  # a sentence, or "" where these are the trials that it was trained on
+    "Whether a run is to be evaluated on other trials than its own."
+    from aawm.training import run_settings
+
+    own, here = str(run_settings(run).get("data_hash")), str(trials.attrs.get("data_hash"))
+    return "" if own == here else f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"
+
+
 def check_whole(
     value,
     name: str,
@@ -206,6 +218,26 @@ def table_file(
 ) -> str:
     "The file of a table: readable text, but for the long one."
     return "outcomes.parquet" if name == "outcomes" else f"{name}.csv"
+
+
+def check_output(
+    folder,  # where an evaluation is to be saved
+    replace: bool = False,  # may an earlier evaluation there be replaced?
+) -> Path:
+    "Make the folder; refuse one that cannot be written, that holds something else or, unless it may be replaced, an evaluation."
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as fault:
+        raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror}; choose another folder") from fault
+    if strange := sorted({file.name for file in folder.glob("[!.]*")} - {"record.json", *map(table_file, TABLES)}):
+        raise UsageError(f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder")
+    if (folder / "record.json").exists() and not replace:
+        record = read_json(folder / "record.json", {})
+        whose = " ".join(str(record.get(name, "?")) for name in ("model", "variant", "seed", "scoring"))
+        raise UsageError(f"{folder} holds an evaluation already ({whose}); choose another folder, or let it be replaced (--replace)")
+    return folder
 
 
 def save(

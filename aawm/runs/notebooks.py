@@ -9,12 +9,11 @@ __all__ = ['notebook_parameters', 'check_parameters', 'NotebookFailed', 'run_not
 import ast
 import logging
 import os
-import tempfile
 from pathlib import Path
 
 import nbformat
 
-from ..errors import AawmError, UsageError, check_name
+from ..errors import AawmError, check_name
 from ..files import replacing, repository_root, resolve
 from .manifest import typed
 

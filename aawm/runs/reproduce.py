@@ -10,7 +10,6 @@ __all__ = ['output_digest', 'stamp_path', 'is_done', 'make_way', 'commit', 'run_
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path

@@ -86,9 +86,9 @@ def claim_folder(
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
     if not known.exists():
-        strangers = [name for name in (WEIGHTS, HASHES, CHECKPOINT) if (folder / name).exists()]
+        strangers = sorted(file.name for file in folder.glob("*") if not file.name.startswith("."))  # ours begin with a dot so far
         if strangers:
-            raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}; choose another folder")
+            raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
         write_json(known, settings)
         return
     before = read_json(known)

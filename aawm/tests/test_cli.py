@@ -1,0 +1,104 @@
+"""The program: mistakes end in one line and the right exit code, and nothing is written that was not asked for."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from aawm import cli
+from aawm.data import generate
+from aawm.evaluation import read_evaluation
+from aawm.models import WorldModel
+from aawm.training import fit
+
+
+class Bare(WorldModel):
+    "Its loss forgets the numbers to log."
+
+    name = "bare"
+
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.weight = torch.nn.Parameter(torch.zeros(35))
+
+    def loss(self, batch):
+        return batch["states"].mean()
+
+
+class Fails(Bare):
+    "Its loss looks for what a batch does not hold."
+
+    name = "fails"
+
+    def loss(self, batch):
+        return batch["pictures"].mean(), {}
+
+
+class Weightless(WorldModel):
+    "Has nothing to train."
+
+    name = "weightless"
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    "Two small stores, and a run that was trained on the first for two steps."
+    folder = tmp_path_factory.mktemp("program")
+    for seed in (0, 1):
+        generate(folder / f"trials{seed}", 20, seed=seed, workers=1, progress=False)
+    quick = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
+    small = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
+    fit("multistep_predictor", folder / "trials0", folder / "run", model_settings=small, training_settings=quick, device="cpu", progress=False)
+    return folder
+
+
+def leave(capsys, *words) -> tuple:
+    "The exit code, and what was written to the two streams."
+    with pytest.raises(SystemExit) as end:
+        cli.main([*map(str, words), "--no-progress"])
+    written = capsys.readouterr()
+    return end.value.code or 0, written.out, written.err
+
+
+def names(folder: Path) -> list:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
+    words = ("evaluate", stores / "run", stores / "trials0", stores / "out", "--tasks", "move")
+    code, out, err = leave(capsys, *words)
+    assert code == 0 and f"{stores / 'out'}: curves.csv, outcomes.parquet, record.json, scores.csv" in out and "note" not in err
+    first = (stores / "out" / "record.json").read_bytes()
+    code, out, err = leave(capsys, *words, "--seed", "1")
+    assert code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err and not out
+    assert (stores / "out" / "record.json").read_bytes() == first
+    assert leave(capsys, *words, "--seed", "1", "--replace")[0] == 0
+    assert read_evaluation(stores / "out").record["evaluation_seed"] == 1
+
+
+def test_an_evaluation_of_other_trials_says_so(stores, capsys):
+    code, _, err = leave(capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move")
+    assert code == 0 and "note:" in err and "was trained on other trials" in err
+
+
+def test_the_folder_of_an_evaluation_is_looked_at_before_it_begins(stores, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("aawm.evaluation.evaluate", lambda *a, **b: pytest.fail("it began"))
+    (tmp_path / "file").write_text("")
+    assert leave(capsys, "evaluate", stores / "run", stores / "trials0", tmp_path / "file")[0] == 5
+    code, _, err = leave(capsys, "evaluate", stores / "run", stores / "trials0", stores / "trials1")
+    assert code == 2 and "holds no evaluation" in err
+
+
+@pytest.mark.parametrize("model", ["Bare", "Fails", "Weightless"])
+def test_a_model_with_a_wrong_loss_ends_in_one_line(stores, capsys, tmp_path, model):
+    code, _, err = leave(capsys, "train", f"aawm.tests.test_cli:{model}", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
+    said = {"Bare": "returns Tensor, expected (loss, logs)", "Fails": "fails with KeyError: 'pictures'", "Weightless": "no weights to train"}
+    assert code == 4 and said[model] in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_refusal_leaves_a_folder_as_it_was(stores, capsys):
+    for verb, folder in (("generate", "run"), ("train", "run"), ("train", "trials1")):
+        before = names(stores / folder)
+        words = [verb, stores / folder, "--seed", "9"] if verb == "generate" else [verb, "oracle", stores / "trials0", stores / folder, "--device", "cpu"]
+        code, _, err = leave(capsys, *words)
+        assert code in (2, 3) and folder in err and names(stores / folder) == before, (verb, folder)
