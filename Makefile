@@ -44,5 +44,5 @@ hooks: install
 	$(BIN)/nbdev_install_hooks
 
 clean:
-	rm -rf data/smoke data/smoke-custom figures/smoke figures/smoke-custom build dist .pytest_cache .ruff_cache .hypothesis lightning_logs
+	rm -rf data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis lightning_logs
 	find . -name __pycache__ -not -path './.venv/*' -exec rm -rf {} +

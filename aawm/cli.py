@@ -231,7 +231,9 @@ def main(
     except AawmError as fault:
         typer.echo(f"aawm: {fault}", err=True)
         sys.exit(fault.exit_code)
-    except KeyboardInterrupt:
+    except SystemExit as leave:
+        if leave.code != 130:  # what typer makes of Ctrl-C
+            raise
         typer.echo("aawm: stopped; the same command goes on from here", err=True)
         sys.exit(Interrupted.exit_code)
 

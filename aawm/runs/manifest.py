@@ -65,12 +65,12 @@ def profile_values(
     changes: dict | None = None,  # name -> value, in place of the profile's own
     manifest: dict | None = None,  # as `read_manifest` gives it
 ) -> dict:  # name -> value, with `profile`, the name under which results are kept
-    "The values of a profile. With changes, results are kept apart, under `<profile>-custom`."
+    "The values of a profile. With changes, results are kept apart, under a name made from the changed values."
     manifest = manifest or read_manifest()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
-    for name, value in (changes or {}).items():
-        values[name] = typed(name, value, values[check_name(name, values, "parameter")])
-    return {"profile": f"{profile}-custom" if changes else profile} | values
+    changed = {name: typed(name, value, values[check_name(name, values, "parameter")]) for name, value in (changes or {}).items()}
+    kept_apart = f"{profile}-custom-{digest(changed)[:6]}" if changed else profile
+    return {"profile": kept_apart} | values | changed
 
 # %% ../../nbs/runs/00_manifest.ipynb #34ce699c
 def fill(

@@ -8,6 +8,7 @@ __all__ = ['output_digest', 'stamp_path', 'is_done', 'make_way', 'commit', 'run_
 
 # %% ../../nbs/runs/02_reproduce.ipynb #c8def0f1
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -141,9 +142,15 @@ def connect(
     workers = workers or min(cores, 8)
     threads = str(max(1, cores // workers))
     os.environ |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}  # inherited by workers and their kernels
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50)
-    client = Client(cluster)
-    client.run(end_with_parent)
+    main_thread = threading.current_thread() is threading.main_thread()  # the only one that may set signals
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main_thread else None  # as workers inherit it: Ctrl-C is answered here alone
+    try:
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50)
+        client = Client(cluster)
+        client.run(end_with_parent)
+    finally:
+        if main_thread:
+            signal.signal(signal.SIGINT, before)
     return client
 
 # %% ../../nbs/runs/02_reproduce.ipynb #7afdbbff
@@ -163,6 +170,7 @@ def run_jobs(
     bar = tqdm(total=len(jobs), initial=len(jobs) - len(remaining), unit="job", disable=not progress, desc=values["profile"])
     if not remaining:
         bar.close()
+        tqdm.write(f"{values['profile']}: all {len(jobs)} jobs are done")
         return
     from dask.distributed import wait
 
@@ -171,7 +179,8 @@ def run_jobs(
     try:
         while waiting or running:
             held_up = {*waiting, *running.values(), *failures}
-            for name in [name for name, job in waiting.items() if held_up.isdisjoint(job.needs)]:
+            free = max(1, sum(client.nthreads().values())) - len(running)
+            for name in [name for name, job in waiting.items() if held_up.isdisjoint(job.needs)][:max(0, free)]:
                 job = waiting.pop(name)
                 running[client.submit(run_job, job, values, key=f"{name}-{job.key[:12]}")] = name
             if not running:
@@ -224,7 +233,7 @@ def check_values(
 # %% ../../nbs/runs/02_reproduce.ipynb #32f9ff91
 def reproduce(
     profile: str = "laptop",  # smoke, laptop or paper
-    changes: dict | None = None,  # values of the profile to change; results are then kept under `<profile>-custom`
+    changes: dict | None = None,  # values of the profile to change; results are then kept apart, under `<profile>-custom-<hash>`
     workers: int = 0,  # processes on this machine; 0: one a core, at most 8
     scheduler: str = "",  # address of a running dask scheduler, instead
     progress: bool = True,

@@ -14,6 +14,7 @@ import yaml
 from aawm import cli, runs
 from aawm.errors import AawmError, EnvironmentProblem, UsageError
 from aawm.runs import plan, profile_values
+from aawm.runs.reproduce import run_job
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,8 +81,17 @@ def test_runs_once_and_again_only_what_changed(repository):
 
 
 def test_changes_are_kept_apart(repository):
-    runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
-    assert (repository / "figures/small-custom/sum.csv").read_text() == "50" and not (repository / "figures/small").exists()
+    ten = runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
+    three = runs.reproduce("small", {"number": "3"}, workers=1, progress=False)
+    assert (ten / "sum.csv").read_text() == "50" and (three / "sum.csv").read_text() == "15" and not (repository / "figures/small").exists()
+    assert runs.reproduce("small", {"number": "10"}, workers=1, progress=False) == ten and logged(repository).count("number") == 2
+
+
+def test_a_job_that_is_done_is_not_run_again(repository):
+    values = runs.profile_values("small")
+    job = runs.plan(values)[0]
+    assert run_job(job, values) > 0 and run_job(job, values) == 0, "a scheduler may ask twice"
+    assert logged(repository) == ["number"]
 
 
 def test_a_failing_notebook_is_named_and_the_rest_is_kept(repository):
