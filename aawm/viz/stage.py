@@ -137,6 +137,7 @@ class Stage:
             path = self.ground[:, ENTITIES.index(name)]
             for line, part in zip(self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])):
                 line.set_data(*np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan).T)
+                line.set_visible(len(part) > 1)
             self.place(self.shapes[name], name, self.step)
         return self
 
