@@ -34,11 +34,12 @@ def trial_seed(
 def draw_trial(
     root_seed: int,
     index: int,
-    fidelity: str = "planar",
+    fidelity: str | None = None,  # of the simulator; `None`: its default
 ) -> dict:  # `index`, `state` `[300, 5, 7]`, `pickup_step`, `goal_step`, `row`, `events`, `rejected`
     "Simulate the trial at a place of a store, drawing again while it is rejected."
-    from aawm.sim import draw_scenario, simulate
+    from aawm.sim import FIDELITIES, draw_scenario, simulate
 
+    fidelity = fidelity or FIDELITIES[0]
     scenario, rejected = draw_scenario(root_seed, index), []
     for attempt in range(ATTEMPTS):
         seed = trial_seed(root_seed, index, attempt)

@@ -4,16 +4,18 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'UNFINISHED', 'without_main_script', 'process_pool', 'drawn_trials', 'submitted_trials', 'draw_alone',
-           'code_hash', 'Plan', 'refuse_other_settings', 'exclusive', 'is_finished', 'refuse_strangers', 'begin',
-           'finished_chunk', 'keep_chunk', 'fill', 'finish', 'remove_strays', 'cores', 'whole_number', 'generate',
-           'check_fidelity', 'how_to_go_on']
+           'code_hash', 'simulator_hash', 'draw_alike', 'trials_elsewhere', 'Plan', 'refuse_other_settings',
+           'exclusive', 'is_finished', 'refuse_strangers', 'begin', 'finished_chunk', 'keep_chunk', 'fill', 'finish',
+           'remove_strays', 'cores', 'whole_number', 'generate', 'checked_fidelity', 'how_to_go_on']
 
 # %% ../../nbs/data/03_generate.ipynb #7fe5508f
 import contextlib
+import functools
 import json
 import multiprocessing
 import operator
 import os
+import platform
 import re
 import shutil
 import socket
@@ -47,7 +49,7 @@ from aawm.data.store import (
     read_manifest,
     write_chunk,
 )
-from ..errors import EnvironmentProblem, Interrupted, Refused, UsageError, check_name
+from ..errors import AawmError, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
 from ..files import digest, read_json, write_json
 
 # %% ../../nbs/data/03_generate.ipynb #d3b41c87
@@ -89,7 +91,7 @@ def drawn_trials(
 ):  # yields what `draw_trial` gives, in any order
     "Simulate trials, many at a time."
     if isinstance(workers, Executor):
-        yield from submitted_trials(workers, AT_ONCE, deque(indices), {}, root_seed, fidelity)
+        yield from trials_elsewhere(workers, indices, root_seed, fidelity)
         return
     if workers == 1 or multiprocessing.current_process().daemon:  # a daemon may have no children
         yield from (draw_trial(root_seed, index, fidelity) for index in indices)
@@ -99,16 +101,14 @@ def drawn_trials(
         running = {}
         try:
             with process_pool(workers) as executor:
-                yield from submitted_trials(executor, 2 * workers, left, running, root_seed, fidelity)
+                yield from submitted_trials(executor, draw_trial, 2 * workers, left, running, root_seed, fidelity)
         except BrokenProcessPool:
             yield from (draw_alone(root_seed, index, fidelity) for index in sorted(running.values()))
-
-
-AT_ONCE = 256  # trials handed to an executor at a time, about 10 MB of results
 
 # %% ../../nbs/data/03_generate.ipynb #5577656f
 def submitted_trials(
     executor,
+    draw,  # `draw_trial`, or what stands for it elsewhere
     at_once: int,  # trials handed over and not yet back
     left,  # deque of places in the store; emptied
     running: dict,  # future -> place, of what is handed over
@@ -120,7 +120,7 @@ def submitted_trials(
         while left or running:
             with without_main_script():
                 while left and len(running) < at_once:
-                    future = executor.submit(draw_trial, root_seed, left[0], fidelity)
+                    future = executor.submit(draw, root_seed, left[0], fidelity)
                     running[future] = left.popleft()
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 drawn = future.result()
@@ -144,15 +144,47 @@ def draw_alone(root_seed: int, index: int, fidelity: str) -> dict:
             f"the process that simulates trial {index} died twice; try `aawm.sim.simulate({scenario!r}, {seed})` alone, or give it memory"
         ) from fault
 
-# %% ../../nbs/data/03_generate.ipynb #3582aaaa
-UNFINISHED = "unfinished"
-
-
+# %% ../../nbs/data/03_generate.ipynb #3463691a
 def code_hash() -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     import aawm.sim
 
     return digest({file.name: file.read_text(encoding="utf-8") for file in Path(aawm.sim.__file__).parent.glob("*.py")})
+
+
+@functools.cache
+def simulator_hash() -> str:  # 64 hexadecimal digits
+    "A hash of all that two machines must have in common to simulate the same trials."
+    from aawm.sim import SIMULATOR_SETTINGS
+
+    return digest({**SIMULATOR_SETTINGS, "code": code_hash(), "processor": platform.machine()})
+
+
+def draw_alike(simulator: str, root_seed: int, index: int, fidelity: str) -> dict:
+    "`draw_trial`, where the simulator is the one that is asked for."
+    if simulator_hash() != simulator:
+        raise EnvironmentProblem(
+            f"the worker on {socket.gethostname()} has another simulator; install the same aawm, MuJoCo and NumPy there, and run the same again"
+        )
+    return draw_trial(root_seed, index, fidelity)
+
+# %% ../../nbs/data/03_generate.ipynb #a82f8405
+AT_ONCE = 1024  # trials handed to an executor at a time, about 40 MB of results
+
+
+def trials_elsewhere(executor, indices, root_seed: int, fidelity: str):  # yields what `draw_trial` gives, in any order
+    "Simulate trials on an executor that is not ours."
+    draw = functools.partial(draw_alike, simulator_hash())
+    try:
+        yield from submitted_trials(executor, draw, AT_ONCE, deque(indices), {}, root_seed, fidelity)
+    except AawmError:
+        raise
+    except Exception as fault:
+        what = " ".join([f"{type(fault).__name__}:", *str(fault).strip().splitlines()[:1]])
+        raise EnvironmentProblem(f"the executor lost trials ({what}); see to its workers and run the same again to go on") from fault
+
+# %% ../../nbs/data/03_generate.ipynb #3582aaaa
+UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True)
@@ -349,18 +381,18 @@ def generate(
     trials: int,  # how many
     seed: int = 0,  # root seed
     workers=None,  # processes, or an executor, e.g. dask's; `None`: as many processes as cores. Changes nothing but the time
-    fidelity: str = "planar",  # of the simulator
+    fidelity: str | None = None,  # of the simulator; `None`: its default
     progress: bool = True,  # show a bar
     chunk: int = CHUNK,  # trials per chunk, which is also what is lost at most when killed
 ) -> Path:  # the store
     "Simulate a trial store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
+    fidelity = checked_fidelity(fidelity)
     plan = Plan(
         Path(path), whole_number(trials, "trials", 1), whole_number(seed, "seed", 0), fidelity, whole_number(chunk, "chunk", 1)
     )
     workers = cores() if workers is None else workers
     if not isinstance(workers, Executor):
         workers = whole_number(workers, "workers", 1)
-    check_fidelity(fidelity)
     if plan.path.exists() and not plan.path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:
@@ -379,11 +411,13 @@ def generate(
     return plan.path
 
 # %% ../../nbs/data/03_generate.ipynb #b1ab735a
-def check_fidelity(fidelity: str) -> None:
-    "Stop before any work if the simulator has no such fidelity."
+def checked_fidelity(
+    fidelity: str | None,  # `None`: the simulator's default
+) -> str:
+    "A fidelity that the simulator has; `UsageError` before any work where it has no such one."
     from aawm.sim import FIDELITIES
 
-    check_name(fidelity, FIDELITIES, "fidelity")
+    return FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
 
 # %% ../../nbs/data/03_generate.ipynb #b1ed7876
 def how_to_go_on(plan: Plan) -> str:
@@ -391,5 +425,5 @@ def how_to_go_on(plan: Plan) -> str:
     done = sum(len(plan.indices(number)) for number in range(plan.chunks) if plan.record(number).exists())
     return (
         f"stopped with {done} of {plan.trials} trials kept; the same call goes on from there "
-        f"(aawm generate {plan.path} --trials {plan.trials} --seed {plan.seed})"
+        f"(aawm generate {plan.path} --trials {plan.trials} --seed {plan.seed} --fidelity {plan.fidelity})"
     )

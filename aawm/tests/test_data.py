@@ -1,5 +1,6 @@
 "Trial stores: the same bytes whatever happens on the way, and no damage goes unnoticed."
 
+import contextlib
 import errno
 import json
 import os
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aawm.sim
+from aawm import cli
 from aawm.data import generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify, write_store
 from aawm.data.checks import state_faults
 from aawm.data.draw import trial_seed
@@ -29,6 +31,7 @@ from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
 generating = sys.modules["aawm.data.generate"]
 storing = sys.modules["aawm.data.store"]
 TRIALS, CHUNK, SEED = 18, 3, 5
+CHUNKS = TRIALS // CHUNK
 
 
 def contents(path) -> dict:
@@ -130,18 +133,51 @@ def die(root_seed, index, fidelity):
     os._exit(9)
 
 
+def test_a_dask_scheduler_in_place_of_processes(tmp_path, capsys):
+    from distributed import LocalCluster
+
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+        words = ["--trials", "9", "--seed", "5", "--fidelity", "planar", "--no-progress"]
+        with pytest.raises(SystemExit) as end:
+            cli.main(["generate", str(tmp_path / "there"), "--scheduler", cluster.scheduler_address, *words])
+    assert not end.value.code and "9 trials, 2 of them for validation" in capsys.readouterr().out
+    assert contents(tmp_path / "there") == contents(generate(tmp_path / "here", 9, seed=5, workers=1, fidelity="planar", progress=False))
+
+
 @pytest.mark.slow
-def test_dask_in_place_of_processes(store, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, distributed.Client(cluster) as client:
-        path = call(tmp_path / "dask", workers=client.get_executor())
-    assert contents(path) == contents(store)
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_path, workers):
+    "Killed after a random time: the program, the program with its workers, or one worker of a program that goes on."
+    draw = np.random.default_rng(workers)
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", script(tmp_path / "whole", workers)], check=True)
+    assert contents(tmp_path / "whole") == contents(store)
+    seconds, kept = time.monotonic() - begun, []
+    for number in range(20):
+        path = tmp_path / f"killed {number}"
+        process = subprocess.Popen([sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE)
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, seconds))
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        victims = list(map(int, children.read_text().split())) if process.poll() is None and children.exists() else []
+        how = number % 3
+        with contextlib.suppress(ProcessLookupError):
+            if how == 1:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                os.kill(victims[draw.integers(len(victims))] if how == 2 and victims else process.pid, signal.SIGKILL)
+        process.communicate()
+        kept.append(len(list(path.glob("unfinished/chunk-*.json"))) if not (path / "manifest.json").exists() else CHUNKS)
+        subprocess.run([sys.executable, "-c", script(path, workers)], check=True, timeout=120)
+        assert contents(path) == contents(store), number
+    print(f"{workers} workers: {seconds:.1f} s undisturbed; chunks of {CHUNKS} kept by each kill: {kept}")
 
 
 # with a simulator that costs nothing
 
 
-def quick(scenario, seed, fidelity="planar"):
+def quick(scenario, seed, fidelity):
     draw = np.random.default_rng(seed)
     states = draw.uniform(-1, 1, (1500, 5, 7)).astype(np.float32)
     states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
@@ -168,9 +204,9 @@ def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
     draws = manifest["rejected_draws"]
     assert again and sorted({draw["trial"] for draw in draws}) == again
     assert manifest["counts"]["rejected"] == {"obj# x is beyond # in frame #": len(draws)}
-    assert all(quick(draw["scenario"], draw["seed"]).rejected for draw in draws)
+    assert all(quick(draw["scenario"], draw["seed"], "planar").rejected for draw in draws)
     for index in range(TRIALS):
-        raw = quick(str(trials.scenario.values[index]), int(trials.seed[index]))
+        raw = quick(str(trials.scenario.values[index]), int(trials.seed[index]), "planar")
         assert raw.rejected is None and np.array_equal(trials.state[index], raw.states[::5])
         assert trials.pickup_step[index].values.tolist() == [-1, 20, -1] and trials.goal_step[index, 1] == 60
     assert verify(store)["trials"] == TRIALS
@@ -412,7 +448,7 @@ def test_wrong_windows(wrong):
 def test_interrupted_in_one_process_keeps_what_is_done(quick_simulator, tmp_path, monkeypatch):
     drawn = []
 
-    def stop(scenario, seed, fidelity="planar"):
+    def stop(scenario, seed, fidelity):
         drawn.append(seed)
         if len(drawn) > 15:
             raise KeyboardInterrupt

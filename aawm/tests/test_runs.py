@@ -11,8 +11,9 @@ import nbformat
 import pytest
 import yaml
 
-from aawm import cli, runs
+from aawm import cli, data, runs
 from aawm.errors import AawmError, EnvironmentProblem, UsageError
+from aawm.runs import cluster
 from aawm.runs import plan, profile_values
 from aawm.runs.reproduce import run_job
 
@@ -213,3 +214,59 @@ def test_a_model_from_outside_counts_by_its_own_file_and_what_it_takes_from_ours
     before = part_digest("model outer:Mine")
     path.write_text(path.read_text().replace("pass", "share = 2"))
     assert part_digest("model outer:Mine") != before
+
+
+# elsewhere
+
+
+def test_the_cluster_file_makes_the_job_script():
+    script = cluster.job_script(ROOT / cluster.SLURM, "tcp://head:1")
+    lines = script.splitlines()
+    for line in ("#SBATCH -J aawm", "#SBATCH --cpus-per-task=16", "#SBATCH --mem=30G", "#SBATCH -t 04:00:00", "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"):
+        assert line in lines, line
+    assert "dask_worker tcp://head:1" in lines[-1] and "--nworkers 16" in lines[-1] and "--nthreads 1" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("que: short", "did you mean 'queue'"), ("jobs: 0", "at least 1"), ("memory: much", "dask_jobqueue refuses"), ("]", "cannot read"), ("", "needs at least")],
+)
+def test_a_wrong_cluster_file_stops_before_anything_is_submitted(tmp_path, text, message):
+    whole = "" if not text else "jobs: 1\ncores: 2\nmemory: 1GB\n"
+    (tmp_path / "cluster.yaml").write_text(whole.replace(f"{text.split(':')[0]}: ", "#") + text)
+    with pytest.raises(AawmError, match=message) as fault:
+        cluster.connect(scheduler=str(tmp_path / "cluster.yaml"))
+    assert fault.value.exit_code in (2, 3)
+
+
+def test_without_slurm_and_without_a_scheduler_it_says_so(monkeypatch):
+    monkeypatch.setattr(cluster.shutil, "which", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match="no `sbatch` here"):
+        cluster.connect(scheduler="slurm")
+    with pytest.raises(EnvironmentProblem, match="no dask scheduler answers"):
+        cluster.connect(scheduler="tcp://127.0.0.1:1", patience=0.2)
+
+
+@pytest.mark.slow
+def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
+    "A `sbatch` that starts the job at once on this machine, and a `scancel` that ends it."
+    commands = repository / "bin"
+    commands.mkdir()
+    (commands / "sbatch").write_text(
+        f"#!/bin/bash\ncp $1 {repository}/job-$$\nsetsid bash {repository}/job-$$ > {repository}/log-$$ 2>&1 &\necho $! >> {repository}/jobs\necho Submitted batch job $!\n"
+    )
+    (commands / "scancel").write_text(f"#!/bin/bash\nfor job in $@; do kill -- -$job; echo $job >> {repository}/cancelled; done\n")
+    for command in commands.iterdir():
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    (repository / "slurm.yaml").write_text("jobs: 2\ncores: 1\nprocesses: 1\nmemory: 2GB\nwalltime: '00:10:00'\n")
+    runs.reproduce("small", scheduler="slurm.yaml", progress=False)
+    assert (repository / "figures/small/sum.csv").read_text() == "25"
+    with pytest.raises(SystemExit) as end:
+        cli.main(["generate", "trials", "--trials", "6", "--fidelity", "planar", "--scheduler", "slurm.yaml", "--no-progress"])
+    assert not end.value.code
+    here = data.generate("here", 6, workers=1, fidelity="planar", progress=False)
+    assert data.open_trials("trials").attrs["data_hash"] == data.open_trials(here).attrs["data_hash"]
+    jobs = (repository / "jobs").read_text().split()
+    assert len(jobs) == 4 and sorted((repository / "cancelled").read_text().split()) == sorted(jobs)
+    wait_for(lambda: not any(Path(f"/proc/{job}").exists() and "Z" not in Path(f"/proc/{job}/stat").read_text().split()[2] for job in jobs))
