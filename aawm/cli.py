@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Seed', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'tell_totals', 'generate', 'verify', 'import_released',
-           'import_raw', 'export_released', 'export_raw', 'train', 'evaluate', 'check_model', 'reproduce', 'main']
+           'import_raw', 'export_released', 'export_raw', 'train', 'evaluate', 'check_model', 'reproduce', 'lessons',
+           'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -230,6 +231,15 @@ def reproduce(
         changes["seed"] = seed
     folder = runs.reproduce(profile, changes, workers, scheduler, progress)
     typer.echo(f"figures in {folder}")
+
+# %% ../nbs/90_cli.ipynb #3227f432
+@app.command(epilog="Example: aawm lessons --out course")
+def lessons(out: Annotated[Path, typer.Option(help="Folder to write; lessons that are there already are replaced.")] = Path("course")):
+    "Write the lessons for students, without solutions, and for instructors, with them."
+    from aawm import runs
+
+    runs.build_lessons(out)
+    typer.echo(f"{out}: lessons in student and instructor")
 
 # %% ../nbs/90_cli.ipynb #e83faea0
 def main(

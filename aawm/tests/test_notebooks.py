@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKERS = ("pipeline", "paper", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
-LIBRARY = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if path.parent.name not in MAKERS and ".ipynb_checkpoints" not in path.parts)
+TEACHERS = ("lessons", "adapting")  # train models: all of them in `make test-all`; test_lessons.py and test_adapting.py have the quick ones
+FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if path.parent.name not in MAKERS and ".ipynb_checkpoints" not in path.parts)
+LIBRARY = [pytest.param(path, marks=pytest.mark.slow if path.parent.name in TEACHERS else ()) for path in FOUND]
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # tests run side by side
 PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
 

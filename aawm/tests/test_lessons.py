@@ -1,0 +1,170 @@
+"""Lessons: students' copies hold no solution and fail with helpful words, instructors' copies pass, and usual mistakes are named."""
+
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import torch
+from nbclient import NotebookClient
+
+from aawm import cli
+from aawm.errors import BadData
+from aawm.runs import checks
+from aawm.runs.lessons import BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy
+from aawm.schema import ENTITIES, GOAL, positions
+
+ROOT = Path(__file__).parents[2]
+LESSONS = find_lessons(ROOT / "nbs" / "lessons")
+SOME = [pytest.param(path, id=path.stem, marks=[] if path.name.startswith("1_") else pytest.mark.slow) for path in LESSONS]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return build_lessons(tmp_path_factory.mktemp("course"), ROOT / "nbs" / "lessons")
+
+
+def executed(path):
+    "The copy after all its cells have been run, errors or not."
+    copy = nbformat.read(path, as_version=4)
+    NotebookClient(copy, timeout=600, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(ROOT)}}).execute()
+    return copy
+
+
+def errors(cell):
+    return [f"{output.ename}: {output.evalue}" for output in cell.get("outputs", ()) if output.output_type == "error"]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_no_solution_is_in_a_students_copy(course, lesson):
+    made = {name: nbformat.read(course / name / lesson.stem / lesson.name, as_version=4) for name in ("student", "instructor")}
+    exercises = 0
+    for student, instructor in zip(made["student"].cells, made["instructor"].cells, strict=True):
+        assert not student.get("outputs") and not instructor.get("outputs")
+        assert student.metadata.get("nbgrader") == instructor.metadata.get("nbgrader")
+        if kind_of(student) == "exercise":
+            exercises += 1
+            solution = instructor.source.split(BEGIN)[1].split(END)[0]
+            lines = [line.strip() for line in solution.splitlines() if len(line.strip()) > 12]
+            assert lines and not any(line in student.source for line in lines)
+            assert "raise NotImplementedError()" in student.source and student.source.startswith(("def ", "class "))
+        elif kind_of(student) == "written":
+            assert student.source != instructor.source
+        else:
+            assert student.source == instructor.source
+    names = [cell.metadata.nbgrader.grade_id for cell in made["student"].cells if "nbgrader" in cell.metadata]
+    assert exercises >= 2 and len(set(names)) == len(names)
+    assert sum(kind_of(cell) == "check" for cell in made["student"].cells) == exercises
+
+
+@pytest.mark.parametrize("lesson", SOME)
+def test_students_copy_fails_with_helpful_words_and_instructors_passes(course, lesson):
+    student = executed(course / "student" / lesson.stem / lesson.name)
+    for cell in (cell for cell in student.cells if kind_of(cell) == "check"):
+        assert len(errors(cell)) == 1 and "is not solved yet: write your own lines in" in errors(cell)[0], (cell.source, errors(cell))
+    instructor = executed(course / "instructor" / lesson.stem / lesson.name)
+    assert [fault for cell in instructor.cells for fault in errors(cell)] == []
+    assert all(cell.outputs for cell in instructor.cells if kind_of(cell) == "check")
+
+
+def at(name):
+    return ENTITIES.index(name)
+
+
+def keep_far(states, point):
+    place = states[:, :3, :3]
+    distance = np.linalg.norm(place - point, axis=-1, keepdims=True)
+    states = states.copy()
+    states[:, :3, :3] = np.where(distance < 2.2, point + (place - point) * 2.2 / distance, place)
+    return states
+
+
+def spoil(states, least):
+    states[:, :3] += 1
+    return states
+
+
+def grow(step, before, now, horizon):
+    return torch.stack([step(before, now) for _ in range(horizon)], 1)
+
+
+MISTAKES = {  # what is wrong -> check, the answer, words of the message
+    "third number": (checks.check_height, lambda s, e: s[:, at(e), 2], "y is up"),
+    "as a string": (checks.check_height, lambda s, e: "high", "expected numbers"),
+    "nothing given back": (checks.check_height, lambda s, e: None, "does it end in `return`"),
+    "stops": (checks.check_height, lambda s, e: s[:, 9], "stops with IndexError"),
+    "in space": (checks.check_walked, lambda s, e: np.linalg.norm(np.diff(s[:, at(e), :3], axis=0), axis=-1).sum(), "measure in 3D"),
+    "rounded down": (checks.check_step_of, lambda frame: frame // 5, "you round down"),
+    "one too far": (checks.check_step_of, lambda frame: min(frame // 5 + 1, 299), "you always go one further"),
+    "past the end": (checks.check_step_of, lambda frame: -(-frame // 5), "a step after 299 does not exist"),
+    "in frames": (checks.check_carry_seconds, lambda events, k: 180.0, "there are 30 of them"),
+    "on the floor": (checks.check_delivered, lambda p: (np.linalg.norm((p - GOAL)[..., [0, 2]], axis=-1) < 2).any(-1), "held high above the goal"),
+    "edge counted": (checks.check_delivered, lambda p: (np.linalg.norm(p - GOAL, axis=-1) <= 2).any(-1), "`<`, not `<=`"),
+    "last step": (checks.check_delivered, lambda p: np.linalg.norm(p - GOAL, axis=-1)[..., -1] < 2, "any step will do"),
+    "lost": (checks.check_delivered, lambda p: np.linalg.norm(p - GOAL, axis=-1).min(-1) < 2, "one NaN must not hide"),
+    "all trials at once": (checks.check_delivered, lambda p: np.bool_((np.linalg.norm(p - GOAL, axis=-1) < 2).any()), "reduce over the steps alone"),
+    "ends compared": (checks.check_moved, lambda p, t: np.linalg.norm(p[..., -1, :] - p[..., 0, :], axis=-1) > t, "it ends where it began"),
+    "NaN filled": (checks.check_moved, lambda p, t: np.nansum(np.linalg.norm(np.diff(p, axis=-2), axis=-1), -1) > t, "one step lost"),
+    "was there": (checks.check_entered, lambda p: (np.linalg.norm(p - GOAL, axis=-1) < 2).any(-1), "it was there already"),
+    "swapped": (
+        checks.check_confusion,
+        lambda said, log: {"hits": (said & log).sum(), "misses": (said & ~log).sum(), "false_alarms": (~said & log).sum()},
+        "swapped",
+    ),
+    "with rotations": (checks.check_ade, lambda a, b: np.linalg.norm(a - b, axis=-1).mean(), "turning is not a distance"),
+    "mean square": (checks.check_ade, lambda a, b: np.square(np.linalg.norm(positions(a - b), axis=-1)).mean(), "mean squared error"),
+    "changes its input": (checks.check_nearly, spoil, "changes the array it is given"),
+    "from the foot": (checks.check_nearly, lambda s, least: keep_far(s, GOAL - [0, 0.5, 0]), "push away from GOAL"),
+    "largest error": (checks.check_two_winners, lambda table: (table.ade.idxmax(), table.recall.idxmax()), "the smallest is the best"),
+    "sees the answer": (checks.check_pairs, lambda s: (s[:, :-2], s[:, 2:], s[:, 2:]), "`now` holds the answer"),
+    "along trials": (checks.check_pairs, lambda s: (s[:-2], s[1:-1], s[2:]), "steps are the second axis"),
+    "same start": (checks.check_unroll, grow, "every step is predicted from the same start"),
+    "hidden step": (checks.check_frozen, lambda s, c, h: s[:, c, None].expand(-1, h, -1), "the last is context - 1"),
+    "no such object": (lambda f: checks.check_guesses(f, 2), lambda: [0, 3], "0, 1 or 2"),
+    "nearest": (
+        checks.check_approached,
+        lambda s, a, k: int(np.linalg.norm(positions(s)[-1, :3] - positions(s)[-1, at(a)], axis=-1).argmin()),
+        "nearest object",
+    ),
+    "one context": (checks.check_straight_on, lambda s, c, h: s[:, 3, None] + 5.0 * torch.arange(1, h + 1)[None, :, None] + 0 * s[:, :1], "one context"),
+    "noise heard": (checks.check_hears, lambda m, s, c: not torch.equal(m.rollout(s, c, 3), m.rollout(s, c, 3)), "ignores the last shown step"),
+    "no shift": (checks.check_apart, lambda s, lag: 0.0, "shift one of them"),
+    "of all": (checks.check_own_recall, lambda length, low, high: (length > high).mean(), "recall is a share of those"),
+    "accuracy": (checks.check_recall, lambda o: (o.truth == o.prediction).mean(), "that is accuracy"),
+    "precision": (checks.check_recall, lambda o: (o.truth & o.prediction).sum() / o.prediction.sum(), "that is precision"),
+    "no third word": (checks.check_verdict, lambda low, high, least: "supported" if low >= least else "contradicted", "Not to know is a result"),
+}
+
+
+@pytest.mark.parametrize("check, answer, words", MISTAKES.values(), ids=MISTAKES)
+def test_a_usual_mistake_is_named(check, answer, words):
+    with pytest.raises(AssertionError) as fault:
+        check(answer)
+    assert words in str(fault.value), str(fault.value)
+
+
+def bootstrap(first, second, draws, seed, together=True, ends=(2.5, 97.5)):
+    random, size = np.random.default_rng(seed), len(first)
+    rows = random.integers(size, size=(draws, size))
+    others = rows if together else random.integers(size, size=(draws, size))
+    return tuple(np.percentile(first[rows].mean(1) - second[others].mean(1), ends).tolist())
+
+
+def test_an_interval_is_told_from_others():
+    checks.check_interval(bootstrap)
+    for words, change in (("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}), ("is 90 %", {"ends": (5, 95)})):
+        with pytest.raises(AssertionError, match=words):
+            checks.check_interval(lambda *given, change=change: bootstrap(*given, **change))
+
+
+def test_a_broken_lesson_is_refused(tmp_path, capsys):
+    cell = nbformat.v4.new_code_cell(f"{BEGIN}\n1\n{END}")
+    with pytest.raises(BadData, match="cell 0: a solution and the tag 'exercise' must come together"):
+        student_copy(nbformat.v4.new_notebook(cells=[cell]))
+    written = nbformat.v4.new_markdown_cell("the answer", metadata={"tags": ["written"]})
+    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source
+    assert instructor_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source == "the answer"
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["lessons", "--out", str(tmp_path / "file")])
+    assert end.value.code == 2 and "choose another folder" in capsys.readouterr().err
