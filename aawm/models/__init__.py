@@ -6,7 +6,8 @@
 __all__ = ['load_released', 'released_names', 'MODELS', 'VARIANTS', 'WorldModel', 'build', 'check_weights', 'make_config',
            'model_class', 'parameter_count', 'read_state_dict', 'register', 'MultistepConfig', 'MultistepPredictor',
            'Oracle', 'DiscreteConfig', 'DiscreteRSSM', 'ContinuousConfig', 'ContinuousRSSM', 'DeltaConfig',
-           'MultistepDelta', 'SGNet', 'SGNetConfig', 'Transformer', 'TransformerConfig']
+           'MultistepDelta', 'SGNet', 'SGNetConfig', 'Transformer', 'TransformerConfig', 'EventTransformer',
+           'EventTransformerConfig', 'StrongOracle']
 
 # %% ../../nbs/models/09_models.ipynb #7ee2e35a
 from pathlib import Path
@@ -25,6 +26,7 @@ from aawm.models.base import (
     read_state_dict,
     register,
 )
+from .event_transformer import EventTransformer, EventTransformerConfig, StrongOracle
 from .multistep import DeltaConfig, MultistepConfig, MultistepDelta, MultistepPredictor
 from .oracle import Oracle
 from .rssm import ContinuousConfig, ContinuousRSSM, DiscreteConfig, DiscreteRSSM
@@ -55,6 +57,9 @@ _all_ = [
     "SGNetConfig",
     "Transformer",
     "TransformerConfig",
+    "EventTransformer",
+    "EventTransformerConfig",
+    "StrongOracle",
 ]
 
 # %% ../../nbs/models/09_models.ipynb #d90c9441

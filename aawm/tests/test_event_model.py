@@ -1,0 +1,208 @@
+"The Event Transformer: the contract, its labels against the rules, and what its rollouts may not do."
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aawm.errors import UsageError
+from aawm.events import pickups
+from aawm.models import build
+from aawm.models.event_features import (
+    FAR,
+    KINDS,
+    NEVER_AGAIN,
+    PUSHED,
+    SPANS,
+    STILL,
+    Scene,
+    advance,
+    features,
+    fit_codes,
+    holders,
+    onsets,
+    own_frame,
+    span_of,
+    steps_to,
+    track,
+    turned,
+    wrapped,
+)
+from aawm.models.event_guidance import Beliefs, event_labels, fit_of_rollouts
+from aawm.models.event_transformer import augmented
+from aawm.schema import POSITION, STEPS, flatten, unflatten
+from aawm.sim import simulate
+from aawm.training import PRESETS, fit, load_run, preset_settings
+from aawm.training.check import check_model
+
+SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48}
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return [
+        simulate(scenario, seed, "planar") for scenario, seed in (("gathering_static", 1), ("multistep_static", 2), ("gathering_static", 5))
+    ]
+
+
+@pytest.fixture(scope="module")
+def trials(simulated):
+    return torch.as_tensor(np.stack([trial.states[::5] for trial in simulated]))
+
+
+@pytest.fixture(scope="module")
+def model(trials):
+    torch.manual_seed(0)
+    built = build("event_transformer", **SMALL)
+    built.calibrate(flatten(trials))
+    return built
+
+
+@pytest.mark.parametrize("name", ["event_transformer", "strong_oracle"])
+def test_the_contract_is_kept(name):
+    report = check_model(name, settings=SMALL)
+    assert report.passed and not [line for line in report.lines if line[1] == "warning"], report
+    assert build(name).privileged == (("end_state",) if name == "strong_oracle" else ())
+    with pytest.raises(UsageError, match="variant"):
+        build(name, "published")
+
+
+@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}])
+def test_settings_that_make_no_model_are_refused(wrong):
+    with pytest.raises(UsageError):
+        build("event_transformer", **wrong)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_frames_lead_back_and_turns_add_up(seed):
+    generator = torch.Generator().manual_seed(seed)
+    offset, angle = torch.randn(8, 2, generator=generator), 7 * torch.randn(8, generator=generator)
+    assert torch.allclose(own_frame(own_frame(offset, angle), angle), offset, atol=1e-5)
+    rotation = torch.nn.functional.normalize(torch.randn(8, 4, generator=generator), dim=-1)
+    twice = turned(turned(rotation, angle), -angle)
+    assert torch.allclose(twice, rotation, atol=1e-5) and wrapped(angle).abs().max() <= torch.pi + 1e-5
+
+
+def test_features_do_not_look_ahead_and_know_no_left_from_right(trials):
+    steps = torch.arange(STEPS)
+    before = torch.cat([trials[:, :1], trials[:, :-1]], 1)
+    seen = features(trials, before, trials[:, 0], steps)
+    cut = features(trials[:, :100], before[:, :100], trials[:, 0], steps[:100])
+    assert torch.allclose(seen[:, :, :100], cut, atol=1e-5) and seen.isfinite().all() and seen.abs().max() < 20
+    mirrored = trials * torch.tensor([-1.0, 1, 1, 1, -1, -1, 1])
+    assert (holders(mirrored) == holders(trials)).all()
+
+
+def test_labels_are_those_of_the_rules(trials):
+    begun = onsets(trials.numpy())
+    assert (begun[:, :, 0].any((1, -1)) == pickups(trials.numpy())).all()
+    assert begun.any(-1).any(1)[:, 1].any(), "something is brought to the observer in these trials"
+    ahead = steps_to(begun)
+    for trial, agent, kind, thing, step in np.argwhere(begun):
+        assert ahead[trial, agent, kind, thing, step - 1] == 1
+    assert (ahead[..., -1] >= FAR - STEPS).all()
+    assert [int(span_of(steps)) for steps in (1, SPANS[0], SPANS[0] + 1, SPANS[-1], FAR)] == [0, 0, 1, len(SPANS) - 1, NEVER_AGAIN]
+
+
+def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
+    holder, scene = holders(trials), Scene.of(trials)
+    distance = (scene.objects[:, :, :, None, [0, 2]] - scene.place[:, :, None]).norm(dim=-1)[:, :-1]
+    held = (holder > STILL) & (holder < PUSHED)
+    assert held.any() and (distance.gather(-1, (holder - 1).clamp(0, 1)[..., None])[..., 0][held] < 0.8).all()
+    assert (trials[:, 1:, :3] - trials[:, :-1, :3])[..., POSITION].norm(dim=-1)[holder == STILL].max() <= 1e-3
+    assert set(holders(trials, hands=False).unique().tolist()) == {STILL, PUSHED}
+
+
+def test_codes_follow_a_trial_and_keep_its_events(simulated, trials):
+    codes = fit_codes(trials, 320, 192)
+    torch.manual_seed(0)
+    for noise, most in ((0.0, 0.25), (0.02, 0.5)):
+        followed = track(trials, codes, noise)
+        assert (followed.states - trials)[..., 3:, POSITION].norm(dim=-1).max() < most
+        found = onsets(followed.states.numpy()).any((1, -1))  # trial, kind, object
+        for number, trial in enumerate(simulated):
+            for event in trial.events.event:
+                kind, _, thing = event.partition("_")
+                assert kind not in KINDS or found[number, KINDS.index(kind), int(thing)], (number, event)
+    again = advance(followed.states[:, :-1], codes.motion[followed.motion], followed.holder, codes.carry[followed.carry])
+    assert torch.allclose(again, followed.states[:, 1:], atol=1e-4)
+
+
+def test_augmentation_keeps_what_happens(trials):
+    torch.manual_seed(3)
+    changed, end = augmented(trials, trials[:, -1])
+    assert torch.equal(changed[:, -1], end) and not torch.equal(changed, trials)
+    assert (pickups(changed.numpy()).sum(-1) == pickups(trials.numpy()).sum(-1)).all()
+    before, after = event_labels(trials), event_labels(changed)
+    assert torch.equal(before.moved.sum(1), after.moved.sum(1))
+    assert torch.equal(before.time.flatten(1).sort(-1).values, after.time.flatten(1).sort(-1).values)
+
+
+def test_what_nobody_holds_lies_still_to_the_last_bit(model, trials):
+    states = flatten(trials)
+    future = unflatten(model.rollout(states, torch.tensor([20, 60, 100]), 40, generator=torch.Generator().manual_seed(0)))
+    paths = torch.cat([unflatten(states[torch.arange(3), torch.tensor([19, 59, 99])])[:, None], future], 1)
+    scene = Scene.of(paths)
+    far = ((scene.objects[:, :, :, None, [0, 2]] - scene.place[:, :, None]).norm(dim=-1) > 0.8).all(-1)
+    rests = holders(paths) == STILL
+    assert far.any() and rests.any()
+    assert future.isfinite().all() and torch.allclose(future[..., 3:].norm(dim=-1), torch.ones(()), atol=1e-4)
+
+
+def test_the_future_whose_events_are_expected_is_chosen(trials):
+    last, left = trials[1:2, 30], torch.tensor([STEPS - 31])
+    futures = torch.stack([trials[1:2, 31:], last[:, None].expand(-1, STEPS - 31, -1, -1)], 1)
+    truth = event_labels(trials[1:2, 30:]).at(0)
+    sure = torch.full((1, *truth.time.shape[1:4], NEVER_AGAIN + 1), -5.0).scatter(-1, truth.time, 5.0)
+    moved = truth.moved[..., 0].float() * 10 - 5
+    fit = fit_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, futures, left)
+    nothing = torch.full_like(sure, -5.0)
+    nothing[..., NEVER_AGAIN] = 5.0
+    other = fit_of_rollouts(Beliefs(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
+    assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
+    longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)  # past the end of the trial
+    assert torch.allclose(fit_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, longer, left), fit)
+
+
+def test_more_samples_fit_better(model, trials):
+    states, context = flatten(trials), torch.tensor([40, 40, 40])
+    fits = []
+    for samples in (1, 8):
+        imagined, beliefs = model.several(trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1))
+        fits.append(fit_of_rollouts(beliefs, trials[:, 39], imagined, STEPS - context).amax(-1))
+    assert imagined.shape == (3, 8, STEPS - 40, 5, 7) and (fits[1] >= fits[0] - 1e-4).sum() >= 2
+    assert ((beliefs.chance("goal", 20) <= beliefs.chance("goal") + 1e-6).all()) and states.shape[0] == 3
+    with pytest.raises(UsageError):
+        beliefs.chance("goal", 21)
+
+
+def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_codes(model, trials):
+    batch = {"states": flatten(trials), "end_state": flatten(trials[:, -1])}
+    model.eval()
+    exact, parts = model.loss(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough, _ = model.loss(batch)
+    assert abs(float(exact.detach() - rough.detach())) < 0.05 * float(exact.detach())
+    assert torch.isclose(exact.detach(), sum(parts.values()))
+    assert 0.5 * 2 * np.log(64) < float(parts["motion"]) < 1.2 * 2 * np.log(64)  # untrained: as good as guessing
+    model.train()
+
+
+def test_a_short_run_can_be_read_back(tmp_path, trials):
+    split = ["train", "train", "validation"]
+    store = xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), trials.numpy()), "split": ("trial", split)}, attrs={"data_hash": "of three trials"}
+    )
+    settings, training = preset_settings("smoke", "strong_oracle")
+    training = dataclasses.replace(training, steps=2, batch=2, log_every=1)
+    fit("strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu", progress=False)
+    read, told = load_run(tmp_path), {"end_state": flatten(trials)[:, -1]}
+    future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=told)
+    assert future.isfinite().all() and read.motion_codes[1:].any() and read.config.samples == settings["samples"]
+    for preset in PRESETS:
+        assert preset_settings(preset, "event_transformer") == preset_settings(preset, "strong_oracle")
