@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Seed', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'tell_totals', 'generate', 'verify', 'import_released',
-           'import_raw', 'export_released', 'export_raw', 'train', 'evaluate', 'check_model', 'reproduce', 'lessons',
-           'main']
+           'import_raw', 'export_released', 'export_raw', 'train', 'evaluate', 'check_model', 'play', 'reproduce',
+           'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -205,6 +205,37 @@ def check_model(
     typer.echo(report)
     if not report.passed:
         raise ModelContractError(f"{model} fails {', '.join(report.failed)}; mend these before training it")
+
+# %% ../nbs/90_cli.ipynb #6dd1c7e9
+@app.command(epilog="Example: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm")
+def play(
+    store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
+    trial: Annotated[int, typer.Option(help="Its place in the store, from 0.")] = 0,
+    run: Annotated[list[Path] | None, typer.Option(help="Folder of a finished run, whose model imagines the rest; may be repeated.")] = None,
+    context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook in JupyterLab, or only write it.")] = True,
+    save: Annotated[Path | None, typer.Option(help="Write an animation, a .gif, instead of a notebook.")] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+):
+    "Watch a trial as it moves, beside what models imagine of it."
+    from aawm.files import resolve
+    from aawm.runs.play import open_page, view_trial, write_page
+
+    runs = list(run or ())
+    if save is not None:
+        from aawm.viz import save_animation
+
+        typer.echo(f"{save_animation(view_trial(store, trial, runs, context, seed, device=device), save)}: written")
+        return
+    view_trial(store, trial, runs, context, seed, device=device)
+    parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(str(folder.resolve()) for folder in runs)}
+    parameters |= {"context": context or 0, "seed": seed, "device": device}
+    page = write_page(out or resolve(f"data/play/trial-{trial}.ipynb"), parameters)
+    typer.echo(f"{page}: written; in JupyterLab choose Run, Run All Cells, then press play")
+    if open_:
+        open_page(page)
 
 # %% ../nbs/90_cli.ipynb #3e0a38dd
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")

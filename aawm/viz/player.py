@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EVENTS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'SPEEDS', 'FASTEST', 'HIDE_STILLS', 'read_events', 'continued',
            'View', 'view_events', 'view_labels', 'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'Screen',
-           'moments', 'stills', 'describe_view', 'save_animation', 'pace', 'jpeg', 'live', 'Player']
+           'moments', 'stills', 'describe_view', 'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'Player']
 
 # %% ../../nbs/viz/04_player.ipynb #6a108c4a
 import io
@@ -175,7 +175,7 @@ def event_handles(logged: bool) -> list:  # for `legend(handles=...)`
         handles.append(Line2D([], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK, label="as logged"))
     return handles
 
-# %% ../../nbs/viz/04_player.ipynb #9de341b3
+# %% ../../nbs/viz/04_player.ipynb #b37520c9
 def draw_timeline(
     axes,  # taken over whole
     view: View,
@@ -184,7 +184,8 @@ def draw_timeline(
     lanes = {source: place for place, source in enumerate(view.sources)}
     if view.context is not None:
         axes.axvspan(-0.5, view.context - 0.5, color=SHOWN, lw=0, zorder=0)
-        for at, side, words in ((view.context - 2.5, "right", "shown"), (view.context + 1.5, "left", "imagined")):
+        after = "imagined" if view.rollouts else "after"
+        for at, side, words in ((view.context - 2.5, "right", "shown"), (view.context + 1.5, "left", after)):
             axes.text(at, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize="small", color=SOFT_INK)
     for row in view.events.itertuples():
         place = lanes[row.source] + 0.24 * (row.object - 1)
@@ -200,7 +201,7 @@ def draw_timeline(
     for label, name in zip(axes.get_yticklabels()[1:], view.rollouts):
         label.set_color(view.styles[name].color)
 
-# %% ../../nbs/viz/04_player.ipynb #f77db2b4
+# %% ../../nbs/viz/04_player.ipynb #760e9106
 ACROSS = 3  # stages in a row
 TRACES = ("behind", "ahead", "both")
 
@@ -347,7 +348,7 @@ def describe_view(
         parts.append(f"{after}, {who}: {', '.join(told) or 'no event'}")
     return "; ".join(parts) + "."
 
-# %% ../../nbs/viz/04_player.ipynb #1b619068
+# %% ../../nbs/viz/04_player.ipynb #208731f8
 def save_animation(
     view: View,
     path,  # of the file, `.gif`
@@ -373,7 +374,7 @@ def save_animation(
         pictures[0].save(temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=pauses, loop=0)
     return path
 
-# %% ../../nbs/viz/04_player.ipynb #aefa34ca
+# %% ../../nbs/viz/04_player.ipynb #13f83073
 SPEEDS = (0.5, 1, 2, 4, 8, 16)  # times as fast as the trial
 FASTEST = 40  # ms between two pictures, at least
 HIDE_STILLS = "<style>.jp-OutputArea:has(.aawm-player) .jp-RenderedImage { display: none; }</style>"
@@ -397,11 +398,24 @@ def jpeg(
     return file.getvalue()
 
 
+def small_png(
+    figure: Figure,
+    dpi: int = 90,
+) -> bytes:
+    "A figure of flat colours, for a notebook to keep."
+    file = io.BytesIO()
+    with house_style():
+        figure.savefig(file, format="png", dpi=dpi)
+    picture, small = Image.open(file).convert("RGB").quantize(96, dither=Image.Dither.NONE), io.BytesIO()
+    picture.save(small, "PNG", optimize=True)
+    return small.getvalue()
+
+
 def live() -> bool:
     "Was this kernel started for a person in front of a notebook?"
     return any(name in os.environ for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"))
 
-# %% ../../nbs/viz/04_player.ipynb #b2309955
+# %% ../../nbs/viz/04_player.ipynb #ee5b0168
 class Player(widgets.VBox):
     "A view that can be played, scrubbed, slowed down and stepped through event by event."
 
@@ -414,7 +428,8 @@ class Player(widgets.VBox):
         traces: str = "behind",  # of the shapes: "behind", "ahead", "both"
         dpi: int = 100,
     ):
-        check_name(speed, SPEEDS, "speed")
+        if speed not in SPEEDS:
+            raise UsageError(f"speed is {speed}; the player knows {', '.join(f'{known:g}' for known in SPEEDS)}")
         self.drawn_view, self.screen = view, Screen(view, dpi=dpi, trace=trace, traces=traces)
         last = len(view.truth) - 1
         step = (view.context or 1) - 1 if step is None else int(np.clip(step, 0, last))
@@ -482,9 +497,6 @@ class Player(widgets.VBox):
 
     def _ipython_display_(self) -> None:
         figure, alt = stills(self.drawn_view)
-        file = io.BytesIO()
-        with house_style():
-            figure.savefig(file, format="png", dpi=90, metadata={"Software": None})
         if live():
             display(self._repr_mimebundle_(), raw=True)
-        display({"image/png": file.getvalue(), "text/plain": alt}, metadata={"image/png": {"alt": alt}}, raw=True)
+        display({"image/png": small_png(figure), "text/plain": alt}, metadata={"image/png": {"alt": alt}}, raw=True)

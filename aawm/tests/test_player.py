@@ -1,0 +1,242 @@
+"""The player: what is drawn moves, what is labelled is what the evaluation labels, and a mistake is told in one line."""
+
+import io
+import time
+
+import nbformat
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from aawm import cli
+from aawm.data import generate, open_trials
+from aawm.errors import EnvironmentProblem, UsageError
+from aawm.evaluation import SCORINGS
+from aawm.evaluation.scores import label
+from aawm.runs import play
+from aawm.schema import STEPS
+from aawm.training import fit
+from aawm.viz import Player, Screen, View, read_events, save_animation, stills
+from aawm.viz.player import EVENTS, describe_view
+
+
+def wandering(seed=0, pace=0.06):
+    "A made-up trial in which things wander, now and then near each other and the goal."
+    draw = np.random.default_rng(seed)
+    states = np.zeros((STEPS, 5, 7))
+    states[..., [0, 2]] = draw.uniform(-3, 3, (5, 2)) + draw.normal(0, pace, (STEPS, 5, 2)).cumsum(0) - [0, 1.5]
+    states[..., 1] = np.abs(draw.normal(0, 0.002, (STEPS, 5)).cumsum(0))
+    states[:, 0, [0, 2]] = states[:, 3, [0, 2]] + 0.3
+    states[..., -1] = 1
+    return states
+
+
+@pytest.fixture(scope="module")
+def view():
+    truth = wandering()
+    return View(truth, {"rssm_discrete": wandering(1)[80:], "oracle": truth[80:]}, 80, {"pickup": [40, -1, 120]}, privileged=("oracle",))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    "A store of nine trials, and a run of two steps."
+    folder = tmp_path_factory.mktemp("watched place")
+    generate(folder / "trials", 18, seed=1, workers=1, progress=False)
+    quick = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2, "log_every": 1}
+    small = {"recurrent_layers": 1, "recurrent_size": 8, "hidden_size": 8}
+    fit("multistep_predictor", folder / "trials", folder / "run", model_settings=small, training_settings=quick, device="cpu", progress=False)
+    return folder
+
+
+def leave(*words) -> int:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["play", *map(str, words)])
+    return end.value.code or 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, STEPS - 1), st.sampled_from([0.01, 0.06, 0.2]))
+def test_labels_are_those_of_strict_scoring(seed, context, pace):
+    states = wandering(seed, pace)
+    alone = states.copy()
+    alone[:context] = states[context - 1]
+    found = read_events(states, context)
+    for event, measure in zip(EVENTS, ("pickup", "goal", "move")):
+        wanted = label(alone[None], measure, SCORINGS["strict"], SCORINGS["strict"].moved_rollout)[0]
+        assert sorted(found[found.event == event].object) == np.flatnonzero(wanted).tolist(), event
+    assert found.step.between(context - (context > 1), STEPS - 1).all()
+
+
+def test_the_truth_agrees_with_itself_and_a_wild_rollout_with_nothing(view):
+    told = view.labels.set_index(["source", "event", "object"]).agrees
+    assert told["truth"].all() and told["oracle"].all() and not told["rssm_discrete"].all()
+    wild = View(view.truth, {"oracle": np.where(np.arange(220)[:, None, None] == 100, np.inf, view.truth[80:])}, 80)
+    assert not wild.labels.query("source == 'oracle'").agrees.any()
+    Screen(wild).pixels(200)
+
+
+def test_every_step_is_another_picture_and_returning_gives_the_same(view):
+    screen = Screen(view, dpi=60)
+    first = screen.pixels(100)
+    others = [screen.pixels(step) for step in range(101, 110)]
+    assert all((first != other).any() for other in others)
+    assert (screen.pixels(100) == first).all(), "nothing of other steps is left behind"
+
+
+def test_a_step_costs_less_than_a_picture_of_a_film(view):
+    screen = Screen(view)
+    screen.pixels(0)
+    costs = []
+    for step in range(60, 110):
+        begun = time.thread_time()
+        screen.pixels(step)
+        costs.append(time.thread_time() - begun)
+    assert np.median(costs) < 0.03
+
+
+def test_context_and_rollout_look_different(view):
+    screen = Screen(view)
+    shape = screen.show(79).stages["rssm_discrete"].shapes["obj1"]
+    assert shape.get_alpha() == 1 and screen.words["rssm_discrete"].get_text() == "shown"
+    screen.show(80)
+    assert shape.get_alpha() < 1 and screen.words["rssm_discrete"].get_text() == "imagined, +1"
+    assert screen.words["truth"].get_text() == "happened" and screen.stages["truth"].shapes["obj1"].get_alpha() == 1
+
+
+def test_the_picture_has_all_events_and_labels(view):
+    screen = Screen(view)
+    marks = [line for line in screen.timeline.get_lines() if line.get_marker() not in ("None", None)]
+    assert len(marks) == len(view.events) > 6
+    told = [text.get_text() for axes in screen.figure.axes for text in axes.texts]
+    wrong = (~view.labels.agrees).sum()
+    assert sum("\u2717" in text for text in told) == wrong > 0
+    names = [text.get_text() for text in screen.timeline.get_yticklabels()]
+    assert names == ["truth", "RSSM Discrete", "Hierarchical Oracle \u2020"], "told more, and marked so"
+
+
+@pytest.mark.parametrize("models", [0, 1, 2, 3, 5])
+def test_nothing_is_clipped(models):
+    truth = wandering()
+    kinds = ("honey jar", "backpack", "purse")
+    rollouts = {f"model_{k}": truth[50:] for k in range(models)}
+    screen = Screen(View(truth, rollouts, 50 if models else None, {}, "trial 7: leader, follower", kinds, ("leader (robot 0)", "follower (robot 1)")))
+    screen.pixels(60)
+    renderer, room = screen.figure.canvas.get_renderer(), screen.figure.bbox.padded(1)
+    texts = [text for axes in screen.figure.axes for text in (*axes.texts, axes.title, axes._left_title) if text.get_text()]
+    texts += [text for legend in screen.figure.legends for text in legend.get_texts()]
+    for text in texts:
+        box = text.get_window_extent(renderer)
+        assert room.contains(box.x0, box.y0) and room.contains(box.x1, box.y1), text.get_text()
+
+
+def test_the_player_plays_scrubs_and_steps(view):
+    player = Player(view, step=10)
+    before = player.picture.value
+    assert Image.open(io.BytesIO(before)).format == "JPEG"
+    player.slider.value = 90
+    assert player.picture.value != before and "imagined, 11 steps" in player.status.value
+    steps = []
+    player.slider.value = 0
+    for _ in range(100):
+        player.forth.click()
+        steps.append(player.slider.value)
+    assert sorted(set(steps)) == sorted({*view.events.step, view.context - 1} - {0}), "every event, in order"
+    player.back.click()
+    assert player.slider.value < steps[-1]
+    bare = player.picture.value
+    player.trace.value = 100
+    assert player.picture.value != bare
+    with pytest.raises(UsageError, match="speed"):
+        Player(view, speed=3)
+
+
+def test_the_stills_stay_where_nobody_plays(view, monkeypatch):
+    from aawm.viz import player as module
+
+    shown = []
+    monkeypatch.setattr(module, "display", lambda data, **more: shown.append((data, more)))
+    for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"):
+        monkeypatch.delenv(name, raising=False)
+    Player(view)._ipython_display_()
+    assert len(shown) == 1 and shown[0][1]["metadata"]["image/png"]["alt"] == describe_view(view, module.moments(view))
+    monkeypatch.setenv("JPY_SESSION_NAME", "page.ipynb")
+    Player(view)._ipython_display_()
+    assert "application/vnd.jupyter.widget-view+json" in shown[1][0] and "image/png" in shown[2][0], "live: the widget, and the stills for later"
+
+
+def test_stills_can_be_chosen(view):
+    figure, alt = stills(view, [0, 100])
+    assert len(figure.axes) == 6 and "steps 0, 100" in alt and "RSSM Discrete" in alt
+
+
+def test_views_that_cannot_be(view):
+    for more, words in [
+        (dict(rollouts={"a": view.truth}), "context"),
+        (dict(context=STEPS), "1 to 299"),
+        (dict(rollouts={"truth": view.truth}, context=5), "truth"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            View(view.truth, **more)
+    with pytest.raises(UsageError, match="unknown event"):
+        View(view.truth, logged={"pickups": [1, 2, 3]}).events
+    short = View(view.truth, {"a": view.truth[50:60]}, 50)
+    assert np.isnan(short.sources["a"][60:]).all() and not short.labels.query("source == 'a'").agrees.all()
+
+
+def test_an_animation_is_a_gif(view, tmp_path):
+    path = save_animation(view, tmp_path / "trial.gif", every=30, dpi=50)
+    again = save_animation(view, tmp_path / "again.gif", every=30, dpi=50)
+    assert Image.open(path).n_frames == 11 and path.read_bytes() == again.read_bytes()
+    for more in (dict(speed=0), dict(first=50, last=20), dict(every=0)):
+        with pytest.raises(UsageError):
+            save_animation(view, path, **more)
+
+
+def test_a_trial_of_a_store_is_rolled_out_as_in_an_evaluation(place):
+    view = play.view_trial(place / "trials", 3, [place / "run"], context=60)
+    assert list(view.rollouts) == ["multistep_predictor"] and view.rollouts["multistep_predictor"].shape == (STEPS - 60, 35)
+    seen = []
+
+    def spy(states, context, horizon, generator=None, mode=False, privileged=None):
+        seen.append(states.clone())
+        return states[:, :1].expand(-1, horizon, -1)
+
+    play.view_trial(place / "trials", 3, [spy], context=60)
+    assert seen[0][0, 60:].isnan().all() and np.allclose(seen[0][0, :60], view.truth[:60].reshape(60, 35)), "the future is hidden"
+
+
+def test_play_writes_a_page_or_an_animation(place, tmp_path, capsys):
+    words = (place / "trials", "--trial", 2, "--run", place / "run", "--context", 40)
+    assert leave(*words, "--no-open", "--out", tmp_path / "page.ipynb") == 0
+    cells = nbformat.read(tmp_path / "page.ipynb", as_version=4).cells
+    filled = next(cell.source for cell in cells if "injected-parameters" in cell.metadata.get("tags", ()))
+    values = {}
+    exec(filled, values)
+    assert values["trial"] == 2 and values["context"] == 40 and values["runs"] == str((place / "run").resolve())
+    assert leave(*words, "--save", tmp_path / "trial.gif") == 0
+    assert Image.open(tmp_path / "trial.gif").n_frames > 100
+    assert "written" in capsys.readouterr().out
+
+
+def test_mistakes_are_told_in_one_line(place, tmp_path, capsys):
+    count = open_trials(place / "trials").sizes["trial"]
+    for words, code, said in [
+        ((place / "trials", "--trial", count), 2, f"0 to {count - 1}"),
+        ((tmp_path / "nowhere",), 3, "nowhere"),
+        ((place / "trials", "--run", tmp_path), 3, "settings.json"),
+        ((place / "trials", "--run", place / "run", "--context", 300), 2, "1 to 299"),
+        ((place / "trials", "--save", tmp_path / "trial.mp4"), 2, ".gif"),
+        ((place / "trials", "--no-open", "--out", tmp_path / "page.txt"), 2, ".ipynb"),
+    ]:
+        assert leave(*words) == code, words
+        told = capsys.readouterr().err.strip()
+        assert said in told and told.count("\n") == 0 and "Traceback" not in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_jupyterlab_the_page_is_still_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(play.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match="page.ipynb"):
+        play.open_page(tmp_path / "page.ipynb")
