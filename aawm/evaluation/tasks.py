@@ -6,11 +6,11 @@
 __all__ = ['SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH', 'MEASURES',
            'TASK_TABLE', 'TASKS', 'HeldOut', 'held_out', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal',
            'plan_multi_goal', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task',
-           'single_goal', 'find_tasks', 'register_task', 'plan_tasks']
+           'single_goal', 'multi_goal', 'move', 'find_tasks', 'register_task', 'plan_tasks']
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #3988c91d
+# %% ../../nbs/evaluation/00_tasks.ipynb #e8a3115e
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,9 +19,10 @@ import pandas as pd
 from ..data import multi_goal_trials, open_trials, single_goal_trials
 from ..errors import BadData, UsageError, check_name
 from ..events import first_goal, lift_start
-from ..events.labels import OWN_RULES
+from ..events.labels import LIFTED, OWN_RULES
 from aawm.schema import (
     GATHERING_SCENARIOS,
+    GOAL_RADIUS,
     MOVE_THRESHOLD,
     MOVED_THRESHOLD,
     MULTI_GOAL_SCENARIOS,
@@ -34,7 +35,7 @@ from aawm.schema import (
     positions,
 )
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #3d09a15f
+# %% ../../nbs/evaluation/00_tasks.ipynb #b0adc96f
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     "The trials that models are tested on, with what is known of them."
@@ -48,6 +49,7 @@ class HeldOut:
     multi_goal: np.ndarray  # bool `[trial]`
     data_hash: str  # of the store they are from
     split: str | None  # "validation", "train", or `None` for both
+    known_inside: dict = field(default_factory=dict, init=False, repr=False)  # radius -> what `first_inside` found
 
     def __len__(self):
         return len(self.states)
@@ -60,9 +62,11 @@ class HeldOut:
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
         return np.array([SCENARIO_BEHAVIOR[name] for name in self.scenario], dtype=object)
 
-    @cached_property
-    def first_inside(self) -> np.ndarray:  # int64 `[trial, 3]`: first step within the goal radius, -1 never
-        return first_goal(np.moveaxis(positions(self.states)[:, :, OBJECT_INDEX], 2, 1))
+    def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
+        "The first step at which each object is nearer to the goal than a radius (m), -1 never."
+        if radius not in self.known_inside:
+            self.known_inside[radius] = first_goal(np.moveaxis(positions(self.states)[:, :, OBJECT_INDEX], 2, 1), radius=radius)
+        return self.known_inside[radius]
 
     @cached_property
     def lift_start(self) -> np.ndarray:  # int64 `[trial, 3]`: step at which the lift of a picked-up object starts, -1 never
@@ -98,7 +102,7 @@ def held_out(
         split=split,
     )
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #eaaebe70
+# %% ../../nbs/evaluation/00_tasks.ipynb #f6141dd4
 @dataclass(frozen=True)
 class Scoring:
     "The constants in which two ways of scoring differ."
@@ -111,6 +115,8 @@ class Scoring:
     error_features: str  # what errors are taken over: "positions" in metres, or all 35 "features"
     error_start: int  # first step that the model is shown before errors are measured
     nonfinite_fails: bool  # a non-finite rollout is wrong everywhere, or its numbers become 0
+    goal_radius: float = GOAL_RADIUS  # m
+    lifted: tuple = LIFTED  # lowest and highest height of a carried object, m
 
 
 SCORINGS = {
@@ -144,13 +150,14 @@ def plan_rows(
     plan.loc[plan.context >= STEPS, "left_out"] = "nothing to predict"
     return plan
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #332a3bbf
+# %% ../../nbs/evaluation/00_tasks.ipynb #ed694794
 def leave_out_begun(
     plan: pd.DataFrame,
     held: HeldOut,
+    radius: float = GOAL_RADIUS,  # m
 ) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out objects that were at the goal before the context ended (strict scoring)."
-    inside = held.first_inside[plan.row, plan.object]
+    inside = held.first_inside(radius)[plan.row, plan.object]
     began, counts = (inside >= 0) & (inside < plan.context), plan.left_out == ""
     reason = np.where(began, "event began", np.where((inside >= 0) & ~plan.truth, "not in the log", ""))
     plan = plan.assign(left_out=plan.left_out.where(~counts, reason))
@@ -158,7 +165,7 @@ def leave_out_begun(
     gone = spoilt.groupby([plan.row, plan.target]).transform("any") & (plan.left_out == "")
     return plan.assign(left_out=plan.left_out.mask(gone, "event began"))
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #a06983ed
+# %% ../../nbs/evaluation/00_tasks.ipynb #3dfbdd71
 def plan_single_goal(
     held: HeldOut,
     scoring: Scoring,
@@ -169,7 +176,7 @@ def plan_single_goal(
     carried = held.pickup_order[row, 0]
     objects = np.broadcast_to(np.arange(len(OBJECTS)), (len(row), len(OBJECTS)))
     plan = plan_rows(row, held.pickup_step[row, carried] + offset, objects, objects == carried[:, None])
-    return leave_out_begun(plan, held) if scoring.rollout_alone else plan
+    return leave_out_begun(plan, held, scoring.goal_radius) if scoring.rollout_alone else plan
 
 
 def plan_multi_goal(
@@ -187,7 +194,7 @@ def plan_multi_goal(
         keep = held.multi_goal[row] | ~delivered
         parts.append(plan_rows(row[keep], context[keep], objects[keep, place, None], held.multi_goal[row][keep, None], target))
     plan = pd.concat(parts, ignore_index=True)
-    return leave_out_begun(plan, held) if scoring.rollout_alone else plan
+    return leave_out_begun(plan, held, scoring.goal_radius) if scoring.rollout_alone else plan
 
 # %% ../../nbs/evaluation/00_tasks.ipynb #a1cc3088
 PICKUP_LEAD = 10  # steps between the context's end and the pickup
@@ -266,7 +273,7 @@ def plan_loss(
         parts.append(plan_rows(row[at], context, target=target, horizon=LOSS_HORIZON, event_step=first[at]))
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #23839777
+# %% ../../nbs/evaluation/00_tasks.ipynb #03a89754
 MEASURES = ("goal", "pickup", "move", "error", "loss")
 
 
@@ -278,20 +285,49 @@ class Task:
     figure: str  # where the paper shows it
     measure: str  # how its rows are scored: one of `MEASURES`, or a registered event rule
     plan: Callable  # `plan(held, scoring) -> DataFrame`
+    final: bool = False  # goals: the object must be at the goal at the last step, not merely come there
+    threshold: float | None = None  # moves: path length that counts as one, m; `None`: that of the scoring
 
     def __repr__(self):
-        return f"Task({self.name}: {self.measure}, {self.figure})"
+        asked = f", above {self.threshold} m" if self.threshold is not None else ", at the last step" if self.final else ""
+        return f"Task({self.name}: {self.measure}{asked}, {self.figure})"
+
+    def rules(self, scoring: Scoring) -> Scoring:
+        "The scoring with this task's threshold. Published scoring keeps its own threshold of true moves."
+        if self.threshold is None:
+            return scoring
+        true = self.threshold if scoring.moved_truth == scoring.moved_rollout else scoring.moved_truth
+        return replace(scoring, moved_truth=true, moved_rollout=self.threshold)
 
 
 def single_goal(
     offset: int = 0,  # steps shown past the pickup; negative: fewer, which is harder
     name: str | None = None,
+    final: bool = False,  # at the last step, which is harder (SWM draft)
 ) -> Task:
     "The single-goal task with any offset (paper: \"a positive or negative offset parameter\")."
-    if not isinstance(offset, (int, np.integer)) or abs(offset) >= STEPS:
+    if isinstance(offset, bool) or not isinstance(offset, (int, np.integer)) or abs(offset) >= STEPS:
         raise UsageError(f"offset must be a whole number of steps between {1 - STEPS} and {STEPS - 1}, got {offset!r}")
     figure = {0: "Figure 3A", 5: "Figure 3B"}.get(offset, "Figure 3")
-    return Task(name or f"single_goal_offset_{offset:+d}", figure, "goal", partial(plan_single_goal, offset=int(offset)))
+    name = name or f"single_goal_offset_{offset:+d}{'_final' if final else ''}"
+    return Task(name, figure, "goal", partial(plan_single_goal, offset=int(offset)), final=bool(final))
+
+
+def multi_goal(
+    final: bool = False,  # at the last step, which is harder
+) -> Task:
+    "The multi-goal task."
+    return Task("multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final))
+
+
+def move(
+    threshold: float,  # path length that counts as a move, m
+    name: str | None = None,
+) -> Task:
+    "The move task with any threshold (paper: \"a tunable threshold\")."
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or not 0 < threshold < np.inf:
+        raise UsageError(f"threshold must be a length above 0 m, got {threshold!r}")
+    return Task(name or f"move_{threshold:g}_m", "Figure 5A", "move", plan_move, threshold=float(threshold))
 
 
 TASK_TABLE = {
@@ -299,7 +335,7 @@ TASK_TABLE = {
     for task in (
         single_goal(0, "single_goal"),
         single_goal(5, "single_goal_later"),
-        Task("multi_goal", "Figure 3C", "goal", plan_multi_goal),
+        multi_goal(),
         Task("pickup", "Figure 4A", "pickup", plan_pickup),
         Task("move", "Figure 5A", "move", plan_move),
         Task("loss_around_events", "Figure 4B", "loss", plan_loss),
@@ -308,7 +344,7 @@ TASK_TABLE = {
 }
 TASKS = tuple(TASK_TABLE)
 
-# %% ../../nbs/evaluation/00_tasks.ipynb #bb357c10
+# %% ../../nbs/evaluation/00_tasks.ipynb #bd3e0883
 def find_tasks(
     tasks=None,  # names of tasks and `Task` objects; `None`: all seven of `TASKS`
 ) -> tuple:  # of `Task`

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['RESTING', 'LOWER', 'RISEN', 'first_true', 'first_goal', 'first_pickup', 'lift_start']
 
-# %% ../../nbs/events/02_firsts.ipynb #a351459c
+# %% ../../nbs/events/02_firsts.ipynb #fdf244fa
 import numpy as np
 
 from ..errors import UsageError
 from .labels import END_SHARE, carries, inside_goal
-from ..schema import HEIGHT, NEVER, OBJECT_INDEX, positions
+from ..schema import GOAL_RADIUS, HEIGHT, NEVER, OBJECT_INDEX, positions
 
-# %% ../../nbs/events/02_firsts.ipynb #7e9ce3f7
+# %% ../../nbs/events/02_firsts.ipynb #c571c12a
 def first_true(
     mask,  # bool `[..., step]`
 ) -> np.ndarray:  # int64 `[...]`, -1 where no step is true
@@ -24,9 +24,10 @@ def first_true(
 def first_goal(
     xyz,  # `[..., step, 3]`, m
     rules: str = "strict",
+    radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # int64 `[...]`, step, -1 never
     "The step at which the object first is at the observer."
-    return first_true(inside_goal(xyz, rules))
+    return first_true(inside_goal(xyz, rules, radius))
 
 
 def first_pickup(

@@ -7,14 +7,13 @@ __all__ = ['RULES', 'DISPLACED', 'LIFTED', 'MOVING', 'NEAR', 'LONGEST_TOUCH', 'E
            'OWN_RULES', 'checked', 'goal_distance', 'inside_goal', 'goals', 'goal_entries', 'path_length', 'moves',
            'carry_evidence', 'steady', 'accepted_carries', 'carries', 'pickups', 'register_rule', 'own_events']
 
-# %% ../../nbs/events/01_labels.ipynb #7b362208
+# %% ../../nbs/events/01_labels.ipynb #d1200d94
 import numpy as np
 
 from ..errors import UsageError, check_name
 from .runs import find_runs, paint_runs, peak_in_runs
 from aawm.schema import (
     AGENT_INDEX,
-    AGENTS,
     GOAL,
     GOAL_RADIUS,
     GROUND_PLANE,
@@ -48,7 +47,7 @@ def checked(
         raise UsageError(f"paths must be [..., step, 3] with at least one step, got {list(xyz.shape)}")
     return np.nan_to_num(xyz, nan=0.0, posinf=0.0, neginf=0.0) if rules == "published" else xyz
 
-# %% ../../nbs/events/01_labels.ipynb #70419ac7
+# %% ../../nbs/events/01_labels.ipynb #9716b4dd
 def goal_distance(
     xyz,  # `[..., 3]`, m
 ) -> np.ndarray:  # `[...]`, m
@@ -60,10 +59,11 @@ def goal_distance(
 def inside_goal(
     xyz,  # `[..., step, 3]`, m
     rules: str = "strict",
+    radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[..., step]`
     "At which steps an object is delivered."
     xyz = checked(xyz, rules)
-    inside = goal_distance(xyz) < GOAL_RADIUS
+    inside = goal_distance(xyz) < radius
     if rules == "published":
         inside &= (np.linalg.norm(xyz[..., -1, :] - xyz[..., 0, :], axis=-1) > DISPLACED)[..., None]
     return inside
@@ -73,17 +73,19 @@ def goals(
     xyz,  # `[..., step, 3]`, m
     final: bool = False,  # ask for the last step instead of any (the harder label)
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
+    radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[...]`
     "Is the object brought to the observer?"
-    inside = inside_goal(xyz, rules)
+    inside = inside_goal(xyz, rules, radius)
     return inside[..., -1] if final else inside.any(axis=-1)
 
-# %% ../../nbs/events/01_labels.ipynb #4184e3c4
+# %% ../../nbs/events/01_labels.ipynb #05c33d22
 def goal_entries(
     xyz,  # `[..., step, 3]`, m; the first step only tells where the object was
+    radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[...]`
     "Does the object come into the goal radius from outside? (strict scoring of rollouts)"
-    inside = inside_goal(xyz)
+    inside = inside_goal(xyz, radius=radius)
     return (inside[..., 1:] & ~inside[..., :-1]).any(axis=-1)
 
 # %% ../../nbs/events/01_labels.ipynb #ae86ceb4
@@ -107,9 +109,10 @@ def moves(
     length = path_length(xyz, rules)
     return np.isfinite(length) & (length > threshold)
 
-# %% ../../nbs/events/01_labels.ipynb #e4fd2879
+# %% ../../nbs/events/01_labels.ipynb #2ca4e80c
 def carry_evidence(
     xyz,  # entity paths `[..., entity, step, 3]`, m
+    lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> tuple:  # bool `[..., object, agent, step]`, and the height change `[..., object, 1, step]` in m
     "Steps at which an object could be in the hands of an agent (paper, pickup criteria 1-3; numbers of the released code)."
     objects, agents = xyz[..., OBJECT_INDEX, :, :], xyz[..., AGENT_INDEX, :, :]
@@ -117,7 +120,7 @@ def carry_evidence(
         change = np.abs(np.diff(objects, axis=-2, prepend=objects[..., :1, :]))
         moved = change.sum(axis=-1)
         height = objects[..., HEIGHT]
-        alone = (height > LIFTED[0]) & (height < LIFTED[1]) & (moved > MOVING) & np.isfinite(moved)
+        alone = (height > lifted[0]) & (height < lifted[1]) & (moved > MOVING) & np.isfinite(moved)
         floor = list(GROUND_PLANE)
         apart = objects[..., :, None, :, floor] - agents[..., None, :, :, floor]
         near = np.linalg.norm(apart, axis=-1) < NEAR
@@ -137,7 +140,7 @@ def steady(
     from_end = np.minimum(peak, length - 1 - peak)
     return from_end <= share * (length - 1) + 1e-9
 
-# %% ../../nbs/events/01_labels.ipynb #8cc2e584
+# %% ../../nbs/events/01_labels.ipynb #4856e2e9
 BLOCK = 250  # trials at a time
 
 
@@ -145,9 +148,10 @@ def accepted_carries(
     xyz,  # `[trial, entity, step, 3]`, m
     rules: str,
     share: float,
+    lifted: tuple = LIFTED,  # m
 ) -> np.ndarray:  # bool `[trial, object, step]`
     "The runs of evidence that are long enough and steady."
-    evidence, rise = carry_evidence(checked(xyz, rules))
+    evidence, rise = carry_evidence(checked(xyz, rules), lifted)
     runs = find_runs(evidence)
     peak = peak_in_runs(np.broadcast_to(rise, evidence.shape), runs)
     accepted = (runs.length > LONGEST_TOUCH) & steady(peak, runs.length, rules, share)
@@ -158,6 +162,7 @@ def carries(
     state,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
     share: float = END_SHARE,  # strict only, see `steady`
+    lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
     "At which steps is each object carried, by whichever agent?"
     state = np.asarray(state)
@@ -171,7 +176,7 @@ def carries(
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
     for first in range(0, len(xyz), BLOCK):
-        carried[first : first + BLOCK] = accepted_carries(xyz[first : first + BLOCK], rules, share)
+        carried[first : first + BLOCK] = accepted_carries(xyz[first : first + BLOCK], rules, share, lifted)
     return np.moveaxis(carried.reshape(*lead, *carried.shape[1:]), -2, -1)
 
 
@@ -179,11 +184,12 @@ def pickups(
     state,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
     share: float = END_SHARE,  # strict only, see `steady`
+    lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
-    return carries(state, rules, share).any(axis=-2)
+    return carries(state, rules, share, lifted).any(axis=-2)
 
-# %% ../../nbs/events/01_labels.ipynb #5952858f
+# %% ../../nbs/events/01_labels.ipynb #dc0efe56
 OWN_RULES = {}  # name -> function
 
 

@@ -21,9 +21,12 @@ from aawm.evaluation import (
     TrueWorld,
     collect,
     evaluate,
+    find_evaluations,
     find_tasks,
     gather,
     held_out,
+    move,
+    multi_goal,
     plan_tasks,
     read_evaluation,
     roll_out,
@@ -33,6 +36,7 @@ from aawm.evaluation import (
     true_rollouts,
 )
 from aawm.evaluation.scores import label
+from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.schema import GOAL, STEPS
 
@@ -160,12 +164,63 @@ def test_moves_and_errors_agree_with_a_slow_reference(held, asked):
 def test_behaviors_add_up_to_all(held, asked):
     plan, requests = asked
     scores, _, _ = score(plan, noisy(held, requests), held, find_tasks(), STRICT)
-    scores = scores[scores.metric.isin(["recall", "false_positive", "accuracy", "ade"])]
+    scores = scores[scores.metric.isin(["recall", "false_positive", "accuracy"])]
     for _, part in scores.groupby(["task", "target", "metric"]):
         whole, parts = part[part.behavior == "all"].iloc[0], part[part.behavior != "all"]
         assert whole["count"] == parts["count"].sum() and whole.left_out == parts.left_out.sum()
         if whole["count"]:
             assert np.isclose(whole.value, np.average(parts.value.fillna(0), weights=parts["count"]))
+
+
+def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(held, asked):
+    plan, requests = asked
+    frozen = roll_out(FrozenWorld(), requests, held, progress=False)
+    scores = score(plan, frozen, held, find_tasks("error_by_step"), STRICT)[0].query("metric == 'ade'").set_index("behavior").value
+    far = np.linalg.norm(held.states[:, 50:, :, :3].astype(float) - held.states[:, 49:50, :, :3], axis=-1).mean((1, 2))
+    assert np.isclose(scores["all"], far.mean())
+    for behavior, part in (("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")):
+        assert np.isclose(scores[behavior], far[[part in name for name in held.scenario]].mean()), behavior
+
+
+def test_intervals_are_those_of_a_slow_bootstrap_over_trials(held, asked):
+    plan, requests = asked
+    scores, curves, _ = score(plan, noisy(held, requests, 4, 0.003), held, find_tasks(["move", "error_by_step"]), STRICT)
+    _, _, outcomes = score(plan, noisy(held, requests, 4, 0.003), held, find_tasks("move"), STRICT)
+    draw, drawn = np.random.default_rng(1), []
+    trials = [part for _, part in outcomes.groupby("trial")]
+    for _ in range(600):
+        sample = pd.concat([trials[k] for k in draw.integers(len(trials), size=len(trials))])
+        drawn.append((sample.truth & sample.prediction).sum() / sample.truth.sum())
+    row = scores.query("task == 'move' and metric == 'recall' and behavior == 'all'").iloc[0]
+    assert np.allclose([row.low, row.high], np.quantile(drawn, [0.025, 0.975]), atol=0.04) and row.low < row.value < row.high
+    assert (curves.low <= curves.value + 1e-12).all() and (curves.high >= curves.value - 1e-12).all()
+
+
+@pytest.mark.parametrize("threshold", [0.2, 1.0, 6.0])
+def test_moves_above_any_threshold(held, threshold):
+    tasks = [move(threshold)]
+    plan = plan_tasks(tasks, held, STRICT)
+    outcomes = score(plan, true_rollouts(collect(plan), held), held, tasks, STRICT)[2]
+    paths = [held.states[row, context - 1 :, thing, :3] for row, context, thing in zip(plan.row, plan.context, plan.object)]
+    assert outcomes.truth.tolist() == [slow_length(path) > threshold for path in paths] == outcomes.prediction.tolist()
+
+
+def test_goals_at_the_last_step_are_harder(held):
+    tasks = [single_goal(final=True), single_goal(), multi_goal(final=True)]
+    plan = plan_tasks(tasks, held, STRICT)
+    requests = collect(plan)
+    away = true_rollouts(requests, held)
+    ends = away.offset + requests.horizon.to_numpy() - 1
+    away.steps[ends] = held.states[requests.row, 0].reshape(-1, 35)
+    scores = score(plan, away, held, tasks, STRICT)[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
+    assert scores["single_goal_offset_+0", "object", "recall"] == 1 and scores["single_goal_offset_+0_final", "object", "recall"] == 0
+    assert scores["single_goal_offset_+0_final", "object", "ceiling"] == 1 and (scores["multi_goal_final"][:, "recall"] == 0).all()
+
+
+@pytest.mark.parametrize("call", [lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf)])
+def test_tasks_that_cannot_be(call):
+    with pytest.raises(UsageError):
+        call()
 
 
 # what does not count
@@ -174,7 +229,7 @@ def test_behaviors_add_up_to_all(held, asked):
 def test_a_delivery_that_began_before_the_context_ends_is_left_out():
     paths = [carried([0, 0, 0], [0, 0, -5], 100, 120), np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
     held = made_up(paths, [100, -1, -1], [121, -1, -1], "gathering_static")
-    inside = int(held.first_inside[0, 0])
+    inside = int(held.first_inside()[0, 0])
     assert 110 < inside < 120
     for offset in (inside - 100, inside - 99):
         result = plan_tasks([single_goal(offset)], held, STRICT)
@@ -216,7 +271,7 @@ def values(scores):
     return scores.set_index(["task", "target", "metric", "behavior"]).value
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_no_score_rises_where_a_rollout_is_replaced_by_nan(held, asked, data, bad):
     plan, requests = asked
@@ -353,6 +408,8 @@ def saved(store, tmp_path):
         ({"scoring": None}, "missing"),
         ({"non_finite": "none"}, "non_finite must be of type int"),
         ({"seed": True}, "seed must be of type int"),
+        ({"commit": None}, "commit"),
+        ({"seconds": 3.5}, "seconds must be of type dict"),
         ({"record_version": 99}, "99"),
         ({"surprise": 1}, "surprise"),
         ({"scoring": "lenient"}, "lenient"),
@@ -365,7 +422,7 @@ def test_a_damaged_record_is_refused(saved, change, said):
         read_evaluation(saved)
 
 
-@pytest.mark.parametrize("name", ["record.json", "scores.csv", "curves.csv", "outcomes.parquet"])
+@pytest.mark.parametrize("name", ["record.json", "scores.csv", "curves.csv", "outcomes.parquet", "sensitivity.csv", "rollouts.npz"])
 def test_a_file_cut_short_is_refused(saved, name):
     content = (saved / name).read_bytes()
     for damaged in (content[: len(content) // 2], b""):
@@ -380,16 +437,67 @@ def test_other_data_and_other_splits_do_not_mix(store):
         other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
         with pytest.raises(UsageError, match=field):
             gather([one, other])
+    other = evaluate(FrozenWorld(), store, tasks="move", scoring="published", split=None, progress=False)
+    with pytest.raises(UsageError, match="scoring"):
+        gather([one, other])
+    assert gather([one, other], across="scoring").scores.groupby("scoring").size().nunique() == 1
+    with pytest.raises(UsageError, match="both"):
+        gather([one, one], across="scoring")
     both = gather([one, dataclasses.replace(one, record=one.record | {"seed": 1})])
     assert both.scores.groupby("seed").size().tolist() == [len(one.scores)] * 2
     assert both.outcomes.seed.nunique() == 2 and len(both.records) == 2
+
+
+def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
+    strict, published = evaluate(FrozenWorld(), store, scoring=("strict", "published"), split=None, curve_trials=2, progress=False)
+    for both in (strict, published):
+        alone = evaluate(FrozenWorld(), store, scoring=both.record["scoring"], split=None, curve_trials=2, progress=False)
+        pd.testing.assert_frame_equal(both.scores, alone.scores)
+        same = set(alone.record) - {"seconds", "commit"}
+        assert {name: both.record[name] for name in same} == {name: alone.record[name] for name in same}
+        save(both, tmp_path / both.record["scoring"])
+    assert find_evaluations(tmp_path, scoring="published") == [tmp_path / "published"] and len(find_evaluations(tmp_path)) == 2
+    with pytest.raises(UsageError, match="no evaluation with scoring strict, seed 7"):
+        find_evaluations(tmp_path, scoring="strict", seed=7)
+
+
+def test_kept_rollouts_are_those_that_were_scored(store, held):
+    def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
+        return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
+
+    tasks = find_tasks(["single_goal", "error_by_step"])
+    result = evaluate(sampling, store, tasks=tasks, split=None, keep=2, progress=False)
+    plan = plan_tasks(tasks, held, STRICT)
+    requests = collect(plan)
+    rolled = roll_out(sampling, requests, held, progress=False)
+    kept = result.kept
+    assert kept.requests.trial.tolist() == held.trial[kept.requests.row].tolist()
+    for number, row in enumerate(rolled.find(kept.requests)):
+        assert np.array_equal(kept.take(np.array([number]))[0], rolled.take(np.array([row]))[0])
+    fifty = kept.requests[kept.requests.context == 50]
+    assert (pd.Series(held.scenario[fifty.row]).value_counts() >= 2).all() and len(evaluate(sampling, store, tasks="move", progress=False).kept) == 0
+
+
+def test_other_thresholds_change_what_slow_code_says_they_change(held):
+    plan = plan_tasks(find_tasks(), held, STRICT, curve_trials=2)
+    requests = collect(pd.concat([plan, offset_plan(held, STRICT)]))
+    rollouts = noisy(held, requests, 2, 0.05)
+    table = sensitivity(rollouts, held, STRICT)
+    default = score(plan, rollouts, held, find_tasks(), STRICT)[0].query("behavior == 'all'").drop(columns="behavior")
+    for parameter, task in (("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_lowest", "pickup"), ("offset", "single_goal")):
+        here = table[(table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)]
+        pd.testing.assert_frame_equal(here.drop(columns=["parameter", "setting"]).reset_index(drop=True), default[default.task == task].reset_index(drop=True))
+    moved = table[(table.parameter == "move_threshold") & (table.metric == "false_positive")].set_index("setting")
+    assert moved.value.nunique() > 2, "the threshold matters"
+    radius = table.query("parameter == 'goal_radius' and task == 'single_goal' and metric == 'ceiling'").set_index("setting").value
+    assert radius[1.5] < radius[2.0] == 1
 
 
 @settings(max_examples=10, deadline=None)
 @given(numbers=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))
 def test_numbers_survive_keeping(numbers, store, tmp_path_factory):
     one = evaluate(FrozenWorld(), store, tasks="error_by_step", progress=False)
-    curves = pd.DataFrame({"curve": "ade", "step": range(len(numbers)), "value": numbers, "count": 1})
+    curves = pd.DataFrame({"curve": "ade", "step": range(len(numbers)), "value": numbers, "low": 0.0, "high": 1.0, "count": 1})
     folder = save(dataclasses.replace(one, curves=curves), tmp_path_factory.mktemp("kept"))
     np.testing.assert_array_equal(read_evaluation(folder).curves.value.to_numpy(dtype=float), numbers)
 
