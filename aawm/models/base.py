@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['SMALLEST_SPREAD', 'VARIANTS', 'MODELS', 'make_config', 'as_type', 'NoSettings', 'context_lengths', 'hide',
-           'last_shown', 'read_context', 'lstm_step', 'Scaler', 'WorldModel', 'check_rollout', 'check_privileged',
-           'register', 'model_class', 'build', 'perceptron', 'parameter_count', 'window_context', 'choose_device',
-           'read_state_dict', 'check_weights']
+           'last_shown', 'read_context', 'lstm_step', 'Scaler', 'parameter_count', 'WorldModel', 'evaluating',
+           'check_rollout', 'check_privileged', 'register', 'model_class', 'build', 'perceptron', 'window_context',
+           'choose_device', 'read_state_dict', 'check_weights']
 
-# %% ../../nbs/models/00_base.ipynb #cbd0bb43
+# %% ../../nbs/models/00_base.ipynb #5010fd35
+import contextlib
 import dataclasses
 import importlib
 import math
@@ -151,7 +152,14 @@ class Scaler(nn.Module):
         "From spreads to metres."
         return scaled * self.spread + self.mean
 
-# %% ../../nbs/models/00_base.ipynb #32bf6733
+# %% ../../nbs/models/00_base.ipynb #a1bf4ada
+def parameter_count(
+    model: nn.Module,
+) -> int:
+    "How many numbers training sets."
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 VARIANTS = ("corrected", "published")
 
 
@@ -172,32 +180,18 @@ class WorldModel(nn.Module):
         self.config = self.Config() if config is None else config
         self.variant = check_name(variant, self.variants, f"variant of {self.name or type(self).__name__}")
 
-    def calibrate(
-        self,
-        states: torch.Tensor,  # all training trials `[N, 300, 35]`
-    ) -> None:
+    def calibrate(self, states: torch.Tensor) -> None:  # all training trials `[N, 300, 35]`
         "Look at the training trials once, before training; models that standardise do so here."
         for module in self.modules():
             if isinstance(module, Scaler):
                 module.calibrate(states)
 
-    def loss(
-        self,
-        batch: dict,  # `states [B, window, 35]`, `end_state [B, 35]`, perhaps `context`
-    ):  # `(loss, logs)`: a scalar to descend, and a dict of numbers to write down
-        "What training makes small."
+    def loss(self, batch: dict):  # `states [B, window, 35]`, `end_state [B, 35]`, perhaps `context` -> `(loss, logs)`
+        "What training makes small: a scalar to descend, and a dict of numbers to write down."
         raise ModelContractError(f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)")
 
-    def imagine(
-        self,
-        states: torch.Tensor,  # `[B, longest context, 35]`, zero where hidden
-        lengths: torch.Tensor,  # `[B]`: context of each trial, at least 1
-        horizon: int,  # steps to predict
-        generator=None,  # the source of randomness of a model that samples
-        mode: bool = False,  # take every latent at its mode instead
-        privileged: dict | None = None,  # what the model declared, such as `end_state [B, 35]`
-    ) -> torch.Tensor:  # `[B, horizon, 35]`
-        "Go on after the context: `rollout` without its checks."
+    def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+        "`rollout` without its checks: `states` are cut at the longest context and zero where hidden, `lengths [B]` at least 1."
         raise ModelContractError(f"{type(self).__name__} has no `imagine(...)`; write it, or `rollout` itself")
 
     @torch.no_grad()
@@ -209,29 +203,43 @@ class WorldModel(nn.Module):
         generator=None,  # a `torch.Generator` on the model's device, for models that sample
         mode: bool = False,  # take every latent at its mode instead of sampling
         privileged: dict | None = None,  # what the model declared, such as `end_state [B, 35]`
-    ) -> torch.Tensor:  # `[B, horizon, 35]`: step t of row b is step `context[b] + t` of its trial
+        samples: int | None = None,  # futures per trial; None: one, and no axis for them
+    ) -> torch.Tensor:  # `[B, horizon, 35]` or `[B, samples, horizon, 35]`: step t of row b is step `context[b] + t` of its trial
         "Predict the steps after the context of each trial, the whole batch in one call."
-        states, horizon = check_rollout(states, horizon)
+        states, horizon = check_rollout(states, horizon, samples)
         lengths = context_lengths(context, states.shape[0], states.shape[1], states.device)
         told = check_privileged(self, privileged, states)
-        was_training = self.training
-        self.eval()
-        try:
-            return self.imagine(hide(states, lengths), lengths, horizon, generator, mode, told)
-        finally:
-            self.train(was_training)
+        given = [hide(states, lengths), lengths, *told.values()]
+        shown, lengths, *told_values = [part.repeat_interleave(samples or 1, 0) for part in given]
+        with evaluating(self):
+            future = self.imagine(shown, lengths, horizon, generator, mode, dict(zip(told, told_values)))
+        return future if samples is None else future.unflatten(0, (-1, samples))
 
     def extra_repr(self):
         told = f", told {', '.join(self.privileged)}" if self.privileged else ""
-        size = sum(parameter.numel() for parameter in self.parameters())
-        return f"{self.name} ({self.variant}{told}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {size:,} parameters"
+        size = f"{parameter_count(self):,} parameters"
+        return f"{self.name} ({self.variant}{told}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {size}"
 
-# %% ../../nbs/models/00_base.ipynb #d9f5c3e8
+# %% ../../nbs/models/00_base.ipynb #2a4a02b1
+@contextlib.contextmanager
+def evaluating(
+    model: nn.Module,
+):
+    "Dropout and the like are off inside, and afterwards as they were."
+    was_training = model.training
+    model.eval()
+    try:
+        yield model
+    finally:
+        model.train(was_training)
+
+
 def check_rollout(
     states,  # what was given as states
     horizon,  # what was given as horizon
+    samples=None,  # what was given as samples
 ):  # `(states, horizon)`
-    "Refuse states and horizons that no model could use."
+    "Refuse states, horizons and numbers of samples that no model could use."
     if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
         got = tuple(getattr(states, "shape", ())) or type(states).__name__
         raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
@@ -239,6 +247,8 @@ def check_rollout(
         raise UsageError(f"states: expected floating point, got {states.dtype}")
     if not isinstance(horizon, int) or not 1 <= horizon < STEPS:
         raise UsageError(f"horizon is {horizon!r}; valid are 1 to {STEPS - 1}")
+    if samples is not None and (not isinstance(samples, int) or samples < 1):
+        raise UsageError(f"samples is {samples!r}; give a number from 1 on, or None for one future without an axis of its own")
     return states, horizon
 
 
@@ -303,7 +313,7 @@ def build(
     model.name = name
     return model
 
-# %% ../../nbs/models/00_base.ipynb #2852f12d
+# %% ../../nbs/models/00_base.ipynb #de4672e9
 def perceptron(
     inputs: int,
     hidden: int,  # width of each hidden layer
@@ -317,13 +327,6 @@ def perceptron(
     for before, after in zip(sizes, sizes[1:]):
         parts += [nn.Linear(before, after), activation()]
     return nn.Sequential(*parts, nn.Linear(sizes[-1], outputs))
-
-
-def parameter_count(
-    model: nn.Module,
-) -> int:
-    "How many numbers training sets."
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def window_context(

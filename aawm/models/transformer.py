@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONGEST_WAVE', 'SMALLEST_CHANGE', 'TransformerConfig', 'turn', 'Attention', 'Block', 'Stack', 'ChangeScaler',
-           'of_like_length', 'Transformer']
+           'of_like_length', 'NextState', 'Transformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -150,18 +150,11 @@ def of_like_length(
             cuts.append(row)
     return list(order.tensor_split(cuts[1:]))
 
-# %% ../../nbs/models/04_transformer.ipynb #b5325df4
-@register("transformer")
-class Transformer(WorldModel):
-    "Causal transformer over states (AAWM, Transformer; corrected after GPT and IRIS)."
+# %% ../../nbs/models/04_transformer.ipynb #5a126b87
+class NextState(WorldModel):
+    "The network: from each state and all before it to the next one."
 
     Config = TransformerConfig
-    released_settings = {"embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"}
-    released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
-    released_fixed = {"obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2}
-    released_fixed |= {"pos_encode_aggregation": "concat", "pos_embed_dim": STATE_SIZE}
-    released_constants = (".attn.mask",)  # tensors of the released files that are no weights
-
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
         c, corrected = self.config, self.variant == "corrected"
@@ -211,6 +204,17 @@ class Transformer(WorldModel):
         error = predicted - target
         loss = (error if self.variant == "published" else error / self.change.spread).square().mean()
         return loss, {"rmse": error.detach().square().mean().sqrt()}
+
+# %% ../../nbs/models/04_transformer.ipynb #624150d5
+@register("transformer")
+class Transformer(NextState):
+    "Causal transformer over states (AAWM, Transformer; corrected after GPT and IRIS)."
+
+    released_settings = {"embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"}
+    released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
+    released_fixed = {"obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2}
+    released_fixed |= {"pos_encode_aggregation": "concat", "pos_embed_dim": STATE_SIZE}
+    released_constants = (".attn.mask",)  # tensors of the released files that are no weights
 
     def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
         if self.variant == "corrected":

@@ -185,6 +185,20 @@ def test_the_published_transformer_refuses_what_it_has_no_position_for():
         build("transformer", width=20, heads=4)
 
 
+@pytest.mark.parametrize("name, variant", EVERY + [(name, "corrected") for name in ("multistep_predictor", "rssm_discrete", "oracle")])
+def test_several_futures_of_a_trial_in_one_call(name, variant):
+    model, states = case(name, variant, trials=3)
+    told = {"end_state": states[:, -1]} if model.privileged else None
+    contexts = torch.tensor([7, 50, 20])
+    many = model.rollout(states, contexts, 12, torch.Generator().manual_seed(0), privileged=told, samples=4)
+    likeliest, one = (model.rollout(states, contexts, 12, mode=True, privileged=told, samples=n) for n in (2, None))
+    assert many.shape == (3, 4, 12, 35) and torch.allclose(likeliest, one[:, None].expand(-1, 2, -1, -1), atol=1e-4)
+    draws = name in ("rssm_continuous", "rssm_discrete", "sgnet")
+    assert bool((many[:, 0] - many[:, 1]).abs().flatten(1).amax(1).gt(1e-3).all()) == draws
+    with pytest.raises(UsageError, match="samples is 0"):
+        model.rollout(states, contexts, 12, privileged=told, samples=0)
+
+
 def test_dropout_is_off_in_rollouts_and_on_in_training():
     model, states = case("transformer", "corrected", dropout=0.5)
     torch.manual_seed(0)
@@ -398,9 +412,21 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
     assert load_run(run).rollout(states, 50, 5, mode=True).equal(model.rollout(states, 50, 5, mode=True))
 
 
+@pytest.mark.parametrize("name", [*NAMES, "multistep_predictor", "rssm_discrete", "oracle"])
+def test_each_model_trains_in_mixed_precision(name, tmp_path):
+    states = np.random.default_rng(0).normal(size=(8, 300, 5, 7)).astype(np.float32)
+    trials = xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), states), "split": ("trial", np.array(["train"] * 6 + ["validation"] * 2))},
+        attrs={"data_hash": "of noise"},
+    )
+    short = dict(steps=2, batch=3, window=40, context=10, validation_windows=3, precision="bf16-mixed")
+    model = load_run(fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False))
+    assert all(weights.dtype == torch.float32 and weights.isfinite().all() for weights in model.parameters())
+
+
 def test_every_preset_knows_every_model():
     for preset in PRESETS.values():
-        assert set(preset) == {"multistep_predictor", "oracle", "rssm_discrete", *NAMES}
+        assert set(preset) >= {"multistep_predictor", "oracle", "rssm_discrete", *NAMES}
         for name, (_, training) in preset.items():
             if name == "sgnet":
                 assert training.window - training.context >= 30, "three chunks"

@@ -82,7 +82,7 @@ def far(one: torch.Tensor, other: torch.Tensor) -> float:  # m; infinite where o
     difference = float((one - other).abs().max())
     return difference if difference == difference else float("inf")
 
-# %% ../../nbs/training/05_check.ipynb #4c08547b
+# %% ../../nbs/training/05_check.ipynb #8a474dfe
 @check("loss")
 def check_loss(subject):
     "A finite scalar with a gradient, and numbers to log, on a window as in training."
@@ -114,7 +114,7 @@ def check_shape(subject):
         return f"expected {subject.states.dtype} on {subject.states.device}, got {future.dtype} on {future.device}"
     return "carries a gradient: decorate rollout with torch.no_grad()" if future.requires_grad else ""
 
-
+# %% ../../nbs/training/05_check.ipynb #95bc5604
 @check("finite")
 def check_finite(subject):
     "No NaN and no infinity in a rollout, drawn or at the mode."

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['split_states', 'validation_batches', 'fit', 'train_run']
 
-# %% ../../nbs/training/03_fit.ipynb #bcc58ec8
+# %% ../../nbs/training/03_fit.ipynb #f90d01cb
 import signal
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 
 from ..data import open_trials
 from ..data.windows import Windows
-from ..errors import BadData, Interrupted, UsageError
+from ..errors import BadData, Interrupted
 from ..models import build
 from ..models.base import choose_device
 from ..schema import STATE_SIZE, STEPS

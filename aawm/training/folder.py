@@ -7,10 +7,9 @@ __all__ = ['SETTINGS', 'WEIGHTS', 'HASHES', 'LOG', 'CHECKPOINT', 'CHECKPOINT_HAS
            'flatten_settings', 'claim_folder', 'only_one', 'write_hashes', 'read_hashes', 'check_hash', 'write_weights',
            'finished', 'run_settings', 'load_run']
 
-# %% ../../nbs/training/01_folder.ipynb #84070acc
+# %% ../../nbs/training/01_folder.ipynb #c144d57b
 import contextlib
 import dataclasses
-import json
 import os
 import platform
 import socket

@@ -13,7 +13,7 @@ from ..errors import UsageError, check_name
 from ..models import make_config
 from ..schema import STEPS, WINDOW, WINDOW_CONTEXT
 
-# %% ../../nbs/training/00_settings.ipynb #4967e198
+# %% ../../nbs/training/00_settings.ipynb #e05770e1
 PRECISIONS = ("32-true", "bf16-mixed")
 SCHEDULES = ("constant", "cosine")
 
@@ -34,6 +34,7 @@ class TrainingSettings:
     checkpoint_every: int = 500  # steps between checkpoints: what a kill may cost
     validate_every: int = 250  # steps between validations
     validation_windows: int = 256  # windows, always the same, that the validation loss is the mean of
+    patience: int = 0  # validations without a lower loss after which training stops, with the best weights; 0: never
     log_every: int = 50  # steps between rows of log.csv
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
 
@@ -41,7 +42,7 @@ class TrainingSettings:
         for name in ("steps", "batch", "window", "context", "checkpoint_every", "validate_every", "validation_windows", "log_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("learning_rate", "clip", "warm_up", "threads"):
+        for name in ("learning_rate", "clip", "warm_up", "patience", "threads"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must not be negative")
         if not self.context < self.window <= STEPS:
