@@ -149,7 +149,8 @@ def code_hash() -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     import aawm.sim
 
-    return digest({file.name: file.read_text(encoding="utf-8") for file in Path(aawm.sim.__file__).parent.glob("*.py")})
+    files = [file for file in Path(aawm.sim.__file__).parent.glob("*.py") if file.stem != "render"]  # drawing changes no trial
+    return digest({file.name: file.read_text(encoding="utf-8") for file in files})
 
 
 @functools.cache
