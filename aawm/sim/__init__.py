@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['KINDS', 'ArenaSettings', 'FIDELITIES', 'SIMULATOR_SETTINGS', 'RawTrial', 'draw_scenario', 'simulate']
 
-# %% ../../nbs/sim/09_sim.ipynb #ca89cb76
-from .scene import KINDS, ArenaSettings
-from .simulate import FIDELITIES, SIMULATOR_SETTINGS, RawTrial, draw_scenario, simulate
+# %% ../../nbs/sim/09_sim.ipynb #efda47f3
+from .scene import FIDELITIES, KINDS, ArenaSettings
+from .simulate import SIMULATOR_SETTINGS, RawTrial, draw_scenario, simulate
 
 _all_ = ["KINDS", "ArenaSettings", "FIDELITIES", "SIMULATOR_SETTINGS", "RawTrial", "draw_scenario", "simulate"]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ROLE', 'HALF', 'Stage', 'role', 'bring', 'gathering', 'multistep', 'leader', 'follower', 'adversarial', 'free_place',
-           'roam', 'random', 'mimic', 'escape', 'runner', 'chaser', 'static']
+           'roam', 'random_place', 'random', 'mimic', 'escape', 'runner', 'chaser', 'static']
 
 # %% ../../nbs/sim/05_behaviors.ipynb #b057d014
 import math
@@ -69,17 +69,16 @@ def multistep(robot: Robot, stage: Stage):
         yield from bring(robot, k, robot.settings.multistep_drop)
     yield from travel(robot, robot.home)
 
-# %% ../../nbs/sim/05_behaviors.ipynb #644c95ff
+# %% ../../nbs/sim/05_behaviors.ipynb #ef242a43
 @role
 def leader(robot: Robot, stage: Stage):
     "Brings the first and the last of the three (AAWM: collaborative)."
     first, _, last = stage.objects
     s = robot.settings
-    held = yield from fetch(robot, first)
-    stage.led = True
-    if held:
-        yield from deliver(robot, s.multistep_drop, s.partner_shift)
-    yield from bring(robot, last, s.multistep_drop, s.partner_shift)
+    for k in (first, last):
+        if (yield from fetch(robot, k)):
+            stage.led = True
+            yield from deliver(robot, s.multistep_drop, s.partner_shift)
     yield from travel(robot, robot.home)
 
 
@@ -114,7 +113,7 @@ def adversarial(robot: Robot, stage: Stage):
         stage.brought = None
         yield from travel(robot, robot.home)
 
-# %% ../../nbs/sim/05_behaviors.ipynb #09882846
+# %% ../../nbs/sim/05_behaviors.ipynb #98e71938
 HALF = ROOM / 2  # m
 
 
@@ -134,12 +133,21 @@ def roam(robot: Robot, target, near: float = 0.05, avoid: bool = True):
     return (yield from drive(robot, target, near, range(len(OBJECTS)) if blind else (), avoid))
 
 
+def random_place(robot: Robot):  # (x, z), m
+    "Where the random robot drives next: anywhere 1 m off the walls (released code), or in a square about it (paper)."
+    s = robot.settings
+    most = HALF - s.wall_margin
+    if s.random_target == "room":
+        return tuple(robot.random.uniform(-most, most, 2).tolist())
+    step = robot.random.uniform(-s.random_box / 2, s.random_box / 2, 2)
+    return tuple(np.clip(np.add(robot.place, step), -most, most).tolist())
+
+
 @role
 def random(robot: Robot, stage: Stage):
-    "Drives to random places; a bump sends it back to its start (released code: anywhere 1 m off the walls)."
-    most = HALF - robot.settings.wall_margin
+    "Drives to random places; a bump sends it back to its start."
     while True:
-        target = free_place(robot, lambda: tuple(robot.random.uniform(-most, most, 2).tolist()))
+        target = free_place(robot, lambda: random_place(robot))
         stage.targets.append(target)
         if (yield from roam(robot, target)) != ARRIVED:
             yield from bump(robot, robot.settings.step_back)

@@ -15,7 +15,7 @@ from ..schema import FRAME_RATE
 from .arena import Arena, Robot, bearing, obstacles, wrap
 from .planning import clear_line, plan_path
 
-# %% ../../nbs/sim/03_driving.ipynb #061275ba
+# %% ../../nbs/sim/03_driving.ipynb #2b3dffe4
 def wait(robot: Robot, seconds: float):
     "Stand still."
     robot.begin()
@@ -27,8 +27,10 @@ def wait(robot: Robot, seconds: float):
 def stop(robot: Robot):
     "Brake to a stand."
     robot.begin()
-    while abs(robot.speed) > 0.05 or abs(robot.rate) > 0.05:
+    ticks = 0
+    while abs(robot.speed) > 0.05 or abs(robot.rate) > 0.05 or (robot.pace > 0.1 and ticks < FRAME_RATE):
         robot.command(0.0, 0.0)
+        ticks += 1
         yield
     robot.halt()
 
@@ -50,7 +52,7 @@ def turn(
         yield
     robot.command(0.0, 0.0)
 
-# %% ../../nbs/sim/03_driving.ipynb #bce7c485
+# %% ../../nbs/sim/03_driving.ipynb #9b440b4b
 ARRIVED, BUMPED, STUCK = "arrived", "bumped", "stuck"
 
 
@@ -71,8 +73,10 @@ def straight(
         error = wrap(bearing(robot.place, target) - robot.heading)
         if left < 0.3 and abs(error) > 0.6:
             break  # passed it
-        speed = min(top, math.sqrt(1.7 * robot.acceleration * left)) * max(0.0, math.cos(error))
-        robot.command(speed, max(-s.turn_speed, min(s.turn_speed, 5 * error)))
+        most = min(s.turn_speed, s.side_acceleration / max(robot.pace, 1e-9))
+        rate = max(-most, min(most, 5 * error))
+        speed = min(top, math.sqrt(1.5 * robot.acceleration * left), s.side_acceleration / max(5 * abs(error), 1e-9))
+        robot.command(speed * max(0.0, math.cos(error)), rate)
         yield
         still = still + 1 if robot.pace < 0.03 else 0
         if still > FRAME_RATE:
@@ -113,7 +117,7 @@ def drive(
     robot.begin()
     return (yield from follow(robot, plan_path(robot.place, target, obstacles(robot, spare, other=other)), near))
 
-# %% ../../nbs/sim/03_driving.ipynb #550204d8
+# %% ../../nbs/sim/03_driving.ipynb #84fe0d2f
 def room_behind(robot: Robot, most: float) -> float:  # m
     "How far, up to `most`, the robot can back off before it meets something."
     (x, z), back = robot.place, (math.sin(robot.heading), -math.cos(robot.heading))
@@ -151,10 +155,12 @@ def travel(
     target,  # (x, z), m
     near: float = 0.05,  # m from the target at which to end
     tries: int = 6,
+    direct: bool = False,  # straight on at first, whatever is in the way
 ) -> bool:  # whether it got there
     "Drive to a place; after each collision back off and plan anew."
     for attempt in range(tries):
-        if (yield from drive(robot, target, near)) == ARRIVED:
+        how = follow(robot, [target], near) if direct and attempt == 0 else drive(robot, target, near)
+        if (yield from how) == ARRIVED:
             return True
         yield from bump(robot, robot.settings.back_off)
         if attempt:
