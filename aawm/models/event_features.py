@@ -344,13 +344,13 @@ def upright(
     "A place from its ground coordinates and its height."
     return torch.stack([ground[..., 0], height, ground[..., 1]], -1)
 
-# %% ../../nbs/models/06_event_features.ipynb #fcfb75b7
+# %% ../../nbs/models/06_event_features.ipynb #14d0ed53
 @dataclass(frozen=True)
 class Track:
     "A trial as the codes can say it."
 
     states: torch.Tensor  # `[B, T, 5, 7]`
-    motion: torch.Tensor  # int64 codes `[B, T - 1, 2]`
+    motion: torch.Tensor  # int64 codes `[B, T - 1, 2]`: what leads to where the agent truly goes next
     holder: torch.Tensor  # int64 `[B, T - 1, 3]`
     carry: torch.Tensor  # int64 codes `[B, T - 1, 3]`, of use where an object does not lie still
 
@@ -374,21 +374,23 @@ def track(
 ) -> Track:
     "Follow trials with codes, each chosen to make good what the ones before left wrong."
     true, holder = Scene.of(states), holders(states, hands)
-    shift = astray(true, noise) if noise else torch.zeros(*holder.shape[:2], 1, 1, device=states.device)
+    shift = astray(true, noise) if noise else None
     seen, turn = seen_from(true), heading(states[..., OBJECT_INDEX, ROTATION])
     frame = torch.nn.functional.pad(true.facing, (0, 1))
     now, made, chosen = states[:, 0], [states[:, 0]], []
     for step in range(states.shape[1] - 1):
         here, who = Scene.of(now), holder[:, step]
         ahead = own_frame(true.place[:, step + 1] - here.place, here.facing)
-        aim = torch.cat([ahead, wrapped(true.facing[:, step + 1] - here.facing)[..., None]], -1) + shift[:, step]
-        motion = nearest_code(aim, codes.motion, MOTION_SCALE)
+        aim = torch.cat([ahead, wrapped(true.facing[:, step + 1] - here.facing)[..., None]], -1)
+        motion = done = nearest_code(aim, codes.motion, MOTION_SCALE)
+        if noise:
+            done = nearest_code(aim + shift[:, step], codes.motion, MOTION_SCALE)
         slid = in_hand(seen[:, step + 1] - seen_from(here), who)
         by = (who - 1).clamp(min=0)
         twist = turn[:, step + 1] - heading(now[:, OBJECT_INDEX, ROTATION])
         twist = twist - (frame[:, step + 1] - torch.nn.functional.pad(here.facing, (0, 1))).gather(1, by)
         carry = nearest_code(torch.cat([slid, wrapped(twist)[..., None]], -1), codes.carry, CARRY_SCALE)
-        now = advance(now, codes.motion[motion], who, codes.carry[carry])
+        now = advance(now, codes.motion[done], who, codes.carry[carry])
         made.append(now)
         chosen.append(torch.cat([motion, carry], 1))
     chosen = torch.stack(chosen, 1)

@@ -129,6 +129,7 @@ def test_codes_follow_a_trial_and_keep_its_events(simulated, trials):
             for event in trial.events.event:
                 kind, _, thing = event.partition("_")
                 assert kind not in KINDS or found[number, KINDS.index(kind), int(thing)], (number, event)
+    followed = track(trials, codes)
     again = advance(followed.states[:, :-1], codes.motion[followed.motion], followed.holder, codes.carry[followed.carry])
     assert torch.allclose(again, followed.states[:, 1:], atol=1e-4)
 
@@ -189,7 +190,7 @@ def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_codes(model, trials):
         rough, _ = model.loss(batch)
     assert abs(float(exact.detach() - rough.detach())) < 0.05 * float(exact.detach())
     assert torch.isclose(exact.detach(), sum(parts.values()))
-    assert 0.5 * 2 * np.log(64) < float(parts["motion"]) < 1.2 * 2 * np.log(64)  # untrained: as good as guessing
+    assert 2 * np.log(64) < float(parts["motion"]) < 5 * 1.2 * 2 * np.log(64)  # untrained: guessing, busy steps count up to five times
     model.train()
 
 
@@ -203,6 +204,6 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     fit("strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu", progress=False)
     read, told = load_run(tmp_path), {"end_state": flatten(trials)[:, -1]}
     future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=told)
-    assert future.isfinite().all() and read.motion_codes[1:].any() and read.config.samples == settings["samples"]
+    assert future.isfinite().all() and read.codes.motion[1:].any() and read.config.samples == settings["samples"]
     for preset in PRESETS:
         assert preset_settings(preset, "event_transformer") == preset_settings(preset, "strong_oracle")
