@@ -190,7 +190,7 @@ class WheeledBase:
 
 BASES = {"full": WheeledBase, "planar": PlanarBase}
 
-# %% ../../nbs/sim/02_arena.ipynb #512c8013
+# %% ../../nbs/sim/02_arena.ipynb #d488e1ac
 class Watchdog(Exception):
     "A role goes round in circles without letting time pass."
 
@@ -213,7 +213,7 @@ class Robot:
         self.arms = tuple(ARMS[arena.fidelity].items())  # name, side
         self.driven = len(BASE_JOINTS[arena.fidelity])
         self.speed = self.rate = 0.0
-        self.held, self.home = None, None
+        self.held, self.home, self.hold = None, None, 0.0
         self.control = [0.0] * len(robot_joints(arena.fidelity))
         for number in range(len(self.arms)):
             self.use_arm(number)
@@ -234,7 +234,7 @@ class Robot:
         self.base.put(data.qpos, place, heading)
         for joint, value in list(zip(robot_joints(self.arena.fidelity), self.control))[self.driven :]:
             data.joint(f"{self.name}_{joint}").qpos[0] = value
-        self.place, self.heading, self.home = tuple(place), heading, tuple(place)
+        self.place, self.heading, self.home, self.hold = tuple(place), heading, tuple(place), heading
 
     def begin(self):
         "Called by every action; the watchdog barks when too many begin in one tick."
@@ -247,11 +247,16 @@ class Robot:
         "Aim at a speed (m/s) and a turn rate (rad/s) in this tick, within the accelerations."
         self.speed = towards(self.speed, speed, self.acceleration * TICK)
         self.rate = towards(self.rate, rate, self.settings.turn_acceleration * TICK)
-        self.control[: self.driven] = self.base.controls(self.speed, self.rate, self.heading, self.settings)
+        turning = self.rate
+        if speed or rate or self.speed or self.rate:
+            self.hold = self.heading
+        else:
+            turning = self.settings.hold_gain * wrap(self.hold - self.heading)  # stand: wheels creep, so the heading is held
+        self.control[: self.driven] = self.base.controls(self.speed, turning, self.heading, self.settings)
 
     def halt(self):
         "Stop at once, as a bump does."
-        self.speed = self.rate = 0.0
+        self.speed, self.rate, self.hold = 0.0, 0.0, self.heading
         self.control[: self.driven] = [0.0] * self.driven
 
     def use_arm(self, number: int):

@@ -15,7 +15,7 @@ from ..schema import FRAME_RATE
 from .arena import Arena, Robot, bearing, obstacles, wrap
 from .planning import clear_line, plan_path
 
-# %% ../../nbs/sim/03_driving.ipynb #2b3dffe4
+# %% ../../nbs/sim/03_driving.ipynb #a23e7db7
 def wait(robot: Robot, seconds: float):
     "Stand still."
     robot.begin()
@@ -28,7 +28,7 @@ def stop(robot: Robot):
     "Brake to a stand."
     robot.begin()
     ticks = 0
-    while abs(robot.speed) > 0.05 or abs(robot.rate) > 0.05 or (robot.pace > 0.1 and ticks < FRAME_RATE):
+    while abs(robot.speed) > 0.05 or abs(robot.rate) > 0.05 or (robot.pace > 0.2 and ticks < FRAME_RATE):
         robot.command(0.0, 0.0)
         ticks += 1
         yield

@@ -173,7 +173,7 @@ def fetch(robot: Robot, k: int) -> bool:  # whether it holds the object
         yield from wait(robot, 0.5)
     return False
 
-# %% ../../nbs/sim/04_handling.ipynb #27a2d3a9
+# %% ../../nbs/sim/04_handling.ipynb #15c51e61
 def drop(robot: Robot) -> int:  # the object
     "Lower what is held, let it go and reset the arm."
     s, k = robot.settings, robot.held
@@ -218,7 +218,7 @@ def deliver(robot: Robot, distance: float, shift: float = 0.0) -> bool:  # wheth
     if found is None or not (yield from travel(robot, found[1], direct=free_to_push(robot, found[1]))):
         robot.arena.note("way blocked while carrying")
     else:
-        yield from turn(robot, bearing(robot.place, found[0]), tolerance=0.15)
+        yield from turn(robot, bearing(robot.place, found[0]), tolerance=0.3)
     k = yield from drop(robot)
     if Thing(robot.arena, k).goal_distance < robot.settings.delivered:
         robot.arena.log(robot.index, f"goal_{k}")

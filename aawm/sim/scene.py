@@ -16,28 +16,29 @@ import numpy as np
 from ..errors import check_name
 from ..schema import AGENTS, OBJECT_KINDS, OBJECTS, OBSERVER, ROOM
 
-# %% ../../nbs/sim/00_scene.ipynb #0bf3f47f
+# %% ../../nbs/sim/00_scene.ipynb #49256d9f
 @dataclass(frozen=True)
 class ArenaSettings:
     "Every number of the simulator, with its source."
     # physics
     timestep: float = 1 / 60  # s (design: 400 trials each at 1/60 and 1/120 had the same statistics)
-    object_damping: float = 0.012  # N m s / rad on the free joints: a toppled jar comes to rest (design)
+    object_damping: float = 0.04  # N m s / rad on the free joints: a toppled jar comes to rest (design)
     speed_limit: float = 15.0  # m/s; anything faster has exploded (design)
     # body of a robot
     robot_radius: float = 0.22  # m (a Magnebot's base, roughly)
     base_mass: float = 10.0  # kg (design)
-    ballast: float = 34.0  # kg of batteries low in the base (design)
-    ballast_height: float = 0.08  # m (design)
+    ballast: float = 40.0  # kg of batteries low in the base (design)
+    ballast_height: float = 0.06  # m (design)
     base_height: float = 0.3  # m (design)
     base_clearance: float = 0.05  # m under the base (design)
-    bumper_height: float = 0.18  # m at which robots meet walls and each other: that of the centre of mass (design)
+    bump_seconds: float = 0.06  # s in which a bump is absorbed: a harder one throws things about (design)
+    bumper_height: float = 0.16  # m at which robots meet walls and each other: that of the centre of mass (design)
     wheel_radius: float = 0.1  # m (design)
     wheel_track: float = 0.36  # m between the driven wheels (design)
-    wheel_friction: float = 2.5  # rubber; the casters bear half of the weight, as if it were 1.25 (design)
+    wheel_friction: float = 4.0  # of the driven wheels, which bear less than half of the weight: no slip at the accelerations here (design)
     wheel_gain: float = 16.0  # N m s / rad of a wheel's velocity servo (design)
-    wheel_torque: float = 18.0  # N m at most: no braking tips a robot over (design)
-    caster_reach: float = 0.16  # m of each caster from the middle, along and across (design)
+    wheel_torque: float = 27.0  # N m at most: no braking tips a robot over (design)
+    caster_reach: float = 0.17  # m of each caster from the middle, along and across (design)
     caster_play: float = 0.0005  # m between casters and floor (design: a robot rocks by a tenth of a degree)
     column_height: float = 1.1  # m (a Magnebot's column, roughly)
     shoulder: float = 0.10  # m in front of the robot's axis (design)
@@ -46,17 +47,18 @@ class ArenaSettings:
     # driving
     drive_speed: float = 2.2  # m/s (design)
     drive_acceleration: float = 4.0  # m/s2 (design)
-    carry_speed: float = 5.0  # m/s, calibrated: pickup to goal in 16.3 steps
-    carry_acceleration: float = 6.5  # m/s2, calibrated with it
-    turn_speed: float = 6.0  # rad/s (design)
-    turn_acceleration: float = 30.0  # rad/s2 (design)
+    carry_speed: float = 6.0  # m/s, calibrated: pickup to goal in 16.3 steps
+    carry_acceleration: float = 9.0  # m/s2, calibrated with it
+    turn_speed: float = 7.0  # rad/s (design)
+    turn_acceleration: float = 40.0  # rad/s2 (design)
     side_acceleration: float = 5.0  # m/s2 at most in a curve: more would tip a robot on wheels over (design)
+    hold_gain: float = 4.0  # 1/s with which a standing robot corrects its heading (design)
     turn_first: float = 0.25  # rad; with a larger error a robot turns on the spot before it drives (design)
-    turn_first_carrying: float = 0.6  # rad, the same while carrying (calibrated: pickup to goal)
+    turn_first_carrying: float = 1.0  # rad, the same while carrying (calibrated: pickup to goal)
     clearance: float = 0.12  # m kept from things on a planned path (design: robots keep clear of objects)
     back_off: float = 1.5  # m after a collision (released code)
     step_back: float = 0.5  # m after a collision of a robot that carries nothing about (design)
-    back_off_speed: float = 1.2  # m/s (design)
+    back_off_speed: float = 0.6  # m/s (calibrated: spread of pickup to goal)
     # reaching and carrying
     reach_distance: float = 0.55  # m between robot and object when it reaches (paper: stops about 0.5 m away)
     folded: float = 0.30  # m, how far in front a magnet rests (design)
@@ -67,21 +69,21 @@ class ArenaSettings:
     drop_height: float = 0.10  # m under an object when it is let go (design)
     magnet_range: float = 0.02  # m between magnet and surface at which it holds (design)
     aim_spread: float = 0.035  # m, sd along each axis of where the magnet comes down: the one thing about grasping left to chance (calibrated)
-    magnet_torque: float = 0.3  # N m: an object that hangs too far off its middle comes loose (calibrated: single-goal trials)
+    magnet_torque: float = 0.33  # N m: an object that hangs too far off its middle comes loose (calibrated: single-goal trials)
     loose_height: float = 0.06  # m of lift at which it does (design)
-    reach_seconds: float = 5.0  # s, median (calibrated: few robots handle three objects in 50 s)
+    reach_seconds: float = 7.5  # s, median (calibrated: few robots handle three objects in 50 s)
     pull_back_seconds: float = 1.8  # s, median: the pickup event follows a true lift by some 10 steps (real trials)
-    drop_seconds: float = 0.15  # s of lowering (design)
-    reset_seconds: float = 0.25  # s of folding the empty arm; the goal event follows (design)
+    drop_seconds: float = 0.12  # s of lowering (design)
+    reset_seconds: float = 0.15  # s of folding the empty arm; the goal event follows (design)
     arm_pace_spread: float = 0.4  # sd of the logarithm of an arm motion's duration (calibrated: spread of pickup to goal)
     slowest_arm: float = 12.0  # s; no arm motion takes longer (design)
     attempts: int = 1  # grasps of one object before it is given up (design: one in three objects that robots are after is never delivered)
     # roles
-    blind: float = 0.05  # share of free drives planned without regard to objects, calibrated: objects moved but not carried
+    blind: float = 0.16  # share of free drives planned without regard to objects, calibrated: objects moved but not carried
     gathering_drop: float = 1.7  # m from the observer (released code)
     multistep_drop: float = 1.5  # m from the observer (released code)
     partner_shift: float = 0.5  # m along x, + leader and - follower (released code)
-    goal_care: float = 4.5  # m from the goal within which a carrying robot pushes nothing aside (design: nothing gets in unbrought)
+    goal_care: float = 3.3  # m from the goal within which a carrying robot pushes nothing aside (design: nothing gets in unbrought)
     delivered: float = 1.9  # m from the goal point within which a dropped object must end (design: well inside 2.0)
     random_target: str = "room"  # anywhere in the room (released code), or "box": in a square about the robot (paper)
     random_box: float = 3.75  # m, side of that square: a quarter of the room (paper)
@@ -140,7 +142,7 @@ def object_xml(
             friction=".8 .02 .001" condim="4" contype="{OBJECT}" conaffinity="{FLOOR | OBJECT | ROBOT | WALL}"/>
     </body>"""
 
-# %% ../../nbs/sim/00_scene.ipynb #f9811d41
+# %% ../../nbs/sim/00_scene.ipynb #0d9d3f24
 FIDELITIES = ("full", "planar")
 ARMS = {"full": {"left": 1, "right": -1}, "planar": {"middle": 0}}  # arm -> the side its shoulder is on
 BASE_JOINTS = {"full": ("left_wheel", "right_wheel"), "planar": ("x", "z", "turn")}
@@ -181,7 +183,7 @@ def base_xml(
     s, planar = settings, fidelity == "planar"
     low = 0.0 if planar else s.base_clearance
     half = (s.base_height - low) / 2
-    skin = 'friction=".3 .005 .0001"'
+    skin = f'friction=".3 .005 .0001" priority="1" solref="{s.bump_seconds} 1"'
     joints = f"""<joint name="{name}_x" type="slide" axis="1 0 0"/>
       <joint name="{name}_z" type="slide" axis="0 1 0"/>
       <joint name="{name}_turn" type="hinge" axis="0 0 1"/>""" if planar else f'<freejoint name="{name}"/>'
@@ -257,7 +259,7 @@ def servo_xml(
     return f"""{base}
     <position joint="{name}_torso" kp="8000" dampratio="1" forcerange="-200 200"/>{arms}"""
 
-# %% ../../nbs/sim/00_scene.ipynb #8729cb9e
+# %% ../../nbs/sim/00_scene.ipynb #37d4272e
 def scene_xml(
     kinds,  # three names of `KINDS`, for obj0, obj1, obj2
     settings: ArenaSettings = ArenaSettings(),
@@ -272,7 +274,7 @@ def scene_xml(
         f'<geom name="wall{i}" type="plane" size="{half} 1 .1" pos="{pos}" zaxis="{axis}" rgba="1 1 1 .2" {touch}/>'
         for i, (pos, axis) in enumerate(
             [(f"{half} 0 1", "-1 0 0"), (f"-{half} 0 1", "1 0 0"), (f"0 {half} 1", "0 -1 0"), (f"0 -{half} 1", "0 1 0")]))
-    welds = newline.join(f'<weld body1="{agent}_{arm}_magnet" body2="{o}" active="false" solref=".034 1"/>'
+    welds = newline.join(f'<weld body1="{agent}_{arm}_magnet" body2="{o}" active="false" solref=".034 1" solimp=".99 .999 .001"/>'
                          for agent in AGENTS for arm in ARMS[fidelity] for o in OBJECTS)
     return f"""<mujoco model="arena">
   <option timestep="{settings.timestep}" integrator="implicitfast"><flag sleep="enable" autoreset="disable"/></option>

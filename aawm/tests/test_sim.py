@@ -89,7 +89,7 @@ def test_roles_without_a_purpose_move_little(trials):
 def test_a_static_robot_stays(fidelity):
     trial = simulate("gathering_static", 2, fidelity)
     static = trial.states[:, 3 + trial.roles.index("static"), :3]
-    assert np.abs(static - static[0]).max() < 3e-3  # m: on wheels it settles
+    assert np.abs(static - static[0]).max() < 5e-3  # m: on wheels it settles
 
 
 def lean(trial):  # degrees
