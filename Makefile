@@ -1,4 +1,4 @@
-# make install | figures | test | test-all | lab | readme | lint | hooks | clean
+# make install | figures | test | test-all | lab | docs | readme | lint | hooks | clean
 #
 # `make figures` and `make test` set up all they need. PYTHON names the interpreter that the environment is made with.
 
@@ -10,7 +10,7 @@ export PYTHONUNBUFFERED = 1
 # the frozen set of the interpreter's version, where there is one
 CONSTRAINTS = $(wildcard requirements/constraints-py$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])').txt)
 
-.PHONY: install figures test test-all lab readme lint hooks clean
+.PHONY: install figures test test-all lab docs readme lint hooks clean
 
 install: .venv/installed
 
@@ -33,6 +33,14 @@ test-all: install
 lab: install
 	$(BIN)/jupyter lab nbs/index.ipynb
 
+# the site, in _docs/html; its tools are installed for it alone
+docs: .venv/docs
+	$(BIN)/python -c 'from aawm.runs.site import build_site; print(build_site())'
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable '.[docs]'
+	touch $@
+
 lint: install
 	$(BIN)/ruff check --fix aawm nbs
 
@@ -44,5 +52,5 @@ hooks: install
 	$(BIN)/nbdev_install_hooks
 
 clean:
-	rm -rf data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis lightning_logs
+	rm -rf _docs data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis lightning_logs
 	find . -name __pycache__ -not -path './.venv/*' -exec rm -rf {} +

@@ -22,6 +22,6 @@ setup(
     package_data={"aawm": ["py.typed"], "aawm.tests": ["data/**/*"]},
     python_requires=f">={settings['min_python']},<3.13",
     install_requires=settings["requirements"].split(),
-    extras_require={"dev": settings["dev_requirements"].split()},
+    extras_require={name: settings[f"{name}_requirements"].split() for name in ("dev", "docs", "browser")},
     entry_points={"console_scripts": settings["console_scripts"].split(), "nbdev": ["aawm=aawm._modidx:d"]},
 )

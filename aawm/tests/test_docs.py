@@ -1,0 +1,125 @@
+"""The site: every page is reached, no link is broken, pictures have words, nothing is fetched, and search knows what a rollout is."""
+
+import importlib.util
+import json
+import re
+import resource
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+
+from aawm.errors import BadData, EnvironmentProblem
+from aawm.runs import site
+
+ROOT = Path(__file__).parents[2]
+MISSING = [name for name in ("sphinx", "myst_nb", "furo") if importlib.util.find_spec(name) is None]
+NEEDED = f"building the site needs {', '.join(MISSING)}: run `make docs` once, or pip install --editable '.[docs]'"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    return site.write_pages(tmp_path_factory.mktemp("site") / "pages", ROOT)
+
+
+def notebooks(pages):
+    return {path.relative_to(pages).as_posix(): nbformat.read(path, as_version=4) for path in pages.rglob("*.ipynb")}
+
+
+def test_every_notebook_has_a_page_and_every_page_is_in_the_sidebar(pages):
+    wanted = {path.relative_to(ROOT / "nbs").as_posix() for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    assert wanted == set(notebooks(pages))
+    text = json.loads((pages / "index.ipynb").read_text())["cells"][-1]["source"]
+    listed = set("".join(text).split())
+    for path in pages.rglob("*"):
+        name = path.relative_to(pages)
+        if path.suffix in (".md", ".ipynb") and name.name != "index.ipynb":
+            inside = (path.parent / "index.md").exists() and name.name != "index.md"
+            assert inside or name.with_suffix("").as_posix() in listed, name
+
+
+def test_every_name_has_one_address(pages):
+    places = [target for page in notebooks(pages).values() for cell in page.cells for target in re.findall(r"^\((aawm\.\S+)\)=$", cell.source, re.MULTILINE)]
+    assert len(places) == len(set(places)) > 300
+    asked = set(re.findall(r"\]\(#(\S+)\)", (pages / "reference.md").read_text()))
+    assert asked == set(places)
+
+
+def test_pictures_have_words_and_lessons_no_answers(pages):
+    for name, page in notebooks(pages).items():
+        for cell in page.cells:
+            if any("image/png" in output.get("data", {}) for output in cell.get("outputs", ())):
+                assert len(cell.metadata["mystnb"]["image"]["alt"]) > 40, name
+            assert "BEGIN SOLUTION" not in cell.source or not name.startswith("lessons/"), name
+            assert not cell.source.startswith("#|"), name
+    figures = (pages / "figures.md").read_text()
+    assert all(len(alt) > 40 for alt in re.findall(r"!\[([^\]]*)\]\(\S*fig\d\.png\)", figures))
+
+
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / "nbs").mkdir()
+    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A\n\n> Promise.\n\n[b](b.ipynb)")])
+    nbformat.write(page, tmp_path / "nbs" / "index.ipynb")
+    with pytest.raises(BadData, match="nbs/index.ipynb has a link to b.ipynb"):
+        site.write_pages(tmp_path / "pages", tmp_path)
+
+
+def test_without_its_tools_the_site_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(site.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match="make docs"):
+        site.build_site()
+
+
+class Page(HTMLParser):
+    "Links, pictures and places of a page."
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.pictures, self.places, self.fetched = [], [], {"", "top"}, []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.places |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag == "img":
+            self.pictures.append((given.get("src", ""), given.get("alt") or ""))
+        fetched = given.get("src") if tag in ("img", "script", "iframe", "source") else given.get("href") if tag == "link" else None
+        if fetched:
+            self.fetched.append(fetched)
+
+
+def processor_time() -> float:
+    "Seconds that this process and those it has waited for took."
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=NEEDED)
+def test_the_site_is_whole(tmp_path):
+    begun = processor_time()
+    first = site.build_site(tmp_path / "site", ROOT)
+    assert processor_time() - begun < 120, "seconds of the processor: other tests may run beside this one"
+    html = first.parent
+    pages = {path: Page(path) for path in html.rglob("*.html")}
+    assert {"index.html", "figures.html", "reference.html", "search.html", "viz/04_player.html"} <= {path.relative_to(html).as_posix() for path in pages}
+    broken, wordless, outside = [], [], []
+    for path, page in pages.items():
+        here = path.relative_to(html).as_posix()
+        for link in [*page.links, *page.fetched]:
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https") and link in page.fetched and "icon" not in link:
+                outside.append((here, link))
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file() or (target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places):
+                broken.append((here, link))
+        wordless += [(here, source) for source, words in page.pictures if len(words) < 10 or words.strip() in source]
+    assert (broken, wordless, outside) == ([], [], [])
+    index = (html / "searchindex.js").read_text(encoding="utf-8")
+    assert '"rollout"' in index or "rollout:" in index
