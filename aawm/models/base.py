@@ -152,14 +152,14 @@ class Scaler(nn.Module):
         "From spreads to metres."
         return scaled * self.spread + self.mean
 
-# %% ../../nbs/models/00_base.ipynb #a1bf4ada
+# %% ../../nbs/models/00_base.ipynb #e06cfdb6
 def parameter_count(
     model: nn.Module,
 ) -> int:
     "How many numbers training sets."
     return sum(parameter.numel() for parameter in model.parameters())
 
-
+# %% ../../nbs/models/00_base.ipynb #38aa956c
 VARIANTS = ("corrected", "published")
 
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SGNetConfig', 'linear', 'Goals', 'GoalReader', 'GoalLearner', 'SGNet', 'distance']
 
-# %% ../../nbs/models/05_sgnet.ipynb #3bbc58fb
+# %% ../../nbs/models/05_sgnet.ipynb #d656c34b
 import dataclasses
 
 import torch
@@ -13,7 +13,7 @@ from torch import nn
 
 from ..errors import UsageError
 from .base import Scaler, WorldModel, last_shown, perceptron, register, window_context
-from .rssm import LATENT_SPREAD_RANGE, SMALLEST_LATENT_SPREAD, draw_gaussian, gaussian_divergence
+from .rssm import draw_gaussian, gaussian, gaussian_divergence
 from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/05_sgnet.ipynb #41eb4140
@@ -76,7 +76,7 @@ class Goals(nn.Module):
         passed = torch.ones(self.steps, self.steps, dtype=torch.bool, device=scores.device).tril(-1)
         return scores.masked_fill(passed, -torch.inf).softmax(-1) @ features
 
-# %% ../../nbs/models/05_sgnet.ipynb #f34c2d30
+# %% ../../nbs/models/05_sgnet.ipynb #9a60ed31
 class GoalReader(WorldModel):
     "The networks: reading states step by step with goals in view, and decoding paths."
 
@@ -122,11 +122,7 @@ class GoalReader(WorldModel):
 
     def described(self, flat):
         "Mean and log spread of a latent."
-        mean, raw = flat.unflatten(-1, (2, self.config.latents)).unbind(-2)
-        if self.variant == "published":
-            return torch.stack([mean, raw / 2], -2)
-        spread = SMALLEST_LATENT_SPREAD + LATENT_SPREAD_RANGE * (raw / 2).sigmoid()
-        return torch.stack([mean, spread.log()], -2)
+        return gaussian(flat, bounded=self.variant == "corrected")
 
     def decode(self, encoded, features, latents):
         "Paths `[N, K, steps, 35]`, as displacements, for `encoded [N, hidden]` and `latents [N, K, size]`."

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LONGEST_WAVE', 'SMALLEST_CHANGE', 'TransformerConfig', 'turn', 'Attention', 'Block', 'Stack', 'ChangeScaler',
-           'of_like_length', 'NextState', 'Transformer']
+           'of_like_length', 'start_still', 'NextState', 'Transformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -53,7 +53,7 @@ def turn(
     first, second = vectors[..., :half], vectors[..., half:]
     return torch.cat([first * cosine - second * sine, first * sine + second * cosine], -1)
 
-# %% ../../nbs/models/04_transformer.ipynb #140eb423
+# %% ../../nbs/models/04_transformer.ipynb #3bc4ec5c
 class Attention(nn.Module):
     "Causal attention with several heads, over a window or over kept keys and values."
 
@@ -83,7 +83,7 @@ class Attention(nn.Module):
         past = (torch.arange(places, device=query.device) <= positions)[:, None, None]
         return functional.scaled_dot_product_attention(query, keys[:, :, :places], values[:, :, :places], attn_mask=past)
 
-
+# %% ../../nbs/models/04_transformer.ipynb #ef8e4d27
 class Block(nn.Module):
     "Attention and a perceptron, each added to what it read."
 
@@ -150,7 +150,19 @@ def of_like_length(
             cuts.append(row)
     return list(order.tensor_split(cuts[1:]))
 
-# %% ../../nbs/models/04_transformer.ipynb #5a126b87
+# %% ../../nbs/models/04_transformer.ipynb #01955b44
+def start_still(
+    model,  # a `NextState`
+) -> None:
+    "Weights of GPT: normal with spread 0.02; and a first prediction that nearly is the current state."
+    for part in model.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+    nn.init.normal_(model.embedder[0].weight, std=STATE_SIZE**-0.5)
+    nn.init.normal_(model.decoder.weight, std=0.002)  # a change of nearly nothing
+
+# %% ../../nbs/models/04_transformer.ipynb #8d8416b6
 class NextState(WorldModel):
     "The network: from each state and all before it to the next one."
 
@@ -169,21 +181,12 @@ class NextState(WorldModel):
         self.decoder = nn.Linear(c.width, STATE_SIZE)
         self.scaler, self.change = (Scaler(), ChangeScaler()) if corrected else (None, None)
         if corrected:
-            self.start_still()
+            start_still(self)
 
     def calibrate(self, states):
         super().calibrate(states)
         if self.change is not None:
             self.change.calibrate(states, self.scaler)
-
-    def start_still(self):
-        "Weights of GPT: normal with spread 0.02; and a first prediction that nearly is the current state."
-        for part in self.modules():
-            if isinstance(part, nn.Linear):
-                nn.init.normal_(part.weight, std=0.02)
-                nn.init.zeros_(part.bias)
-        nn.init.normal_(self.embedder[0].weight, std=STATE_SIZE**-0.5)
-        nn.init.normal_(self.decoder.weight, std=0.002)  # a change of nearly nothing
 
     def next_states(self, states, positions, kept=None):
         "The state after each of `states [B, T, 35]` (scaled in the corrected variant), and all keys and values."

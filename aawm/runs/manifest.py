@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MANIFEST', 'VERSIONED', 'MODEL_ROOM', 'MODEL_BASE', 'read_manifest', 'typed', 'profile_values', 'fill', 'Job',
            'versions', 'code_digest', 'room_digest', 'notebook_digest', 'imported_modules', 'model_modules',
-           'part_digest', 'combinations', 'plan']
+           'part_digest', 'combinations', 'is_offered', 'plan']
 
 # %% ../../nbs/runs/00_manifest.ipynb #6ee91740
 import ast
@@ -39,7 +39,7 @@ def read_manifest(
         raise BadData(f"{path} is no manifest: it needs `profiles` and `jobs`")
     return manifest
 
-# %% ../../nbs/runs/00_manifest.ipynb #9693fdd4
+# %% ../../nbs/runs/00_manifest.ipynb #85f24076
 def typed(
     name: str,  # of the value, for the message
     value,  # what was given, perhaps as text
@@ -224,12 +224,25 @@ def part_digest(
             return room_digest(room)
     raise BadData(f"the manifest has {part!r} as code; it must be a room, `ROOM except MODULES`, `model NAME` or `preset PRESET MODEL VARIANT`")
 
-# %% ../../nbs/runs/00_manifest.ipynb #bba85ed6
+# %% ../../nbs/runs/00_manifest.ipynb #11da7b5c
 def combinations(
     each: dict,  # name -> list of values
 ) -> list:  # one dict a combination
-    "Every combination of some lists of values; one empty one where there are no lists."
-    return [dict(zip(each, choice)) for choice in itertools.product(*each.values())]
+    "Every combination of some lists of values that there is; one empty one where there are no lists."
+    found = [dict(zip(each, choice)) for choice in itertools.product(*each.values())]
+    found = [choice for choice in found if is_offered(**choice)]
+    if not found:
+        raise UsageError(f"nothing is asked for by {each}: no such model has such a variant")
+    return found
+
+
+def is_offered(model: str = "", variant: str = "", **others) -> bool:
+    "Whether a model has a variant; not all that are more than a baseline were published."
+    if not model or not variant:
+        return True
+    from aawm.models import model_class
+
+    return variant in model_class(model).variants
 
 
 def plan(

@@ -82,7 +82,7 @@ def far(one: torch.Tensor, other: torch.Tensor) -> float:  # m; infinite where o
     difference = float((one - other).abs().max())
     return difference if difference == difference else float("inf")
 
-# %% ../../nbs/training/05_check.ipynb #8a474dfe
+# %% ../../nbs/training/05_check.ipynb #9a1f4c8d
 @check("loss")
 def check_loss(subject):
     "A finite scalar with a gradient, and numbers to log, on a window as in training."
@@ -103,7 +103,7 @@ def check_loss(subject):
         return "changes the batch it is given"
     return ""
 
-
+# %% ../../nbs/training/05_check.ipynb #ea0ffdfa
 @check("shape of a rollout")
 def check_shape(subject):
     "[trials, horizon, 35], of the states' type and device, and without a gradient."
@@ -134,7 +134,7 @@ def check_extremes(subject):
             return f"context {context}, horizon {horizon}: got {list(future.shape)}, finite: {bool(future.isfinite().all())}"
     return ""
 
-# %% ../../nbs/training/05_check.ipynb #69310305
+# %% ../../nbs/training/05_check.ipynb #47d4c332
 @check("same seed, same rollout")
 def check_seed(subject):
     "All noise comes from the generator, none from torch's own."
@@ -170,7 +170,7 @@ def check_hidden(subject):
             return f"the rollout changes from its step {step} on when steps after the context are {value}: they must not be read"
     return ""
 
-
+# %% ../../nbs/training/05_check.ipynb #07050375
 @check("nothing changed")
 def check_mutation(subject):
     "A rollout leaves the states, the privileged values, the weights and the training mode as they were."

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['COLUMNS', 'step_seed', 'Batches', 'checked_loss', 'Training', 'not_finite_window', 'not_finite_weight', 'read_log',
-           'write_log', 'validation_loss', 'Keeper', 'checkpoint_step', 'drop_checkpoint', 'train', 'make_trainer']
+           'write_log', 'validation_loss', 'Best', 'Keeper', 'checkpoint_step', 'drop_checkpoint', 'train',
+           'make_trainer']
 
-# %% ../../nbs/training/02_loop.ipynb #32e621e5
+# %% ../../nbs/training/02_loop.ipynb #ae65c94f
 import csv
 import io
 import logging
@@ -54,7 +55,7 @@ class Batches(IterableDataset):
             yield {**self.windows.batch(step), "context": self.context}
             step += 1
 
-# %% ../../nbs/training/02_loop.ipynb #49410f6c
+# %% ../../nbs/training/02_loop.ipynb #7a29f5c7
 def checked_loss(
     model,  # a `WorldModel`
     batch: dict,  # as `WorldModel.loss` takes it
@@ -76,7 +77,7 @@ def checked_loss(
         raise ModelContractError(f"the loss of {model.name} is {shape}, expected a tensor of one number with a gradient; {advice}")
     return loss
 
-
+# %% ../../nbs/training/02_loop.ipynb #55031031
 class Training(lightning.LightningModule):
     "A world model as Lightning trains it."
 
@@ -138,7 +139,7 @@ def not_finite_weight(
     found = f"the trials are whole, {wrong[0]} is not" if wrong else "trials and weights are whole"
     return f"{found}; try a lower learning_rate, a longer warm_up or a smaller clip"
 
-# %% ../../nbs/training/02_loop.ipynb #805c8006
+# %% ../../nbs/training/02_loop.ipynb #759fbe34
 COLUMNS = ("step", "train_loss", "validation_loss", "seconds")
 
 
@@ -181,7 +182,27 @@ def validation_loss(
     model.train()
     return float(total)
 
-# %% ../../nbs/training/02_loop.ipynb #aa44ce77
+# %% ../../nbs/training/02_loop.ipynb #454d99a1
+class Best:
+    "The weights with the lowest validation loss so far, where training may stop early."
+
+    def __init__(self, patience: int):
+        self.patience, self.lowest, self.worse, self.weights = patience, math.inf, 0, {}
+
+    def see(self, model, loss: float) -> None:
+        "Remember the weights if no validation loss was lower, else count."
+        if not self.patience:
+            return
+        self.worse += 1
+        if loss < self.lowest:
+            self.lowest, self.worse = loss, 0
+            self.weights = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def enough(self) -> bool:
+        "Whether the loss has not fallen for as many validations as training waits."
+        return 0 < self.patience <= self.worse
+
+# %% ../../nbs/training/02_loop.ipynb #4a5defc4
 class Keeper(lightning.Callback):
     "Keeps log, validation, checkpoint and progress bar of a run."
 
@@ -189,7 +210,7 @@ class Keeper(lightning.Callback):
         self.folder, self.settings, self.seed = Path(folder), settings, seed
         self.validation, self.first = validation, first
         self.rows = read_log(folder, first)
-        self.lowest, self.worse, self.best = math.inf, 0, {}  # validation loss, validations since, and the weights then
+        self.best = Best(settings.patience)
         self.seconds = float(self.rows[-1]["seconds"]) if self.rows else 0.0
         self.bar = tqdm(total=settings.steps, initial=first, unit="step", disable=not progress, mininterval=0.5)
         self.started = time.perf_counter()
@@ -201,29 +222,17 @@ class Keeper(lightning.Callback):
         self.bar.update()
         if validate or step % settings.log_every == 0:
             self.log_row(step, module, validate)
-        trainer.should_stop = self.enough()
+        trainer.should_stop = self.best.enough()
         if last or trainer.should_stop or step % settings.checkpoint_every == 0:
             module.check_finite()
             self.save(trainer)
 
-    def enough(self) -> bool:
-        "Whether the validation loss has not fallen for as long as the settings wait."
-        return 0 < self.settings.patience <= self.worse
-
-    def keep_best(self, model, validated: float):
-        "Remember the weights if no validation loss was lower; only where training may stop early."
-        if self.settings.patience:
-            better = validated < self.lowest
-            self.worse = 0 if better else self.worse + 1
-            if better:
-                self.lowest, self.best = validated, {name: value.clone() for name, value in model.state_dict().items()}
-
     def state_dict(self):
         "What a checkpoint keeps of this."
-        return {"lowest": self.lowest, "worse": self.worse, "best": self.best} if self.settings.patience else {}
+        return dict(vars(self.best))
 
     def load_state_dict(self, state):
-        self.lowest, self.worse, self.best = state["lowest"], state["worse"], state["best"]
+        vars(self.best).update(state)
 
     def log_row(self, step, module, validate):
         "One more row of the log."
@@ -233,7 +242,7 @@ class Keeper(lightning.Callback):
         validated = ""
         if validate and self.validation:
             loss = validation_loss(module.model, self.validation, self.seed)
-            self.keep_best(module.model, loss)
+            self.best.see(module.model, loss)
             validated = f"{loss:.6g}"
         seconds = self.seconds + time.perf_counter() - self.started
         values = (step, f"{trained:.6g}", validated, f"{seconds:.1f}")
@@ -277,7 +286,7 @@ def drop_checkpoint(
     for name in (CHECKPOINT, CHECKPOINT_HASHES):
         (Path(folder) / name).unlink(missing_ok=True)
 
-# %% ../../nbs/training/02_loop.ipynb #7833f448
+# %% ../../nbs/training/02_loop.ipynb #93806351
 def train(
     model,  # a `WorldModel` on the device; trained in place
     windows,  # training windows: `batch(step) -> dict`
@@ -297,16 +306,16 @@ def train(
     resume = Path(folder) / CHECKPOINT if first else None
     if resume:
         content = torch.load(resume, map_location="cpu", weights_only=True)
-        keeper.load_state_dict(content["callbacks"][keeper.state_key]) if settings.patience else None
-    if first >= settings.steps or keeper.enough():
+        keeper.load_state_dict(content["callbacks"][keeper.state_key])
+    if first >= settings.steps or keeper.best.enough():
         training.load_state_dict(content["state_dict"])
     else:
         loader = DataLoader(Batches(windows, settings.context, first), batch_size=None)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module="lightning")
             make_trainer(settings, accelerator, keeper).fit(training, loader, ckpt_path=resume, weights_only=True)
-    if keeper.best:
-        model.load_state_dict(keeper.best)
+    if keeper.best.weights:
+        model.load_state_dict(keeper.best.weights)
 
 
 def make_trainer(settings, accelerator: str, keeper: Keeper):

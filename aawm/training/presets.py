@@ -14,7 +14,7 @@ from ..models import VARIANTS, model_class
 from ..schema import WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
-# %% ../../nbs/training/04_presets.ipynb #d99ddabd
+# %% ../../nbs/training/04_presets.ipynb #cb8c81eb
 SMOKE_TRAINING = TrainingSettings(
     steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6
 )
@@ -32,7 +32,7 @@ SMOKE = {
     "strong_oracle": SMOKE_EVENT,
 }
 
-# %% ../../nbs/training/04_presets.ipynb #d738573f
+# %% ../../nbs/training/04_presets.ipynb #b1c91768
 LAPTOP_MULTISTEP = (
     {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256},
     TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
@@ -46,12 +46,12 @@ LAPTOP = {
     "oracle": LAPTOP_MULTISTEP,
     "rssm_discrete": (
         {"recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2},
-        TrainingSettings(steps=2000, batch=32, window=80, context=20, learning_rate=1e-3, warm_up=100, clip=100.0, validate_every=500),
+        TrainingSettings(steps=2000, batch=32, window=80, context=20, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500),
     ),
     "multistep_delta": ({"recurrent_size": 128, "hidden_size": 256}, LAPTOP_MULTISTEP[1]),
     "rssm_continuous": (
         {"recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2},
-        TrainingSettings(steps=2600, batch=32, window=80, context=20, learning_rate=1e-3, warm_up=100, clip=100.0, validate_every=500),
+        TrainingSettings(steps=2600, batch=32, window=80, context=20, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500),
     ),
     "transformer": (
         {"width": 96, "layers": 3, "heads": 4},
@@ -65,7 +65,7 @@ LAPTOP = {
     "strong_oracle": LAPTOP_EVENT,
 }
 
-# %% ../../nbs/training/04_presets.ipynb #15bf2896
+# %% ../../nbs/training/04_presets.ipynb #92b24ad4
 EPOCH = 17  # batches of 2,048 windows, released code
 PAPER_TRAINING = TrainingSettings(
     steps=5500 * EPOCH, batch=2048, learning_rate=3e-4, warm_up=1000, schedule="constant", validation_windows=4096, threads=0
