@@ -6,9 +6,10 @@
 __all__ = ['TASKS', 'SCORINGS', 'Task', 'Scoring', 'HeldOut', 'held_out', 'single_goal', 'multi_goal', 'move', 'find_tasks',
            'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts', 'FrozenWorld',
            'TrueWorld', 'score', 'Evaluation', 'Results', 'evaluate', 'other_data', 'check_output', 'save',
-           'read_evaluation', 'gather', 'find_evaluations']
+           'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'CLAIMS', 'ledger']
 
-# %% ../../nbs/evaluation/09_evaluation.ipynb #3662137a
+# %% ../../nbs/evaluation/09_evaluation.ipynb #dc975054
+from .claims import CLAIMS, ledger
 from aawm.evaluation.evaluate import (
     Evaluation,
     Results,
@@ -16,6 +17,7 @@ from aawm.evaluation.evaluate import (
     evaluate,
     find_evaluations,
     gather,
+    main_variant,
     other_data,
     read_evaluation,
     save,
@@ -66,4 +68,7 @@ _all_ = [
     "read_evaluation",
     "gather",
     "find_evaluations",
+    "main_variant",
+    "CLAIMS",
+    "ledger",
 ]

@@ -6,7 +6,7 @@
 __all__ = ['RECORD_VERSION', 'RECORD_FIELDS', 'KEPT_TASKS', 'TABLES', 'KEPT', 'IDENTITY', 'SAME', 'check_record', 'Evaluation',
            'thresholds', 'describe_rollouts', 'describe_model', 'take_model', 'other_data', 'check_whole',
            'keep_rollouts', 'evaluate', 'score_evaluation', 'table_file', 'check_output', 'save', 'read_evaluation',
-           'Results', 'gather', 'find_evaluations']
+           'Results', 'gather', 'find_evaluations', 'main_variant']
 
 # %% ../../nbs/evaluation/05_evaluate.ipynb #f372f0d5
 import platform
@@ -388,7 +388,7 @@ def gather(
         tables[table] = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
     return Results(records=[evaluation.record for evaluation in found], **tables)
 
-# %% ../../nbs/evaluation/05_evaluate.ipynb #7423e5f4
+# %% ../../nbs/evaluation/05_evaluate.ipynb #0c5a5f38
 def find_evaluations(
     folder,  # searched with all folders in it
     **fields,  # what the records must say, e.g. `scoring="strict"`
@@ -405,3 +405,11 @@ def find_evaluations(
         wanted = ", ".join(f"{name} {value}" for name, value in fields.items())
         raise UsageError(f"{folder} holds no evaluation{f' with {wanted}' if wanted else ''}; evaluate first")
     return found
+
+
+def main_variant(
+    folder,  # searched with all folders in it
+) -> str:
+    "The variant that figures show where both were evaluated: corrected, or the only one."
+    found = {read_json(path / "record.json")["variant"] for path in find_evaluations(folder)}
+    return "corrected" if "corrected" in found else min(found)

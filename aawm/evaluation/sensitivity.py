@@ -81,6 +81,9 @@ def sensitivity(
                 plan = leave_out_missing(task.plan(held, rules), rollouts)
                 if (plan.left_out == "").any():
                     table, _ = score_events(plan, rollouts, held, task, rules)
-                    rows += [(parameter, float(setting), task.name, target, metric, *values)
-                             for target, metric, behavior, *values in table if behavior == "all"]
+                    rows += [
+                        (parameter, float(setting), task.name, target, metric, *values)
+                        for target, metric, behavior, *values in table
+                        if behavior == "all"
+                    ]
     return pd.DataFrame(rows, columns=list(SENSITIVITY_COLUMNS))

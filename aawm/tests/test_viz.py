@@ -17,7 +17,7 @@ from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
     PUBLISHED, STYLES, Example, Rollout, Scene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
 )
-from aawm.viz.figures import FIG3, binomial_interval, curve_table
+from aawm.viz.figures import FIG3, curve_table
 from aawm.viz.stage import headings
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,8 @@ def made_scores(models, seeds=3):
             metrics = ["precision", "recall", "f1"] if task == "move" else ["recall"]
             for metric in [*metrics, "false_positive", "ceiling"]:
                 rows += [(model, "corrected", seed, task, target, metric, "all", draw.uniform(), 40, 2) for seed in range(seeds)]
-    return pd.DataFrame(rows, columns=["model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+    table = pd.DataFrame(rows, columns=["model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+    return table.assign(low=0.9 * table.value, high=1 - 0.9 * (1 - table.value))
 
 
 def made_curves(models, seeds=3):
@@ -44,7 +45,7 @@ def made_curves(models, seeds=3):
             step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
             for seed in range(seeds):
                 value = draw.uniform(0.5, 2, len(step)).cumsum() / 20
-                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "count": 9}))
+                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 9}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -73,8 +74,8 @@ def figures(models, seeds=3):
     return {
         "fig1": fig1(scenes, events, "Profile smoke."),
         "fig2": fig2(rollouts, "Hierarchical Oracle delivers 7 of 9; drawn are its first success and its first failure in the store's order."),
-        "fig3": fig3(scores, published=PUBLISHED, interval="binomial"),
-        "fig4": fig4(scores, curves, published=PUBLISHED, interval="binomial"),
+        "fig3": fig3(scores, published=PUBLISHED, interval="bootstrap"),
+        "fig4": fig4(scores, curves, published=PUBLISHED, interval="bootstrap"),
         "fig5": fig5(scores, curves, example, published=PUBLISHED),
     }
 
@@ -170,11 +171,11 @@ def test_privileged_models_are_marked():
 
 def test_error_bars_only_where_there_are_seeds():
     one, three = fig3(made_scores(FEW, 1))[0], fig3(made_scores(FEW, 3))[0]
-    within = fig3(made_scores(FEW, 1), interval="binomial")[0]
+    within = fig3(made_scores(FEW, 1), interval="bootstrap")[0]
     bars = [[type(container).__name__ for container in figure.axes[0].containers].count("ErrorbarContainer") for figure in (one, three, within)]
     notes = [figure._supxlabel.get_text() for figure in (one, three, within)]
     assert bars == [0, 1, 1]
-    assert "no error bars" in notes[0] and "one standard error" in notes[1] and "95 % binomial" in notes[2]
+    assert "no error bars" in notes[0] and "one standard error" in notes[1] and "95 % bootstrap" in notes[2]
 
 
 def test_standard_error_and_marks():
@@ -219,7 +220,7 @@ def test_infinite_curves_fall_back_on_finite_rollouts():
 
 
 def test_bins_are_weighted_by_rollouts():
-    curves = pd.DataFrame({"model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4], "value": [1.0, 4.0, 9.0], "count": [3, 1, 5]})
+    curves = pd.DataFrame({"model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4], "value": [1.0, 4.0, 9.0], "low": 0.0, "high": 9.0, "count": [3, 1, 5]})
     table = curve_table(curves, {"loss_goal": "B"}, bin_steps=5)
     assert table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5]
 
@@ -232,14 +233,6 @@ def test_any_names_get_looks_of_their_own(names, known):
     assert [name for name in looks if name in STYLES] == list(STYLES)
     assert len({look.color for look in looks.values()}) == len(looks)
     assert all(looks[name] == STYLES[name] for name in known)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 200), st.integers(1, 200))
-def test_binomial_interval_holds_the_share(hits, count):
-    share = min(hits, count) / count
-    low, high = binomial_interval(share, count)
-    assert 0 <= low <= share + 1e-12 and share - 1e-12 <= high <= 1
 
 
 @settings(deadline=None)

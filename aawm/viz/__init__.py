@@ -6,21 +6,32 @@
 __all__ = ['AUTHORS', 'FIG3', 'PUBLISHED', 'Example', 'Panel', 'bar_table', 'curve_table', 'describe', 'fig3', 'fig4', 'fig5',
            'Rollout', 'Scene', 'choose_pair', 'describe_rollouts', 'describe_scenes', 'event_table', 'fig1', 'fig2',
            'Player', 'Screen', 'View', 'read_events', 'save_animation', 'stills', 'ENTITY_COLORS', 'Stage', 'stage_key',
-           'trace_table', 'STYLES', 'WIDTH', 'Style', 'add_note', 'house_style', 'panel_title', 'save_figure',
+           'trace_table', 'PUBLISHED_ADE', 'claims_figure', 'error_table', 'sensitivity_figure', 'sensitivity_table',
+           'swm3', 'swm4', 'STYLES', 'WIDTH', 'Style', 'add_note', 'house_style', 'panel_title', 'save_figure',
            'series_of', 'styles_of']
 
-# %% ../../nbs/viz/09_viz.ipynb #34f99daa
+# %% ../../nbs/viz/09_viz.ipynb #604cc702
 from .figures import AUTHORS, FIG3, PUBLISHED, Example, Panel, bar_table, curve_table, describe, fig3, fig4, fig5
 from .player import Player, Screen, View, read_events, save_animation, stills
 from .scenes import Rollout, Scene, choose_pair, describe_rollouts, describe_scenes, event_table, fig1, fig2
 from .stage import ENTITY_COLORS, Stage, stage_key, trace_table
+from aawm.viz.studies import (
+    PUBLISHED_ADE,
+    claims_figure,
+    error_table,
+    sensitivity_figure,
+    sensitivity_table,
+    swm3,
+    swm4,
+)
 from .style import STYLES, WIDTH, Style, add_note, house_style, panel_title, save_figure, series_of, styles_of
 
-# %% ../../nbs/viz/09_viz.ipynb #bb789806
+# %% ../../nbs/viz/09_viz.ipynb #c980f7d2
 _all_ = [
     "AUTHORS", "FIG3", "PUBLISHED", "Example", "Panel", "bar_table", "curve_table", "describe", "fig3", "fig4", "fig5",
     "Rollout", "Scene", "choose_pair", "describe_rollouts", "describe_scenes", "event_table", "fig1", "fig2",
     "Player", "Screen", "View", "read_events", "save_animation", "stills",
     "ENTITY_COLORS", "Stage", "stage_key", "trace_table",
+    "PUBLISHED_ADE", "claims_figure", "error_table", "sensitivity_figure", "sensitivity_table", "swm3", "swm4",
     "STYLES", "WIDTH", "Style", "add_note", "house_style", "panel_title", "save_figure", "series_of", "styles_of",
 ]  # fmt: skip

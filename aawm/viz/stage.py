@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'TRACE_STEPS', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE',
-           'FARTHEST', 'headings', 'triangle', 'one_trial', 'half_width', 'Stage', 'draw_room', 'stage_key',
-           'trace_table']
+           'headings', 'triangle', 'one_trial', 'Actors', 'Stage', 'draw_room', 'stage_key', 'trace_table']
 
-# %% ../../nbs/viz/01_stage.ipynb #e023afac
+# %% ../../nbs/viz/01_stage.ipynb #3819e5b5
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
@@ -28,9 +27,9 @@ from aawm.schema import (
     STATE_SIZE,
     unflatten,
 )
-from .style import INK, SOFT_INK, house_style
+from .style import INK, SOFT_INK
 
-# %% ../../nbs/viz/01_stage.ipynb #a650b591
+# %% ../../nbs/viz/01_stage.ipynb #5f8f96c1
 ENTITY_COLORS = {
     "obj0": "#44AA99",
     "obj1": "#C9A227",
@@ -44,7 +43,6 @@ TRACE_STEPS = 25  # steps of future drawn as a trace (paper, Figure 1A)
 OBJECT_RADIUS = 0.38  # of the circles drawn, m
 AGENT_LENGTH = 1.3  # of the triangles drawn, m
 OBSERVER_SIDE = 0.9  # of the square drawn, m
-FARTHEST = 2 * ROOM  # half the side of the largest view, m
 
 # %% ../../nbs/viz/01_stage.ipynb #7bab76ec
 def headings(
@@ -68,7 +66,7 @@ def triangle(
     side = np.array([-heading[1], heading[0]]) * 0.36 * length
     return place + np.stack([0.6 * length * heading, -0.4 * length * heading + side, -0.4 * length * heading - side])
 
-# %% ../../nbs/viz/01_stage.ipynb #635887ab
+# %% ../../nbs/viz/01_stage.ipynb #b60f69ee
 def one_trial(
     states,  # `[steps, 5, 7]`, or flat `[steps, 35]`
 ) -> np.ndarray:  # float `[steps, 5, 7]`
@@ -79,16 +77,35 @@ def one_trial(
         raise UsageError(f"the stage takes states [steps, 5, 7] of one trial, not {list(states.shape)}")
     return states
 
+# %% ../../nbs/viz/01_stage.ipynb #7cefeb0f
+class Actors:
+    "What stands on the stage: a trace and a shape for each entity, from `ground`, `states`, `context` and `outlined`."
 
-def half_width(
-    ground,  # `[..., 2]`: where things are drawn, x and z in m
-) -> float:  # m
-    "Half the side of the view: the room, and more where things are drawn outside it."
-    reach = np.abs(ground[np.isfinite(ground)]).max(initial=0) + OBJECT_RADIUS
-    return min(max(ROOM / 2, reach), FARTHEST)
+    def line(self, name: str, opacity: float):
+        "The trace of one entity, not yet in its place."
+        look = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
+        return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
 
-# %% ../../nbs/viz/01_stage.ipynb #0594fcd0
-class Stage:
+    def shape(self, name: str):
+        "The patch of one entity, not yet in its place."
+        look = dict(facecolor=ENTITY_COLORS[name], edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
+        if self.outlined:
+            look |= dict(facecolor="none", edgecolor=ENTITY_COLORS[name], linewidth=1.2, zorder=3.5)
+        patch = Polygon(np.zeros((3, 2)), **look) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS, **look)
+        return self.axes.add_patch(patch)
+
+    def place(self, patch, name: str, step: int) -> None:
+        "Put the patch of one entity where it is at a step."
+        where = self.ground[step, ENTITIES.index(name)]
+        patch.set_visible(bool(np.isfinite(where).all()))
+        patch.set_alpha(1.0 if step < self.context else IMAGINED_OPACITY)
+        if name in AGENTS:
+            patch.set_xy(triangle(np.nan_to_num(where), headings(self.states[step])[ENTITIES.index(name)]))
+        else:
+            patch.set_center(np.nan_to_num(where))
+
+# %% ../../nbs/viz/01_stage.ipynb #d0e09154
+class Stage(Actors):
     "The 2D drawing of a trial from above (paper, Figure 1A), at one step at a time."
 
     def __init__(
@@ -107,26 +124,13 @@ class Stage:
         self.trace, self.past, self.entities, self.outlined = trace, past, tuple(entities), outlined
         self.ground = self.states[..., POSITION][..., GROUND_PLANE]
         if not outlined:
-            draw_room(axes, half_width(self.ground[:, [ENTITIES.index(name) for name in self.entities]]))
+            draw_room(axes)
         self.traces = {name: [self.line(name, opacity) for opacity in (1.0, IMAGINED_OPACITY)] for name in self.entities}
         self.shapes = {name: self.shape(name) for name in self.entities}
         self.show(step)
 
     def __repr__(self) -> str:
         return f"Stage({len(self.states)} steps, {len(self.entities)} entities, step {self.step}, context {self.context})"
-
-    def line(self, name: str, opacity: float):
-        "The trace of one entity, not yet in its place."
-        look = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
-        return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
-
-    def shape(self, name: str):
-        "The patch of one entity, not yet in its place."
-        look = dict(facecolor=ENTITY_COLORS[name], edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
-        if self.outlined:
-            look |= dict(facecolor="none", edgecolor=ENTITY_COLORS[name], linewidth=1.2, zorder=3.5)
-        patch = Polygon(np.zeros((3, 2)), **look) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS, **look)
-        return self.axes.add_patch(patch)
 
     def show(self, step: int) -> "Stage":
         "Move everything to a step of the trial."
@@ -145,16 +149,6 @@ class Stage:
         "The artists that change from step to step, lowest first."
         return sorted([*(line for pair in self.traces.values() for line in pair), *self.shapes.values()], key=lambda artist: artist.zorder)
 
-    def place(self, patch, name: str, step: int) -> None:
-        "Put the patch of one entity where it is at a step."
-        where = self.ground[step, ENTITIES.index(name)]
-        patch.set_visible(bool(np.isfinite(where).all()))
-        patch.set_alpha(1.0 if step < self.context else IMAGINED_OPACITY)
-        if name in AGENTS:
-            patch.set_xy(triangle(np.nan_to_num(where), headings(self.states[step])[ENTITIES.index(name)]))
-        else:
-            patch.set_center(np.nan_to_num(where))
-
     def copy(self, step: int) -> "Stage":
         "Draw what has moved once more, where it is at a step; the copy stays when the stage is moved."
         for name in self.entities:
@@ -163,10 +157,9 @@ class Stage:
                 self.place(self.shape(name), name, step)
         return self
 
-# %% ../../nbs/viz/01_stage.ipynb #443572d6
+# %% ../../nbs/viz/01_stage.ipynb #c5833a88
 def draw_room(
     axes,  # matplotlib Axes
-    half_width: float = ROOM / 2,  # half the side of the view, m
 ) -> None:
     "The walls, the observer and the goal's radius, seen from above; x to the right, z up."
     x, z = GROUND_PLANE
@@ -175,7 +168,7 @@ def draw_room(
     axes.add_patch(ring).set_clip_path(walls)
     corner = OBSERVER[[x, z]] - OBSERVER_SIDE / 2
     axes.add_patch(Rectangle(corner, OBSERVER_SIDE, OBSERVER_SIDE, facecolor=OBSERVER_COLOR, edgecolor="white", linewidth=0.6, zorder=2.5))
-    margin = half_width + 0.15
+    margin = ROOM / 2 + 0.15
     axes.set(xlim=(-margin, margin), ylim=(-margin, margin), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
