@@ -9,10 +9,12 @@ __all__ = ['OBJECTS', 'AGENTS', 'ENTITIES', 'OBJECT_INDEX', 'AGENT_INDEX', 'OBJE
            'MOVE_THRESHOLD', 'MOVED_THRESHOLD', 'START_X', 'START_Z', 'START_DISTANCE', 'BEHAVIORS', 'ROLES',
            'SCENARIO_ROLES', 'SCENARIOS', 'SCENARIO_BEHAVIOR', 'SINGLE_GOAL_SCENARIOS', 'MULTI_GOAL_SCENARIOS',
            'GATHERING_SCENARIOS', 'OBJECT_EVENTS', 'EVENTS', 'NEVER', 'NO_LOG', 'flatten', 'unflatten', 'positions',
-           'frame_to_step', 'event_object']
+           'frame_to_step', 'register_scenario', 'event_object']
 
 # %% ../nbs/00_schema.ipynb #b8ef46be
 import numpy as np
+
+from .errors import UsageError
 
 # %% ../nbs/00_schema.ipynb #e5cc6ca2
 OBJECTS = ("obj0", "obj1", "obj2")
@@ -125,6 +127,21 @@ SCENARIO_BEHAVIOR = {  # scenario -> the behaviour that tables list it under
 SINGLE_GOAL_SCENARIOS = ("gathering_random", "gathering_static")
 MULTI_GOAL_SCENARIOS = ("multistep_random", "multistep_static", "leader_follower")
 GATHERING_SCENARIOS = SINGLE_GOAL_SCENARIOS + MULTI_GOAL_SCENARIOS
+
+# %% ../nbs/00_schema.ipynb #abac207d
+def register_scenario(
+    name: str,  # e.g. `hider_static`
+    roles: tuple,  # of its two robots, in any order; which is agent0 is drawn for each trial
+    behavior: str,  # what tables list it under, e.g. "hiding"
+) -> None:
+    "Enter a scenario from outside the package; a second one of that name takes its place."
+    if name in SCENARIOS:
+        raise UsageError(f"scenario {name!r} is one of the nine of the benchmark; choose another name")
+    if len(roles) != len(AGENTS) or not all(isinstance(role, str) for role in roles):
+        raise UsageError(f"scenario {name!r} needs the names of two roles, got {roles!r}")
+    SCENARIO_ROLES[name], SCENARIO_BEHAVIOR[name] = tuple(roles), behavior
+    for role in roles:
+        ROLES.setdefault(role, behavior)
 
 # %% ../nbs/00_schema.ipynb #6c635ea4
 OBJECT_EVENTS = ("pickup", "goal", "return", "start-adversary")

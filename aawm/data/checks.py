@@ -25,7 +25,7 @@ from aawm.data.store import (
     state_hash,
 )
 from ..errors import BadData
-from ..schema import ENTITIES, EVENTS, FRAMES, MAX_VALUE, OBJECTS, ROLES, ROTATION, SCENARIOS, frame_to_step
+from ..schema import ENTITIES, EVENTS, FRAMES, MAX_VALUE, OBJECTS, ROLES, ROTATION, SCENARIO_ROLES, frame_to_step
 
 # %% ../../nbs/data/05_checks.ipynb #dd0a9a99
 UNIT = 1e-3  # largest departure of a quaternion's length from 1
@@ -94,7 +94,7 @@ def table_faults(
     for what, column in (("name", "name"), ("states", "state_sha256")):
         where = pd.Series(range(len(table))).groupby(table[column].to_numpy()).agg(list)
         faults += [f"trials {', '.join(map(str, same))} have the same {what}" for same in where if len(same) > 1]
-    known = {"scenario": SCENARIOS, "role_agent0": ROLES, "role_agent1": ROLES, "split": ("train", "validation")}
+    known = {"scenario": SCENARIO_ROLES, "role_agent0": ROLES, "role_agent1": ROLES, "split": ("train", "validation")}
     for name, names in known.items():
         unknown = np.flatnonzero(~table[name].isin(list(names)))
         faults += [f"trial {i}: unknown {name} {table[name][i]!r}" for i in unknown]

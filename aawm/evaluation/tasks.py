@@ -60,7 +60,7 @@ class HeldOut:
 
     @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
-        return np.array([SCENARIO_BEHAVIOR[name] for name in self.scenario], dtype=object)
+        return np.array([SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario], dtype=object)
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."

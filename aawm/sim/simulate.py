@@ -157,17 +157,17 @@ def check_seed(
 
 
 def simulate(
-    scenario: str,  # of `aawm.schema.SCENARIOS`
+    scenario: str,  # of `aawm.schema.SCENARIOS`, or a registered one
     seed,  # int or tuple of ints; the trial depends on nothing else
     fidelity: str = FIDELITIES[0],  # of `FIDELITIES`
     settings: ArenaSettings = ArenaSettings(),
 ) -> RawTrial:
     "One raw trial. A trial that went wrong comes back with the reason in `rejected`; nothing is raised."
     check_seed(seed)
-    check_name(scenario, SCENARIOS, "scenario")
+    check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
     arena, roles, kinds, stage = set_up(scenario, seed, settings, fidelity)
-    record, ended = run(arena, [ROLE[role](robot, stage) for role, robot in zip(roles, arena.robots)])
+    record, ended = run(arena, [ROLE[check_name(role, ROLE, "role")](robot, stage) for role, robot in zip(roles, arena.robots)])
     states = as_states(record, arena.robots)
     events = pd.DataFrame(arena.events, columns=["frame", "agent", "event"]).astype({"frame": "int64", "agent": "int64", "event": "str"})
     info = {"failures": dict(sorted(arena.notes.items()))}
