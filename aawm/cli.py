@@ -70,13 +70,21 @@ def generate(
     tell_totals(store, "drawn again")
 
 
-@app.command(epilog="Example: aawm verify data/trials")
-def verify(store: Annotated[Path, typer.Argument(help="Folder of a trial store.")]):
+@app.command(epilog="Example: aawm verify data/trials --card data/trials.md")
+def verify(
+    store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
+    card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
+):
     "Check every chunk and table of a trial store against its checksums and ranges."
     from aawm import data
+    from aawm.files import replacing
 
     data.verify(store)
     typer.echo(f"{store}: whole")
+    if card:
+        with replacing(card) as temporary:
+            temporary.write_text(data.dataset_card(store), encoding="utf-8")
+        typer.echo(f"{card}: what {store} holds")
 
 # %% ../nbs/90_cli.ipynb #38d28cf1
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out trials with a fault and count them, instead of stopping.")]

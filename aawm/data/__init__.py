@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['generate', 'store_trials', 'import_released', 'import_raw', 'export_released', 'export_raw', 'open_trials',
-           'open_events', 'published_trials', 'verify', 'write_store', 'split_trials', 'single_goal_trials',
-           'multi_goal_trials']
+           'open_events', 'published_trials', 'verify', 'dataset_card', 'write_store', 'split_trials',
+           'single_goal_trials', 'multi_goal_trials']
 
 # %% ../../nbs/data/09_data.ipynb #0c3f6b6f
+from .card import dataset_card
 from .checks import verify
 from .collect import store_trials
 from .generate import generate
@@ -27,6 +28,7 @@ _all_ = [
     "open_events",
     "published_trials",
     "verify",
+    "dataset_card",
     "write_store",
     "split_trials",
     "single_goal_trials",

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['OBSERVATIONS', 'EVENT_LOG', 'BESIDE', 'OBSERVER_NAME', 'OBSERVER_STATE', 'RAW_COLUMNS', 'LOG_COLUMNS',
            'RELEASED_KINDS', 'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_raw_trial', 'read_all',
-           'raw_content', 'import_raw', 'place_of', 'observation_lines', 'export_raw']
+           'raw_content', 'import_raw', 'place_of', 'observation_lines', 'write_trial', 'export_raw', 'write_raw_trial']
 
 # %% ../../nbs/data/08_raw.ipynb #0bf115a3
 from pathlib import Path
@@ -211,20 +211,42 @@ def place_of(folder: Path) -> int:
 
 # %% ../../nbs/data/08_raw.ipynb #e997804f
 def observation_lines(
-    state,  # float32 `[300, 5, 7]`
+    states,  # `[300, 5, 7]`, of which each stands five times, or all `[1500, 5, 7]`
     kinds,  # of the three objects
+    decimals: int | None = None,  # numbers as short as they can be and still be the same where `None`
 ) -> list:  # 1,501 lines
-    "The lines of `trial_obs.csv`; numbers as short as they can be and still be the same."
+    "The lines of `trial_obs.csv`."
+    held = FRAMES // len(states)
     released = {kind: name for name, kind in RELEASED_KINDS.items()}
     names = dict(zip(OBJECTS, (released.get(kind, kind) for kind in kinds))) | AGENT_NAMES
-    numbers = np.asarray(state, dtype=np.float32).reshape(STEPS, len(ENTITIES), len(FEATURES)).astype(str).tolist()
+    numbers = np.asarray(states, dtype=np.float32) if decimals is None else np.round(np.asarray(states, dtype=float), decimals) + 0.0
+    numbers = numbers.reshape(FRAMES // held, len(ENTITIES), len(FEATURES)).astype(str).tolist()
     observer = [names[OBSERVER_NAME], *map(str, OBSERVER_STATE)]
     lines = [",".join(RAW_COLUMNS)]
     for step, entities in enumerate(numbers):
         parts = [part for name, features in zip(ENTITIES, entities) for part in (names[name], *features)]
         row = ",".join([*parts, *observer])
-        lines += [f"{step * FRAMES_PER_STEP + held},{row}" for held in range(FRAMES_PER_STEP)]
+        lines += [f"{step * held + frame},{row}" for frame in range(held)]
     return lines
+
+
+def write_trial(
+    folder,  # of the trial
+    lines,  # of `trial_obs.csv`
+    log,  # rows with frame, agent and event; `None`: no file of events, empty text: one without bytes
+    beside: dict | None = None,  # what goes into the file beside them
+) -> None:
+    "Write the files of one raw trial."
+    agents = {place: number for number, place in AGENT_IDS.items()}
+    if log is not None:
+        rows = [] if isinstance(log, str) else [f"{agents[row.agent]},{row.event},{row.frame}" for row in log.itertuples()]
+        text = log if isinstance(log, str) else "\n".join([",".join(LOG_COLUMNS), *rows]) + "\n"
+        with replacing(folder / EVENT_LOG) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    with replacing(folder / OBSERVATIONS) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if beside:
+        write_json(folder / BESIDE, beside)
 
 
 def export_raw(
@@ -242,17 +264,24 @@ def export_raw(
         raise UsageError(f"{folder} is not empty; choose a new folder")
     if odd := [name for name in names if roles_of(name) is None]:
         raise BadData(f"{store}: no folder can be named after {len(odd)} of its trials, first {odd[0]!a}; rename them")
-    agents = {place: number for number, place in AGENT_IDS.items()}
     logs = {trial: rows for trial, rows in events.groupby("trial", sort=False)}
     for first in tqdm(range(0, len(names), CHUNK), desc="exporting", unit="chunk", disable=not progress):
         for trial, state in enumerate(dataset.state[first : first + CHUNK].values, first):
-            with replacing(folder / names[trial] / OBSERVATIONS) as temporary:
-                temporary.write_text("\n".join(observation_lines(state, dataset.object_kind.values[trial])) + "\n", encoding="utf-8")
-            rows = logs.get(trial, events[:0])
-            lines = [",".join(LOG_COLUMNS), *(f"{agents[row.agent]},{row.event},{row.frame}" for row in rows.itertuples())]
-            if log[trial] != "missing":
-                with replacing(folder / names[trial] / EVENT_LOG) as temporary:
-                    temporary.write_text("\n".join(lines) + "\n" if log[trial] == "table" or len(rows) else "", encoding="utf-8")
-            if (seed := int(dataset.seed.values[trial])) != NO_SEED:
-                write_json(folder / names[trial] / BESIDE, {"seed": seed, "split": str(dataset.split.values[trial]), "place": trial})
+            rows, seed = logs.get(trial, events[:0]), int(dataset.seed.values[trial])
+            rows = None if log[trial] == "missing" else rows if log[trial] == "table" or len(rows) else ""
+            beside = {"seed": seed, "split": str(dataset.split.values[trial]), "place": trial} if seed != NO_SEED else None
+            write_trial(folder / names[trial], observation_lines(state, dataset.object_kind.values[trial]), rows, beside)
+    return folder
+
+# %% ../../nbs/data/08_raw.ipynb #4aeb368a
+def write_raw_trial(
+    raw,  # a `RawTrial`
+    folder,  # where the trial's folder is made
+    place: int,  # its number, which ends the name of its folder
+    decimals: int | None = None,  # of the numbers
+) -> Path:  # the trial's folder
+    "Write a simulated trial as the authors' generator does, all frames of it."
+    folder = Path(folder) / f"{raw.roles[0]}_{raw.roles[1]}_{place:06d}"
+    beside = {"seed": raw.seed, "split": "train", "place": place}
+    write_trial(folder, observation_lines(raw.states, raw.object_kinds, decimals), raw.events, beside)
     return folder
