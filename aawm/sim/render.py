@@ -76,6 +76,7 @@ class Look:
     wall_height: float = 0.4  # m
     width: int = 640  # pixels
     height: int = 440  # pixels
+    shadow: int = 4096  # pixels of the map that shadows are taken from; most of the time goes there
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def dress(
 ) -> None:
     "Light, sky, floor, walls and the goal's ring."
     spec.visual.global_.offwidth, spec.visual.global_.offheight = look.width, look.height
-    spec.visual.quality.offsamples, spec.visual.quality.shadowsize = 4, 4096
+    spec.visual.quality.offsamples, spec.visual.quality.shadowsize = 4, look.shadow
     spec.visual.headlight.ambient, spec.visual.headlight.diffuse, spec.visual.headlight.specular = [0.42] * 3, [0.22] * 3, [0] * 3
     above, horizon = (color(text)[:3] for text in look.sky)
     spec.add_texture(name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
