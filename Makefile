@@ -10,7 +10,7 @@ export PYTHONUNBUFFERED = 1
 # the frozen set of the interpreter's version, where there is one
 CONSTRAINTS = $(wildcard requirements/constraints-py$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])').txt)
 
-.PHONY: install figures test test-all lab docs readme lint hooks clean
+.PHONY: install figures test test-all lab docs readme lint sample hooks clean
 
 install: .venv/installed
 
@@ -47,6 +47,10 @@ lint: install
 # README.md is the page nbs/index.ipynb, with links as seen from the root
 readme: install
 	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' > README.md
+
+# the dataset card and the nine raw trials under data/, when the simulator has changed
+sample: install
+	$(BIN)/python -c 'from aawm.runs import run_notebook; run_notebook("nbs/pipeline/sample.ipynb", "data/scratch/sample.ipynb", {}, progress=True)'
 
 hooks: install
 	$(BIN)/nbdev_install_hooks
