@@ -34,7 +34,7 @@ from .event_guidance import Beliefs, event_labels, event_loss, fit_of_rollouts
 from .transformer import Attention, Stack, turn
 from ..schema import AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, OBJECTS, STEPS, flatten, unflatten
 
-# %% ../../nbs/models/08_event_transformer.ipynb #6a8644f0
+# %% ../../nbs/models/08_event_transformer.ipynb #a232a23c
 @dataclasses.dataclass(frozen=True)
 class EventTransformerConfig:
     "Sizes of an Event Transformer; the defaults train in seconds."
@@ -50,7 +50,7 @@ class EventTransformerConfig:
     busy_weight: float = 4.0  # further weight of motions of who carries something; half of it, near an object
     event_weight: float = 0.1  # of the event head's loss
     samples: int = 4  # rollouts that the best is chosen from
-    temperature: float = 1.0  # of motions and carries in rollouts; below 1 favours the likely ones
+    temperature: float = 1.0  # of which motion or carry is drawn, though not of whether; below 1 favours the likely ones
 
     def __post_init__(self):
         if min(self.width, self.layers, self.heads, self.reach, self.samples) < 1 or self.width % (2 * self.heads):
@@ -140,7 +140,7 @@ def drawn(
         logits = logits - torch.log(-torch.log(noise.clamp(1e-10, 1 - 1e-7)))
     return logits.argmax(-1)
 
-# %% ../../nbs/models/08_event_transformer.ipynb #7f4ebbd7
+# %% ../../nbs/models/08_event_transformer.ipynb #cff16c54
 MOTION_SIZE = (0.4, 0.1, 0.7)  # of a large motion: ahead, right (m), turn (radians)
 CARRY_SIZE = (0.2, 0.2, 0.1, 0.7)  # of a large move in the hand: ahead, right, up (m), turn (radians)
 
@@ -171,8 +171,11 @@ class Scores(nn.Module):
         return functional.cross_entropy(logits.flatten(0, -2), code.flatten(), reduction="none").view_as(code)
 
     def draw(self, hidden, temperature=1.0, generator=None, mode=False):
-        "A code for each of `hidden`, an index."
-        return drawn(self(hidden) / temperature, generator, mode)
+        "A code for each of `hidden`, an index; whether it is the first, which is to do nothing, is drawn as believed."
+        logits = self(hidden)
+        some = logits[..., 1:]
+        some = (some / temperature).log_softmax(-1) + some.logsumexp(-1, keepdim=True)
+        return drawn(torch.cat([logits[..., :1], some], -1), generator, mode)
 
 # %% ../../nbs/models/08_event_transformer.ipynb #88e5e4b4
 class Network(nn.Module):

@@ -39,7 +39,7 @@ LAPTOP_MULTISTEP = (
 )
 LAPTOP_EVENT = (
     {"width": 96, "layers": 3, "samples": 4},
-    TrainingSettings(steps=900, batch=16, window=300, learning_rate=2e-3, warm_up=60, validate_every=300, validation_windows=64),
+    TrainingSettings(steps=1500, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=500, validation_windows=64),
 )
 LAPTOP = {
     "multistep_predictor": LAPTOP_MULTISTEP,
