@@ -79,6 +79,7 @@ def run_job(
     kept = resolve(f"data/{values['profile']}")
     if is_done(job, kept):  # the scheduler asks again where a worker was lost after its last line
         return 0.0
+    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would give memory back, and fetch it anew, at every training step
     make_way(job, kept)
     if record := job.parameters.get("record"):
         stamps = {path.stem: read_json(path, {}) for path in sorted((kept / "done").glob("*.json"))}
