@@ -10,7 +10,6 @@ import pytest
 from aawm import cli
 from aawm.data import dataset_card, generate, import_raw, open_events, open_trials
 from aawm.data.card import beside_published, pickup_to_goal, statistics
-from aawm.data.generate import code_hash
 from aawm.data.raw import OBSERVATIONS, read_event_log, read_observations
 from aawm.schema import SCENARIOS
 from aawm.sim import SIMULATOR_SETTINGS, simulate
@@ -68,14 +67,13 @@ def test_the_sample_has_a_trial_of_each_scenario_and_can_be_imported(sample, tmp
 
 
 def test_the_sample_is_what_the_simulator_makes(sample):
-    assert sample["simulator_code"] == code_hash(), "the simulator has changed: run `make sample`"
     same = sample["processor"] == platform.machine() and all(sample["versions"][name] == SIMULATOR_SETTINGS[f"{name}_version"] for name in sample["versions"])
     for trial in sample["trials"]:
         made = simulate(trial["scenario"], trial["seed"], sample["fidelity"])
         states, kinds = read_observations(SAMPLE / trial["folder"] / OBSERVATIONS)
         assert tuple(kinds) == made.object_kinds and trial["folder"].split("_")[:2] == list(made.roles)
         compared = slice(None) if same else slice(30)  # elsewhere the last digits differ, and in time they grow
-        assert np.abs(states - made.states)[compared].max() < 1e-4, trial
+        assert np.abs(states - made.states)[compared].max() < 1e-4, f"{trial}: run `make sample`"
         if same:
             events = read_event_log(SAMPLE / trial["folder"] / "event_log.csv")[1]
             assert events.astype(str).values.tolist() == made.events.astype(str).values.tolist()

@@ -197,6 +197,19 @@ def test_an_executor_in_place_of_processes(quick_simulator, tmp_path):
     assert contents(path) == contents(call(tmp_path / "one"))
 
 
+def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(quick_simulator, tmp_path, monkeypatch):
+    with ThreadPoolExecutor(2) as threads:
+        with monkeypatch.context() as patch:
+            patch.setattr(generating, "draw_trial", lambda *a: 1 / 0)
+            with pytest.raises(EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"):
+                call(tmp_path / "trials", workers=threads)
+            patch.setattr(generating, "simulator_hash", iter(["ours", *["theirs"] * TRIALS]).__next__)
+            with pytest.raises(EnvironmentProblem, match="has another simulator"):
+                call(tmp_path / "trials", workers=threads)
+        call(tmp_path / "trials", workers=threads)
+    assert contents(tmp_path / "trials") == contents(call(tmp_path / "one"))
+
+
 def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
     store = call(tmp_path / "trials")
     trials, manifest = open_trials(store), json.loads((store / "manifest.json").read_text())
