@@ -38,7 +38,7 @@ LAPTOP_MULTISTEP = (
     TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
 )
 LAPTOP_EVENT = (
-    {"width": 96, "layers": 3, "samples": 4},
+    {"width": 96, "layers": 3, "samples": 4, "temperature": 0.5},
     TrainingSettings(steps=1500, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=500, validation_windows=64),
 )
 LAPTOP = {
