@@ -1,9 +1,12 @@
 """The site: every page is reached, no link is broken, pictures have words, nothing is fetched, and search knows what a rollout is."""
 
+import functools
+import http.server
 import importlib.util
 import json
 import re
 import resource
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -72,6 +75,13 @@ def test_without_its_tools_the_site_says_what_to_install(monkeypatch):
         site.build_site()
 
 
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    "Serves files and says nothing."
+
+    def log_message(self, *words):
+        pass
+
+
 class Page(HTMLParser):
     "Links, pictures and places of a page."
 
@@ -97,13 +107,19 @@ def processor_time() -> float:
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(bool(MISSING), reason=NEEDED)
-def test_the_site_is_whole(tmp_path):
+@pytest.fixture(scope="module")
+def html(tmp_path_factory):
+    "The built site."
+    if MISSING:
+        pytest.skip(NEEDED)
     begun = processor_time()
-    first = site.build_site(tmp_path / "site", ROOT)
+    first = site.build_site(tmp_path_factory.mktemp("built") / "site", ROOT)
     assert processor_time() - begun < 120, "seconds of the processor: other tests may run beside this one"
-    html = first.parent
+    return first.parent
+
+
+@pytest.mark.slow
+def test_the_site_is_whole(html):
     pages = {path: Page(path) for path in html.rglob("*.html")}
     assert {"index.html", "figures.html", "reference.html", "search.html", "viz/04_player.html"} <= {path.relative_to(html).as_posix() for path in pages}
     broken, wordless, outside = [], [], []
@@ -123,3 +139,38 @@ def test_the_site_is_whole(tmp_path):
     assert (broken, wordless, outside) == ([], [], [])
     index = (html / "searchindex.js").read_text(encoding="utf-8")
     assert '"rollout"' in index or "rollout:" in index
+
+
+@pytest.mark.slow
+def test_the_site_in_a_browser(browser, html):
+    handler = functools.partial(Quiet, directory=str(html))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        home, page = f"http://127.0.0.1:{server.server_port}/", browser.new_page(viewport={"width": 1300, "height": 1000})
+        page.set_default_timeout(120_000)
+        faults = []
+        page.on("request", lambda request: faults.append(request.url) if not request.url.startswith((home, "data:", "blob:")) else None)
+        page.on("response", lambda response: faults.append(f"{response.status} {response.url}") if response.status >= 400 else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{home}index.html")
+        page.click(".sidebar-tree >> text=Figures")
+        page.wait_for_selector("h1:has-text('Figures')")
+        pictures = page.locator("article img")
+        assert pictures.count() >= 5
+        for k in range(pictures.count()):
+            pictures.nth(k).scroll_into_view_if_needed()
+            assert pictures.nth(k).evaluate("picture => picture.decode().then(() => picture.naturalWidth)") > 300
+        for name in ("viz/04_player.html", "lessons/index.html", "models/10_your_own_model.html"):
+            page.goto(home + name)
+            assert page.locator("h1").count() >= 1
+        page.goto(f"{home}reference.html")
+        page.click("a:has-text('read_events')")
+        page.wait_for_url("**/viz/04_player.html#**")
+        page.fill("input.sidebar-search", "rollout")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        page.wait_for_function("document.querySelectorAll('#search-results li').length > 5")
+        page.locator("#search-results li a").first.click()
+        page.wait_for_selector("article h1")
+        assert "rollout" in page.locator("article").inner_text().lower() and faults == []
+        page.close()

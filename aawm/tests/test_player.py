@@ -1,7 +1,13 @@
 """The player: what is drawn moves, what is labelled is what the evaluation labels, and a mistake is told in one line."""
 
 import io
+import os
+import socket
+import subprocess
+import sys
 import time
+import urllib.error
+import urllib.request
 
 import nbformat
 import numpy as np
@@ -240,3 +246,100 @@ def test_without_jupyterlab_the_page_is_still_named(monkeypatch, tmp_path):
     monkeypatch.setattr(play.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="page.ipynb"):
         play.open_page(tmp_path / "page.ipynb")
+
+
+@pytest.fixture
+def lab(place):
+    "A JupyterLab on a page with the player; the address of the page."
+    page = play.write_page(place / "pages" / "watch.ipynb", {"trials": str(place / "trials"), "trial": 1, "runs": str(place / "run"), "context": 60})
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--IdentityProvider.token=watch", f"--ServerApp.root_dir={page.parent}"]
+    own = {f"JUPYTER_{name}_DIR": str(place / "jupyter" / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")} | {"IPYTHONDIR": str(place / "ipython")}
+    server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], env=os.environ | own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=10)
+                break
+            except (urllib.error.URLError, OSError):
+                assert server.poll() is None, "JupyterLab does not start"
+                time.sleep(0.5)
+        yield f"{address}/lab/tree/{page.name}?token=watch"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+@pytest.mark.slow
+def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
+    page = browser.new_page(viewport={"width": 1400, "height": 1300})
+    page.set_default_timeout(240_000)
+    outside = []
+    page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws:")) else None)
+    page.goto(lab)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    page.click(".lm-MenuBar-itemLabel:text-is('Run')")
+    page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
+    player = page.locator(".aawm-player")
+    player.locator("img").wait_for()
+    player.scroll_into_view_if_needed()
+    status, handle = player.locator(".widget-html-content").last, player.locator(".noUi-handle").first
+
+    def step() -> int:
+        return int(status.inner_text().split()[1])
+
+    def reach(wanted) -> int:
+        "Wait until the step is as wanted."
+        end = time.time() + 120
+        while not wanted(step()):
+            assert time.time() < end, f"the player stays at step {step()}"
+            page.wait_for_timeout(100)
+        page.wait_for_timeout(1000)  # the picture follows
+        return step()
+
+    def picture() -> np.ndarray:
+        return np.asarray(Image.open(io.BytesIO(player.locator("img").screenshot())).convert("RGB"), dtype=float)
+
+    assert reach(lambda now: now == 59) == 59 and "shown" in status.inner_text()
+    assert not page.locator(".jp-OutputArea:has(.aawm-player) .jp-RenderedImage").first.is_visible(), "the stills wait behind the player"
+    at_context = picture()
+    page.screenshot(path=tmp_path / "before.png")
+
+    player.locator("button[title='Play, pause, stop, repeat'], .widget-play button, .jupyter-widget-play button").first.click()
+    reach(lambda now: now > 66)
+    player.locator(".widget-play button, .jupyter-widget-play button").first.click()
+    page.wait_for_timeout(2000)
+    paused = step()
+    assert paused > 66 and "imagined" in status.inner_text()
+    page.wait_for_timeout(1500)
+    assert step() == paused, "paused"
+    played = picture()
+    assert np.abs(played - at_context).max() > 50, "the picture has changed"
+    page.screenshot(path=tmp_path / "played.png")
+
+    handle.focus()
+    page.keyboard.press("End")
+    assert reach(lambda now: now == STEPS - 1)
+    handle.focus()
+    page.keyboard.press("Home")
+    assert reach(lambda now: now == 0) == 0
+    player.locator("button[title='To the next event']").click()
+    assert reach(lambda now: now > 0) > 0
+    handle.focus()
+    page.keyboard.press("End")
+    reach(lambda now: now == STEPS - 1)
+
+    view = play.view_trial(place / "trials", 1, [place / "run"], 60)
+    screen = Screen(view)
+    size, apart = screen.figure.bbox.size, []
+    for shown in (at_context, picture()):
+        corners = [stage.axes.bbox.shrunk(0.98, 0.98).extents * (np.array(shown.shape[1::-1]) / size)[[0, 1, 0, 1]] for stage in screen.stages.values()]
+        high, wide = (int(min(box[high] - box[low] for box in corners)) for low, high in ((1, 3), (0, 2)))
+        stages = [shown[len(shown) - int(box[3]) :, int(box[0]) :][:high, :wide] for box in corners]
+        apart.append(np.mean(np.abs(stages[0] - stages[1]).max(-1) > 60))
+    assert apart[1] > 2 * apart[0], f"the rollout stands against the truth: {apart}"
+    assert outside == [], "nothing is fetched from elsewhere"
+    page.close()

@@ -366,7 +366,8 @@ def save_animation(
         raise UsageError(f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {len(view.truth) - 1}")
     screen = Screen(view, **look)
     shown = np.unique([*range(first, last + 1, every), last])
-    palette = Image.fromarray(np.concatenate([screen.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])).quantize(128)
+    some = np.concatenate([screen.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])
+    palette = Image.fromarray(some).quantize(255, method=Image.Quantize.MAXCOVERAGE)  # rare colours count
     pictures = [Image.fromarray(screen.pixels(step)).quantize(palette=palette, dither=Image.Dither.NONE) for step in shown]
     pause = max(int(round(1000 * STEP_SECONDS * every / speed / 10)) * 10, 20)
     pauses = [pause] * (len(pictures) - 1) + [1500]

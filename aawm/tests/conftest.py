@@ -1,0 +1,21 @@
+"""What several test modules share."""
+
+import shutil
+
+import pytest
+
+HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    "A headless Chromium; the test is skipped, with what to install, where there is none."
+    playwright = pytest.importorskip("playwright.sync_api", reason=HOW)
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
+    with playwright.sync_playwright() as started:
+        try:
+            opened = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except playwright.Error as fault:
+            pytest.skip(f"{HOW} ({str(fault).splitlines()[0]})")
+        yield opened
+        opened.close()
