@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..errors import UsageError
 
-# %% ../../nbs/evaluation/06_claims.ipynb #f1139e95
+# %% ../../nbs/evaluation/06_claims.ipynb #85c18c6f
 SHARE_MARGIN = 0.1  # assumed for a single training seed, of a share
 LENGTH_MARGIN = 0.2  # the same of a length or loss, relative
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5 %, by number of seeds
@@ -38,22 +38,29 @@ class Measured:
     def value(self) -> float:
         return float(np.mean(self.values))
 
+    @property
+    def spread(self) -> float:
+        "Half of the 95 % interval over training seeds: measured where there are several, else assumed."
+        count = len(self.values)
+        with np.errstate(invalid="ignore"):
+            return self.margin if count == 1 else float(STUDENT.get(count, 2.0) * np.std(self.values, ddof=1) / np.sqrt(count))
+
     def half(self, trials: float, seeds: bool = True) -> float:
         "Half of the 95 % interval, on the side whose half over trials is given; `seeds=False` leaves training seeds out."
-        count = len(self.values)
-        spread = self.margin if count == 1 else STUDENT.get(count, 2.0) * np.std(self.values, ddof=1) / np.sqrt(count)
-        return float(np.hypot(trials, spread)) if seeds else trials
+        return float(np.hypot(trials, self.spread)) if seeds else trials
 
     def ends(self, seeds: bool = True) -> tuple:
         "The 95 % interval."
         return self.value - self.half(self.down, seeds), self.value + self.half(self.up, seeds)
 
     def __add__(self, other: "Measured") -> "Measured":
-        one, two = (self.values, other.values) if len(self.values) == len(other.values) else (self.value, other.value)
-        apart = self.model != other.model or not self.model
-        margin = np.hypot(self.margin, other.margin) if apart else max(self.margin, other.margin)
+        paired, apart = len(self.values) == len(other.values), self.model != other.model or not self.model
+        one, two = (self.values, other.values) if paired else (self.value, other.value)
+        margin = np.hypot(self.spread, other.spread) if apart else max(self.spread, other.spread)
         down, up = np.hypot(self.down, other.down), np.hypot(self.up, other.up)
-        return Measured(np.atleast_1d(one + two), down, up, float(margin), "" if apart else self.model)
+        with np.errstate(invalid="ignore"):
+            values = np.atleast_1d(one + two)
+        return Measured(values, down, up, float(margin), "" if apart else self.model)
 
     def __mul__(self, factor: float) -> "Measured":
         down, up = (self.down, self.up) if factor >= 0 else (self.up, self.down)
@@ -120,7 +127,7 @@ def most(*findings: Finding) -> Finding:
         return Finding(HOLDS if held > len(findings) / 2 else FAILS)
     return Finding(UNDECIDED, tuple(sorted({need for finding in findings for need in finding.needs})))
 
-# %% ../../nbs/evaluation/06_claims.ipynb #64a8909d
+# %% ../../nbs/evaluation/06_claims.ipynb #011dc0b9
 BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet")
 ORACLE = "oracle"
 SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "SGNet", "oracle")))
@@ -135,7 +142,8 @@ class Evidence:
         curves: pd.DataFrame,  # the same
     ):
         self.scores = scores[scores.behavior == "all"].set_index(["model", "task", "target", "metric"]).sort_index()
-        self.curves, self.said = curves, {}
+        self.curves = dict(iter(curves.groupby(["model", "curve"]))) if len(curves) else {}
+        self.said = {}
 
     def __repr__(self) -> str:
         return f"Evidence({', '.join(sorted(set(self.scores.index.get_level_values('model'))))}; {len(self.said)} numbers asked for)"
@@ -159,7 +167,8 @@ class Evidence:
 
     def window(self, model: str, curve: str, first: int, last: int) -> Measured | None:
         "The mean of a curve over a window of steps."
-        rows = self.curves[(self.curves.model == model) & (self.curves.curve == curve) & self.curves.step.between(first, last)]
+        rows = self.curves.get((model, curve))
+        rows = rows[rows.step.between(first, last)] if rows is not None else ()
         if not len(rows) or rows.value.isna().any():
             return None
         seeds = rows.groupby("seed")[["value", "low", "high"]].mean()
@@ -257,7 +266,7 @@ def claim_4(of: Evidence) -> Finding:
 def claim_5(of: Evidence) -> Finding:
     return every(*(above(single(of, model, "single_goal_later"), single(of, model), WORDS["sharply"]) for model in BASELINES))
 
-# %% ../../nbs/evaluation/06_claims.ipynb #c53ad607
+# %% ../../nbs/evaluation/06_claims.ipynb #d54457d9
 @claim(
     6,
     "3C",
