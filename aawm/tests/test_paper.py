@@ -17,7 +17,7 @@ import pytest
 from aawm.runs import plan, profile_values
 
 ROOT = Path(__file__).parents[2]
-FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5")
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity")
 
 
 def repository(folder: Path) -> Path:

@@ -241,7 +241,7 @@ def draw_bar_rows(
     axes.set_yticks(range(len(names)), [style.name for style in styles.values()] if first else [""] * len(names))
     axes.tick_params(axis="y", length=0, pad=6)
     for row in rows[rows.value.notna()].itertuples():
-        axes.text(1.02, row.place, f"{row.value:.2f}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5, color=SOFT_INK)
+        axes.text(1.05, row.place, f"{row.value:.2f}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5, color=SOFT_INK)
 
 # %% ../../nbs/viz/02_figures.ipynb #327ebc8d
 def seeds_sentence(
