@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..errors import UsageError
 
-# %% ../../nbs/evaluation/06_claims.ipynb #85c18c6f
+# %% ../../nbs/evaluation/06_claims.ipynb #d8ab585f
 SHARE_MARGIN = 0.1  # assumed for a single training seed, of a share
 LENGTH_MARGIN = 0.2  # the same of a length or loss, relative
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5 %, by number of seeds
@@ -33,6 +33,7 @@ class Measured:
     up: float = 0.0  # above
     margin: float = 0.0  # assumed where there is one seed
     model: str = ""  # whose number it is
+    share: bool = False  # between 0 and 1, as its interval is then written
 
     @property
     def value(self) -> float:
@@ -70,7 +71,7 @@ class Measured:
         return self + other * -1
 
     def __str__(self) -> str:
-        low, high = self.ends()
+        low, high = np.clip(self.ends(), 0, 1) if self.share else self.ends()
         return f"{self.value:.2f} ({low:.2f} to {high:.2f})"
 
 # %% ../../nbs/evaluation/06_claims.ipynb #989acae3
@@ -127,7 +128,7 @@ def most(*findings: Finding) -> Finding:
         return Finding(HOLDS if held > len(findings) / 2 else FAILS)
     return Finding(UNDECIDED, tuple(sorted({need for finding in findings for need in finding.needs})))
 
-# %% ../../nbs/evaluation/06_claims.ipynb #011dc0b9
+# %% ../../nbs/evaluation/06_claims.ipynb #34131f5d
 BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet")
 ORACLE = "oracle"
 SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "SGNet", "oracle")))
@@ -163,7 +164,7 @@ class Evidence:
         if not np.isfinite(rows.value).all():
             return None
         down, up = (rows.value - rows.low).mean(), (rows.high - rows.value).mean()
-        return self.note(name, model, Measured(rows.value.to_numpy(), float(down), float(up), SHARE_MARGIN, model))
+        return self.note(name, model, Measured(rows.value.to_numpy(), float(down), float(up), SHARE_MARGIN, model, share=True))
 
     def window(self, model: str, curve: str, first: int, last: int) -> Measured | None:
         "The mean of a curve over a window of steps."

@@ -17,7 +17,13 @@ from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
     PUBLISHED, STYLES, Example, Rollout, Scene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
 )
+from aawm.evaluation import CLAIMS
+from aawm.evaluation.claims import VERDICTS
+from aawm.evaluation.sensitivity import DEFAULTS, GRID
+from aawm.schema import BEHAVIORS
+from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
 from aawm.viz.figures import FIG3, curve_table
+from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
 from aawm.viz.stage import headings
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +55,31 @@ def made_curves(models, seeds=3):
     return pd.concat(parts, ignore_index=True)
 
 
+def made_errors(models, seeds=3):
+    draw = np.random.default_rng(7)
+    rows = [(model, "corrected", seed, scoring, "error_by_step", "all", metric, behavior, draw.uniform(1, 9), 40, 0)
+            for model in models for seed in range(seeds) for scoring in ("strict", "published") for metric in ("ade", "fde") for behavior in BEHAVIORS]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["model", "variant", "seed", "scoring", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+    return table.assign(low=0.9 * table.value, high=1.1 * table.value)
+
+
+def made_ledger():
+    cells = [(claim, scoring, variant) for claim in CLAIMS for scoring in ("strict", "published") for variant in ("corrected", "published")]
+    rows = [(claim.number, claim.figure, claim.statement, scoring, variant, VERDICTS[k % 3], "seeds, trials" if k % 3 == 2 else "")
+            for k, (claim, scoring, variant) in enumerate(cells)]  # fmt: skip
+    return pd.DataFrame(rows, columns=["claim", "figure", "statement", "scoring", "variant", "verdict", "needs"])
+
+
+def made_sensitivity(models, seeds=3):
+    draw, parts = np.random.default_rng(8), []
+    for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
+        for which in {metric, "ceiling", "false_positive"}:
+            index = pd.MultiIndex.from_product([models, range(seeds), map(float, GRID[parameter])], names=["model", "seed", "setting"])
+            known = dict(variant="corrected", parameter=parameter, task=task, target=target, metric=which, count=40, left_out=10)
+            parts.append(pd.DataFrame({"value": draw.uniform(size=len(index))}, index=index).reset_index().assign(**known))
+    return pd.concat(parts, ignore_index=True).drop_duplicates(["model", "seed", "parameter", "setting", "task", "target", "metric"])
+
+
 def made_trial(seed=0, steps=300):
     draw = np.random.default_rng(seed)
     states = np.zeros((steps, 5, 7))
@@ -77,6 +108,10 @@ def figures(models, seeds=3):
         "fig3": fig3(scores, published=PUBLISHED, interval="bootstrap"),
         "fig4": fig4(scores, curves, published=PUBLISHED, interval="bootstrap"),
         "fig5": fig5(scores, curves, example, published=PUBLISHED),
+        "swm3": swm3(made_errors(models, seeds), published=PUBLISHED_ADE, interval="bootstrap"),
+        "swm4": swm4(made_scores(models, seeds).assign(scoring="published"), published=PUBLISHED, interval="bootstrap"),
+        "claims": claims_figure(made_ledger(), {claim.number: claim.brief for claim in CLAIMS}, "Profile smoke."),
+        "sensitivity": sensitivity_figure(made_sensitivity(models, seeds), DEFAULTS),
     }
 
 
@@ -99,7 +134,7 @@ def texts(figure):
     return [(text.get_text(), text.get_window_extent(figure.canvas.get_renderer())) for text in found]
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
 def test_no_text_is_clipped_or_overlaps(paper, name):
     figure = paper[name][0]
     drawn(figure)
@@ -112,7 +147,7 @@ def test_no_text_is_clipped_or_overlaps(paper, name):
         assert across <= 1 or up <= 2, f"{one!r} lies on {two!r}"
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
 def test_no_panel_is_empty(paper, name):
     for axes in paper[name][0].axes:
         assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
@@ -130,6 +165,32 @@ def test_bars_are_the_table(paper):
     bars = table[table.kind == "bar"]
     heights = {(round(bar.get_x() + bar.get_width() / 2, 6), bar.get_height()) for bar in figure.axes[0].patches}
     assert len(heights) == len(bars) and {height for _, height in heights} == set(bars.value)
+
+
+def test_draft_figures_ledger_and_thresholds_are_their_tables(paper):
+    figure, table = paper["swm3"]
+    assert sorted(bar.get_height() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
+    assert "static" not in set(table.behavior) and table.groupby("panel").behavior.nunique().tolist() == [7, 7, 7]
+    figure, table = paper["swm4"]
+    assert sorted(bar.get_width() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
+    figure, table = paper["claims"]
+    assert [cell.get_label() for cell in figure.axes[0].patches] == table.verdict.tolist() and len(table) == 17 * 4
+    figure, table = paper["sensitivity"]
+    for letter, axes in zip("ABCDEF", figure.axes, strict=True):
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        for series, own in table[table.panel == letter].groupby("series"):
+            assert np.array_equal(lines[series].get_xydata(), own[["setting", "value"]])
+
+
+def test_ranks_under_other_thresholds():
+    table = made_sensitivity(FEW, 1)
+    radius = (table.parameter == "goal_radius") & (table.task == "single_goal") & (table.metric == "recall")
+    table.loc[radius, "value"] = np.where(table.model == "rssm_discrete", 0.6, 0.4)[radius]
+    table.loc[radius & (table.model == "multistep_predictor") & (table.setting >= 2.5), "value"] = 0.9
+    table.loc[radius & (table.model == "oracle"), "value"] = 1.0
+    found = sensitivity_table(table)
+    assert found[found.model == "oracle"]["rank"].isna().all()
+    assert rank_changes(found, DEFAULTS)["B"] == [2.5, 3.0]
 
 
 def test_lines_are_the_table(paper):
@@ -292,7 +353,7 @@ def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
         save_figure(figure, table, tmp_path, "fig3", {}, " ")
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
 def test_paper_notebooks_take_the_manifests_parameters(name):
     notebook = nbformat.read(ROOT / f"nbs/paper/{name}.ipynb", as_version=4)
     tagged = [cell.source for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
