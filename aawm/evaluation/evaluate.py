@@ -332,7 +332,7 @@ def read_evaluation(
         tables[name] = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
         if tuple(tables[name]) != columns:
             raise BadData(f"{path}: expected columns {', '.join(columns)}, got {', '.join(tables[name])}; evaluate again")
-    with np.load(folder / KEPT) as file:
+    with np.load(folder / KEPT, allow_pickle=False) as file:
         kept = Rollouts(pd.DataFrame({name: file[name] for name in (*REQUEST, "trial")}), file["steps"])
     return Evaluation(**tables, record=record, kept=kept)
 
