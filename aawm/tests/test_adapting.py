@@ -83,7 +83,7 @@ def test_a_scenario_from_outside_is_checked():
             simulate("ghost_static", 0)
     finally:
         del schema.SCENARIO_ROLES["ghost_static"], schema.SCENARIO_BEHAVIOR["ghost_static"], schema.ROLES["ghost"]
-    with pytest.raises(UsageError, match="unknown scenario 'ghost_static'"):
+    with pytest.raises(UsageError, match="unknown scenario .*ghost_static"):
         simulate("ghost_static", 0)
 
 
@@ -105,5 +105,5 @@ def test_a_rule_and_a_task_from_outside_are_checked(tmp_path):
     finally:
         del OWN_RULES["wide"]
     unknown = trials.assign(scenario=("trial", np.full(9, "ghost_static")))
-    with pytest.raises(UsageError, match="unknown scenario 'ghost_static'"):
+    with pytest.raises(UsageError, match="unknown scenario .*ghost_static"):
         held_out(unknown, split=None).behavior  # noqa: B018
