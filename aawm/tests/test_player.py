@@ -281,6 +281,7 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws:")) else None)
     page.goto(lab)
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
+    page.wait_for_selector("text=/\\| Idle/")  # the kernel runs: asked before, JupyterLab wants to know which one
     page.click(".lm-MenuBar-itemLabel:text-is('Run')")
     page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
     player = page.locator(".aawm-player")

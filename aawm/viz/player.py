@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['EVENTS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'SPEEDS', 'FASTEST', 'HIDE_STILLS', 'read_events', 'continued',
            'View', 'view_events', 'view_labels', 'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'Screen',
-           'moments', 'stills', 'describe_view', 'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'Player']
+           'moments', 'stills', 'describe_view', 'unpacked', 'FewColors', 'save_animation', 'pace', 'jpeg', 'small_png',
+           'live', 'Player']
 
 # %% ../../nbs/viz/04_player.ipynb #6a108c4a
 import io
@@ -348,6 +349,48 @@ def describe_view(
         parts.append(f"{after}, {who}: {', '.join(told) or 'no event'}")
     return "; ".join(parts) + "."
 
+# %% ../../nbs/viz/04_player.ipynb #feec0101
+def unpacked(
+    packed: np.ndarray,  # `[n]`, 0xRRGGBB
+) -> np.ndarray:  # uint8 `[n, 3]`
+    "Colours as three numbers each."
+    return np.stack([packed >> 16, packed >> 8 & 255, packed & 255], -1).astype(np.uint8)
+
+
+class FewColors:
+    "Pictures with few colours: half of them the most frequent ones, exactly, the other half for all that is rare."
+
+    def __init__(
+        self,
+        pixels: np.ndarray,  # uint8 `[height, width, 3]`, the colours to choose from
+        count: int,  # how many, up to 256
+    ):
+        known, met = np.unique(self.pack(pixels), return_counts=True)
+        order = np.argsort(-met, kind="stable")
+        frequent, rare = unpacked(known[order[: count // 2]]), unpacked(known[order[count // 2 :]])
+        if len(rare):
+            chosen = Image.fromarray(rare[None]).quantize(count - len(frequent), method=Image.Quantize.MAXCOVERAGE).getpalette()
+            rare = np.reshape(chosen, (-1, 3))[: count - len(frequent)].astype(np.uint8)
+        self.palette = np.concatenate([frequent, rare])
+        self.nearest = np.full(1 << 24, -1, dtype=np.int16)  # of each colour that was met, its place in the palette
+
+    def __repr__(self) -> str:
+        return f"FewColors({len(self.palette)})"
+
+    @staticmethod
+    def pack(pixels: np.ndarray) -> np.ndarray:  # 0xRRGGBB
+        return pixels.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], dtype=np.uint32)
+
+    def __call__(self, pixels: np.ndarray) -> Image.Image:
+        "The picture in these colours."
+        packed = self.pack(pixels)
+        new = np.unique(packed[self.nearest[packed] < 0])
+        apart = unpacked(new)[:, None].astype(np.int32) - self.palette
+        self.nearest[new] = np.square(apart).sum(-1).argmin(1)
+        image = Image.fromarray(self.nearest[packed].astype(np.uint8))
+        image.putpalette(self.palette.ravel().tolist())
+        return image
+
 # %% ../../nbs/viz/04_player.ipynb #208731f8
 def save_animation(
     view: View,
@@ -367,8 +410,8 @@ def save_animation(
     screen = Screen(view, **look)
     shown = np.unique([*range(first, last + 1, every), last])
     some = np.concatenate([screen.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])
-    palette = Image.fromarray(some).quantize(255, method=Image.Quantize.MAXCOVERAGE)  # rare colours count
-    pictures = [Image.fromarray(screen.pixels(step)).quantize(palette=palette, dither=Image.Dither.NONE) for step in shown]
+    few = FewColors(some, 255)
+    pictures = [few(screen.pixels(step)) for step in shown]
     pause = max(int(round(1000 * STEP_SECONDS * every / speed / 10)) * 10, 20)
     pauses = [pause] * (len(pictures) - 1) + [1500]
     with replacing(path) as temporary:
@@ -407,8 +450,8 @@ def small_png(
     file = io.BytesIO()
     with house_style():
         figure.savefig(file, format="png", dpi=dpi)
-    picture, small = Image.open(file).convert("RGB").quantize(96, dither=Image.Dither.NONE), io.BytesIO()
-    picture.save(small, "PNG", optimize=True)
+    drawn, small = np.asarray(Image.open(file).convert("RGB")), io.BytesIO()
+    FewColors(drawn, 96)(drawn).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 
@@ -437,10 +480,11 @@ class Player(widgets.VBox):
         wait, stride = pace(speed)
         self.play = widgets.Play(min=0, max=last, value=step, interval=wait, step=stride, tooltip="Play, pause, stop, repeat")
         self.slider = widgets.IntSlider(step, 0, last, description="step", layout=widgets.Layout(flex="1"))
-        self.speed = widgets.Dropdown(options=[(f"{speed:g} x", speed) for speed in SPEEDS], value=speed, description="speed")
-        self.trace = widgets.IntSlider(trace, 0, 100, 5, description="trace")
-        self.traces = widgets.Dropdown(options=TRACES, value=traces, description="traces")
-        self.under = widgets.Checkbox(True, description="truth outlined", indent=False)
+        narrow = {"style": {"description_width": "initial"}, "layout": {"width": "11em", "margin": "2px 1em 2px 2px"}}
+        self.speed = widgets.Dropdown(options=[(f"{speed:g} x", speed) for speed in SPEEDS], value=speed, description="speed", **narrow)
+        self.traces = widgets.Dropdown(options=TRACES, value=traces, description="traces", **narrow)
+        self.trace = widgets.IntSlider(trace, 0, 100, 5, description="for steps", style=narrow["style"], layout={"flex": "1"})
+        self.under = widgets.Checkbox(True, description="truth outlined", indent=False, layout={"width": "10em"})
         self.back = widgets.Button(icon="step-backward", tooltip="To the event before", layout=widgets.Layout(width="3em"))
         self.forth = widgets.Button(icon="step-forward", tooltip="To the next event", layout=widgets.Layout(width="3em"))
         width, _ = self.screen.figure.canvas.get_width_height()
@@ -454,7 +498,7 @@ class Player(widgets.VBox):
 
     def settings(self) -> list:
         "The widgets of the second row."
-        return [self.speed, self.trace, self.traces, *([self.under] if self.drawn_view.rollouts else [])]
+        return [self.speed, self.traces, self.trace, *([self.under] if self.drawn_view.rollouts else [])]
 
     def connect(self) -> None:
         "Let the widgets do what they say."
