@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from aawm.errors import UsageError
 from aawm.events import pickups
 from aawm.models import build
+from aawm.models.aims import NOWHERE, aims
 from aawm.models.event_features import (
     FAR,
     KINDS,
+    LANDMARKS,
     NEVER_AGAIN,
     PUSHED,
     SPANS,
@@ -131,7 +133,30 @@ def test_codes_follow_a_trial_and_keep_its_events(simulated, trials):
                 assert kind not in KINDS or found[number, KINDS.index(kind), int(thing)], (number, event)
     followed = track(trials, codes)
     again = advance(followed.states[:, :-1], codes.motion[followed.motion], followed.holder, codes.carry[followed.carry])
-    assert torch.allclose(again, followed.states[:, 1:], atol=1e-4)
+    off = (again - trials[:, 1:])[..., POSITION].norm(dim=-1)
+    assert off.quantile(0.99) < 0.03 and off.max() < 0.3 and torch.equal(followed.states, trials)
+    rests = followed.holder == STILL
+    assert torch.equal(again[:, :, :3][rests], trials[:, :-1, :3][rests])
+
+
+def test_robots_were_after_what_they_then_did(simulated, trials):
+    found = aims(trials, holders(trials))
+    for number, trial in enumerate(simulated):
+        for frame, agent, event in trial.events.itertuples(index=False):
+            kind, _, thing = event.partition("_")
+            if kind in KINDS:
+                legs = found.aim[number, max(0, frame // 5 - 25) : frame // 5, agent]
+                wanted = LANDMARKS.index(f"obj{thing}" if kind == "pickup" else "observer")
+                assert (legs == wanted).sum() > 5, (number, event)
+    static = list(simulated[0].roles).index("static")
+    assert (found.aim[0, :, static] == NOWHERE).all() and not found.over[0, :, static].any()
+
+
+def test_a_robot_that_stands_is_not_led_astray(trials):
+    torch.manual_seed(0)
+    strayed = track(trials, fit_codes(trials, 64, 48), noise=0.05).states
+    assert not torch.equal(strayed, trials) and torch.equal(strayed[0, :, 3], trials[0, :, 3])
+    assert torch.equal(strayed[:, 0], trials[:, 0])
 
 
 def test_augmentation_keeps_what_happens(trials):
