@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'SOURCE_LINE', 'ROOMS', 'TO_READ', 'CONFIGURATION', 'STYLE', 'TEXTS', 'address',
            'site_links', 'heading', 'picture_words', 'definitions', 'module_table', 'reference_page', 'without_answers',
-           'page_of', 'toctree', 'room_page', 'figures_page', 'main_toctrees', 'write_pages', 'build_site']
+           'page_of', 'toctree', 'room_page', 'folder_page', 'figures_page', 'main_toctrees', 'write_pages',
+           'build_site']
 
 # %% ../../nbs/runs/06_site.ipynb #35579fb7
 import ast
@@ -37,12 +38,12 @@ def address(
     path, notebooks = Path(path), Path(root) / "nbs"
     if path == Path(root) / FIGURES:
         return "figures.md"
-    if path == Path(root) / "README.md":
+    if path in (Path(root) / "README.md", notebooks):
         return "index.ipynb"
     if path.is_relative_to(notebooks):
         inside = path.relative_to(notebooks).as_posix()
         return f"{inside}/index.md" if path.is_dir() else inside
-    return f"repository/{path.relative_to(root).as_posix()}"
+    return f"repository/{path.relative_to(root).as_posix()}" + ("/index.md" if path.is_dir() else "")
 
 
 def site_links(
@@ -199,7 +200,7 @@ def page_of(
                 cell.metadata["mystnb"] = {"image": {"alt": alt or picture_words(notebook.cells, place)}}
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.MULTILINE)
         cells.append(cell)
-    notebook.cells = cells
+    notebook.cells, notebook.metadata["language_info"] = cells, {"name": "python", "pygments_lexer": "ipython3"}
     return notebook
 
 # %% ../../nbs/runs/06_site.ipynb #f84e693c
@@ -239,13 +240,23 @@ def room_page(
     return "\n\n".join([f"# {title}", "\n".join(lines), toctree(pages)]) + "\n"
 
 
+def folder_page(
+    folder,  # of the repository, not of notebooks
+    root,  # the repository
+) -> str:  # markdown
+    "What lies in a folder that a page has a link to; only the repository has the files."
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    lines = [f"- `{path.relative_to(folder).as_posix()}`, {path.stat().st_size / 1000:.1f} kB" for path in files]
+    return "\n\n".join(["---\norphan: true\n---", f"# {folder.relative_to(root).as_posix()}", "In the repository:", "\n".join(lines)]) + "\n"
+
+
 def figures_page(
     root,  # the repository
     linked: set,  # files that the page needs, added to
 ) -> str:  # markdown
     "All committed figures, with words, numbers and the notebook that made each."
     parts = ["# Figures\n\nMade by `make figures` from simulated trials and models small enough for a laptop, with numbers and settings."]
-    for path in sorted((Path(root) / FIGURES).glob("*.png")):
+    for path in sorted((Path(root) / FIGURES).glob("*.png"), key=lambda path: (not path.stem.startswith("fig"), path.stem)):
         maker = Path(root) / "nbs" / "paper" / f"{path.stem}.ipynb"
         title, promise = heading(nbformat.read(maker, as_version=4).cells) if maker.exists() else (path.stem.capitalize(), "")
         alt = (read_json(path.with_suffix(".json")) or {}).get("alt", title).replace("[", "(").replace("]", ")").replace("\n", " ")
@@ -262,12 +273,15 @@ project, author, language = "aawm", "the aawm contributors", "en"
 version = release = "{aawm.__version__}"
 extensions, html_theme, html_title = ["myst_nb"], "furo", "aawm {aawm.__version__}"
 nb_execution_mode, nb_merge_streams, nb_ipywidgets_js = "off", True, {{}}
-html_copy_source, html_show_sphinx, html_permalinks_icon = False, False, "#"
+html_copy_source, html_show_sphinx, html_show_copyright, html_permalinks_icon = False, False, False, "#"
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 html_static_path, html_css_files = ["_static"], ["site.css"]
 """
-STYLE = ".content { width: 60em; max-width: 100%; }\ndiv.highlight pre { font-size: 0.8em; }\ndiv.cell_output table { font-size: 0.85em; }\n"
+STYLE = """@media (min-width: 82em) { .content { width: clamp(46em, calc(100vw - 33em), 60em); } }
+div.highlight pre { font-size: 0.8em; }
+div.cell_output table { font-size: 0.85em; }
+"""
 TEXTS = ("CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")  # further pages
 
 
@@ -314,7 +328,9 @@ def write_pages(
             texts[f"repository/{name}"] = site_links((root / name).read_text(encoding="utf-8"), root / name, root, linked)
     for path in linked:
         place = address(path, root)
-        if path.is_file() and place not in texts:
+        if path.is_dir() and place not in texts:
+            texts[place] = folder_page(path, root)
+        elif place not in texts:
             (out / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, out / place)
     for name, text in texts.items():
