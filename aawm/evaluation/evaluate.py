@@ -354,7 +354,8 @@ class Results:
     def __repr__(self):
         models = sorted({f"{record['model']} ({record['variant']})" for record in self.records})
         scorings = " and ".join(dict.fromkeys(record["scoring"] for record in self.records))
-        return f"Results({len(self.records)} evaluations, {scorings}: {', '.join(models)})"
+        broken = sum(record["non_finite"] for record in self.records)
+        return f"Results({len(self.records)} evaluations, {scorings}: {', '.join(models)}; {broken} rollouts not finite)"
 
 
 def gather(

@@ -186,8 +186,9 @@ class GoalLearner(GoalReader):
             predicted = current[:, None] + path
             current = predicted[:, -1]
             _, features, encoded, summary = self.read(predicted, encoded, summary)
-            truth = states[:, start + chunk * steps : start + (chunk + 1) * steps]
-            best, divergence, path = self.path_loss(encoded, features[-1], truth - current[:, None])
+            first = start + chunk * steps
+            travelled = states[:, first : first + steps] - states[:, first - 1, None]
+            best, divergence, path = self.path_loss(encoded, features[-1], travelled)
             total = total + best + divergence
         return total
 

@@ -1,8 +1,11 @@
 """What several test modules share."""
 
+import os
 import shutil
 
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threads of tests that run side by side wait for each other
 
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 

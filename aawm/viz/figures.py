@@ -109,7 +109,8 @@ def bar_row(
         standard_error=error,
         seeds=seeds,
     )
-    row |= {"low": value - error, "high": value + error, "count": rows["count"].max(), "left_out": rows.left_out.max()}
+    row |= {"low": value - error, "high": value + error, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
+    row |= {"count": rows["count"].max(), "left_out": rows.left_out.max()}
     if interval and seeds == 1:
         row["low"], row["high"] = rows.low.iloc[0], rows.high.iloc[0]
     for name in ("false_positive", "ceiling"):

@@ -57,7 +57,8 @@ def error_row(
     low, high = value - error, value + error
     if interval and seeds == 1:
         low, high = rows.low.iloc[0], rows.high.iloc[0]
-    return dict(value=value, standard_error=error, seeds=seeds, low=low, high=high, count=rows["count"].max())
+    ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
+    return dict(value=value, standard_error=error, seeds=seeds, **ends, count=rows["count"].max())
 
 
 def error_table(
