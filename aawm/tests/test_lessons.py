@@ -143,6 +143,23 @@ def test_a_usual_mistake_is_named(check, answer, words):
     assert words in str(fault.value), str(fault.value)
 
 
+def test_a_check_speaks_to_a_student():
+    with pytest.raises(checks.Wrong) as fault:
+        checks.check_height(lambda states, entity: states[:, 9])
+    assert "index 9 is out of bounds" in str(fault.value) and "The line: `checks.check_height(lambda" in str(fault.value)
+    assert str(fault.value) in fault.value._render_traceback_()[0], "in a notebook the words stand alone"
+    for check, answer, words in (
+        (checks.check_two_winners, lambda table: 3, "give two names"),
+        (checks.check_frozen, lambda states, context, horizon: [1], "expected a tensor"),
+        (checks.check_pairs, lambda states: (1, 2, 3), "expected a tensor"),
+        (checks.check_ade, lambda said, true: [[1.0], [1.0, 2.0]], "expected numbers"),
+        (checks.check_straight_on, lambda states, *given: states.zero_(), "change a copy of it, `.clone()`"),
+    ):
+        with pytest.raises(checks.Wrong, match="Exercise") as fault:
+            check(answer)
+        assert words in str(fault.value)
+
+
 def bootstrap(first, second, draws, seed, together=True, ends=(2.5, 97.5)):
     random, size = np.random.default_rng(seed), len(first)
     rows = random.integers(size, size=(draws, size))
@@ -155,6 +172,7 @@ def test_an_interval_is_told_from_others():
     for words, change in (("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}), ("is 90 %", {"ends": (5, 95)})):
         with pytest.raises(AssertionError, match=words):
             checks.check_interval(lambda *given, change=change: bootstrap(*given, **change))
+    checks.check_interval(lambda *given: np.array(bootstrap(*given)))  # two numbers in an array will do
 
 
 def test_a_broken_lesson_is_refused(tmp_path, capsys):
