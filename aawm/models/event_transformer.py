@@ -8,7 +8,7 @@ __all__ = ['MIRROR', 'MOTION_SIZE', 'CARRY_SIZE', 'RUNGS', 'NEARING', 'PLACE_SIZ
            'AimedScores', 'seen_landmarks', 'Network', 'busy', 'surprise', 'surprise_at_aims', 'EventTransformer',
            'StrongOracle']
 
-# %% ../../nbs/models/09_event_transformer.ipynb #4b66de73
+# %% ../../nbs/models/09_event_transformer.ipynb #eefe9fc3
 import dataclasses
 
 import torch
@@ -23,12 +23,14 @@ from aawm.models.event_features import (
     KINDS,
     LANDMARKS,
     NEVER_AGAIN,
+    PUSHED,
     STILL,
     TOLD_COUNT,
     Codes,
     Scene,
     Track,
     advance,
+    aloft,
     described,
     features,
     fit_codes,
@@ -37,11 +39,11 @@ from aawm.models.event_features import (
     track,
     within_reach,
 )
-from .event_guidance import Beliefs, event_labels, event_loss, fit_of_rollouts
+from .event_guidance import LEAST_CHANCE, Beliefs, event_labels, event_loss, worth_of_rollouts
 from .transformer import Attention, Stack, turn
 from ..schema import AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, OBJECTS, STEPS, flatten, unflatten
 
-# %% ../../nbs/models/09_event_transformer.ipynb #790f76af
+# %% ../../nbs/models/09_event_transformer.ipynb #5efd82d6
 @dataclasses.dataclass(frozen=True)
 class EventTransformerConfig:
     "Sizes of an Event Transformer; the defaults train in seconds."
@@ -59,6 +61,7 @@ class EventTransformerConfig:
     over_weight: float = 0.3  # of the surprise at whether its leg ends
     event_weight: float = 0.1  # of the event head's loss
     samples: int = 4  # rollouts that the best is chosen from
+    least_chance: float = LEAST_CHANCE  # events that are less likely are better left out
     temperature: float = 1.0  # of which motion or carry is drawn, though not of whether; below 1 favours the likely ones
 
     def __post_init__(self):
@@ -66,8 +69,9 @@ class EventTransformerConfig:
             raise UsageError(f"width {self.width} must be a multiple of twice the heads ({self.heads}); layers, reach and samples at least 1")
         if min(self.motions, self.carries) < 3 or not 0 <= self.dropout < 1:
             raise UsageError(f"motions {self.motions} and carries {self.carries} must be at least 3, and dropout {self.dropout} 0 to below 1")
-        if min(self.noise, self.busy_weight, self.aim_weight, self.over_weight, self.event_weight) < 0 or self.temperature <= 0:
-            raise UsageError("noise and weights must not be negative, and temperature must be above 0")
+        weights = self.noise, self.busy_weight, self.aim_weight, self.over_weight, self.event_weight
+        if min(weights) < 0 or self.temperature <= 0 or not 0 <= self.least_chance <= 1:
+            raise UsageError("noise and weights must not be negative, temperature must be above 0, and least_chance 0 to 1")
 
 # %% ../../nbs/models/09_event_transformer.ipynb #b1b3e8e6
 MIRROR = (-1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0)  # of x y z, and of the quaternion
@@ -243,7 +247,7 @@ def seen_landmarks(
     now = Scene.of(states)
     return seen_places(landmarks(now, Scene.of(start[:, None].expand_as(states))), now)
 
-# %% ../../nbs/models/09_event_transformer.ipynb #ec60ed42
+# %% ../../nbs/models/09_event_transformer.ipynb #c1e9f653
 PLACE_SIZE = described(torch.zeros(2)).shape[-1]  # numbers that describe a place
 
 
@@ -291,11 +295,12 @@ class Network(nn.Module):
         there = there.masked_fill((aim == NOWHERE)[..., None], torch.inf)
         return Meant(hidden + self.intend(torch.cat([hidden, known], -1)), there)
 
-    def holder(self, hidden, motion, reach):
+    def holder(self, hidden, motion, reach, aloft):
         "Log odds of nobody, either agent, or a push `[..., object, 4]`; `hidden [..., agent, width]`, `motion [..., agent]`."
         grip = (self.grip(hidden) + self.grip_moving(motion)).unflatten(-1, (2, len(OBJECTS)))
         held = grip[..., 0, :].transpose(-1, -2).masked_fill(~reach, -torch.inf)
-        return functional.pad(torch.cat([held, grip[..., 1, :].sum(-2)[..., None]], -1), (1, 0))
+        nobody = torch.zeros_like(held[..., :1]).masked_fill(aloft[..., None], -torch.inf)
+        return torch.cat([nobody, held, grip[..., 1, :].sum(-2)[..., None]], -1)
 
     def handling(self, hidden, motion):
         "What either agent, or a push, does to what it moves `[..., 3, width]`, for `carry` to score codes by."
@@ -325,7 +330,7 @@ def busy(
     holds = torch.stack([(had == 1 + agent).any(-1) for agent in range(len(AGENTS))], -1)
     return 1 + weight * (holds + 0.5 * (near & away[..., None, :]).any(-1))
 
-# %% ../../nbs/models/09_event_transformer.ipynb #19230710
+# %% ../../nbs/models/09_event_transformer.ipynb #989c2ad2
 def surprise(
     network: Network,
     meant: Meant,  # `[B, T, agent, ...]`
@@ -336,9 +341,12 @@ def surprise(
     shown, holder = followed.states[:, :-1], followed.holder
     hidden = meant.hidden
     motion = (network.motion.surprise(meant, followed.motion) * counts).sum()
-    grip = network.holder(hidden, followed.motion, within_reach(Scene.of(shown)))
+    scene = Scene.of(shown)
+    high = aloft(scene, Scene.of(shown[:, :1]))
+    grip = network.holder(hidden, followed.motion, within_reach(scene), high)
     possible = grip.gather(-1, holder[..., None])[..., 0] > -torch.inf
-    grip = functional.cross_entropy(grip.flatten(0, 2), torch.where(possible, holder, STILL).flatten(), reduction="sum")
+    holds = torch.where(possible, holder, torch.where(high, PUSHED, STILL))
+    grip = functional.cross_entropy(grip.flatten(0, 2), holds.flatten(), reduction="sum")
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
     handling = network.handling(hidden[trial, step], followed.motion[trial, step])
     handling = handling[torch.arange(len(trial), device=holder.device), holder[trial, step, thing] - 1]
@@ -358,7 +366,7 @@ def surprise_at_aims(
     over = functional.binary_cross_entropy_with_logits(network.over(meant.hidden)[..., 0], found.over.to(hidden.dtype), reduction="none")
     return tuple((part * counts).sum(-1).mean() for part in (aim, over))
 
-# %% ../../nbs/models/09_event_transformer.ipynb #e0adca42
+# %% ../../nbs/models/09_event_transformer.ipynb #066607c2
 @register("event_transformer")
 class EventTransformer(WorldModel):
     "Causal transformer over whole trials that draws quantised changes, and chooses among its rollouts by the events it expects."
@@ -430,11 +438,11 @@ class EventTransformer(WorldModel):
         return future
 
     def choose(self, beliefs, shown, lengths, imagined, told):
-        "Which of `imagined [B, K, horizon, 5, 7]` fits the beliefs best `[B]`; `told`: privileged values, if any."
+        "Which of `imagined [B, K, horizon, 5, 7]` is most worth imagining `[B]`; `told`: privileged values, if any."
         if imagined.shape[1] == 1:
             return torch.zeros_like(lengths)
         last = shown[torch.arange(len(shown), device=shown.device), lengths - 1]
-        return fit_of_rollouts(beliefs, last, imagined, STEPS - lengths).argmax(-1)
+        return worth_of_rollouts(beliefs, last, imagined, STEPS - lengths, self.config.least_chance).argmax(-1)
 
     def several(self, states, lengths, horizon, samples, generator=None, mode=False, end=None):
         "Futures `[B, samples, horizon, 5, 7]`, and the beliefs at the end of each context."
@@ -451,7 +459,7 @@ class EventTransformer(WorldModel):
         aim = drawn(self.network.aim(hidden), generator, mode)
         for step in range(horizon):
             meant = self.intend(hidden[:, None], now[:, None], start, aim[:, None])[:, 0]
-            then, now = now, self.step(now, meant, generator, mode)
+            then, now = now, self.step(now, start, meant, generator, mode)
             made.append(now)
             if step + 1 < horizon:
                 seen = self.see(now[:, None], then[:, None], start, (place + step)[:, None], end)
@@ -460,11 +468,12 @@ class EventTransformer(WorldModel):
                 aim = torch.where(over > 0, drawn(self.network.aim(hidden), generator, mode), aim)
         return torch.stack(made, 1).unflatten(0, (len(states), samples)), beliefs
 
-    def step(self, states, meant, generator, mode):
-        "The state after each of `states [B, 5, 7]`, drawn."
+    def step(self, states, start, meant, generator, mode):
+        "The state after each of `states [B, 5, 7]`, drawn; `start [B, 5, 7]`: the trials' first states."
         network, look, hidden = self.network, (self.config.temperature, generator, mode), meant.hidden
         motion = network.motion.draw(meant, *look)
-        holder = drawn(network.holder(hidden, motion, within_reach(Scene.of(states))), generator, mode)
+        scene = Scene.of(states)
+        holder = drawn(network.holder(hidden, motion, within_reach(scene), aloft(scene, Scene.of(start))), generator, mode)
         handling = network.handling(hidden, motion)[torch.arange(len(states), device=states.device)[:, None], (holder - 1).clamp(min=0)]
         carry = network.carry.draw(handling, *look)
         return advance(states, self.codes.motion[motion], holder, self.codes.carry[carry])

@@ -34,7 +34,7 @@ from aawm.models.event_features import (
     turned,
     wrapped,
 )
-from aawm.models.event_guidance import Beliefs, event_labels, fit_of_rollouts
+from aawm.models.event_guidance import Beliefs, event_labels, worth_of_rollouts
 from aawm.models.event_transformer import augmented
 from aawm.schema import POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
@@ -186,21 +186,21 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
     truth = event_labels(trials[1:2, 30:]).at(0)
     sure = torch.full((1, *truth.time.shape[1:4], NEVER_AGAIN + 1), -5.0).scatter(-1, truth.time, 5.0)
     moved = truth.moved[..., 0].float() * 10 - 5
-    fit = fit_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, futures, left)
+    fit = worth_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, futures, left)
     nothing = torch.full_like(sure, -5.0)
     nothing[..., NEVER_AGAIN] = 5.0
-    other = fit_of_rollouts(Beliefs(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
+    other = worth_of_rollouts(Beliefs(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
     assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
     longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)  # past the end of the trial
-    assert torch.allclose(fit_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, longer, left), fit)
+    assert torch.allclose(worth_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, longer, left), fit)
 
 
-def test_more_samples_fit_better(model, trials):
+def test_more_samples_are_worth_more(model, trials):
     states, context = flatten(trials), torch.tensor([40, 40, 40])
     fits = []
     for samples in (1, 8):
         imagined, beliefs = model.several(trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1))
-        fits.append(fit_of_rollouts(beliefs, trials[:, 39], imagined, STEPS - context).amax(-1))
+        fits.append(worth_of_rollouts(beliefs, trials[:, 39], imagined, STEPS - context).amax(-1))
     assert imagined.shape == (3, 8, STEPS - 40, 5, 7) and (fits[1] >= fits[0] - 1e-4).sum() >= 2
     assert ((beliefs.chance("goal", 20) <= beliefs.chance("goal") + 1e-6).all()) and states.shape[0] == 3
     with pytest.raises(UsageError):
