@@ -149,8 +149,10 @@ def code_hash() -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     import aawm.sim
 
-    files = [file for file in Path(aawm.sim.__file__).parent.glob("*.py") if file.stem != "render"]  # drawing changes no trial
-    return digest({file.name: file.read_text(encoding="utf-8") for file in files})
+    aside = ("render", "calibration")  # drawing and measuring change no trial; nor do comments and blank lines
+    files = [file for file in Path(aawm.sim.__file__).parent.glob("*.py") if file.stem not in aside]
+    lines = {file.name: file.read_text(encoding="utf-8").splitlines() for file in files}
+    return digest({name: [line for line in text if line.strip() and not line.startswith("#")] for name, text in lines.items()})
 
 
 @functools.cache

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ..schema import FRAME_RATE, OBJECTS, ROLES, ROOM
-from .arena import Robot, bearing, obstacles, wrap
+from .arena import Robot, Thing, bearing, obstacles, wrap
 from .driving import ARRIVED, bump, drive, travel, turn, wait
 from .handling import deliver, drop, fetch
 from .planning import clear_point
@@ -129,8 +129,9 @@ def free_place(robot: Robot, draw, tries: int = 30):
 
 def roam(robot: Robot, target, near: float = 0.05, avoid: bool = True):
     "Drive freely, now and then without regard to objects; returns how it went."
-    blind = robot.random.random() < robot.settings.blind
-    return (yield from drive(robot, target, near, range(len(OBJECTS)) if blind else (), avoid))
+    blind, care = robot.random.random() < robot.settings.blind, robot.settings.goal_care
+    unseen = [k for k in range(len(OBJECTS)) if blind and Thing(robot.arena, k).goal_distance > care]
+    return (yield from drive(robot, target, near, unseen, avoid))
 
 
 def random_place(robot: Robot):  # (x, z), m

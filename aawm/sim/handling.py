@@ -24,9 +24,12 @@ def smooth(part: float) -> float:
     return part * part * (3 - 2 * part)
 
 
-def slowness(robot: Robot) -> float:
+def slowness(
+    robot: Robot,
+    spread: float | None = None,  # sd of its logarithm; `None`: that of reaching and pulling back
+) -> float:
     "A factor on an arm motion's duration: log-normal, median 1."
-    return math.exp(robot.settings.arm_pace_spread * float(robot.random.standard_normal()))
+    return math.exp((robot.settings.arm_pace_spread if spread is None else spread) * float(robot.random.standard_normal()))
 
 
 def move_arm(
@@ -89,9 +92,10 @@ def release(robot: Robot):
 # %% ../../nbs/sim/04_handling.ipynb #4354f037
 def gap(robot: Robot, k: int) -> float:  # m
     "Distance between the magnet and the surface of an object."
-    model = robot.arena.model
-    tip, thing = model.geom(f"{robot.name}_{robot.arm_name}_magnet").id, model.geom(OBJECTS[k]).id
-    return mujoco.mj_geomDistance(model, robot.arena.data, tip, thing, 1.0, None)
+    model, body = robot.arena.model, robot.arena.model.body(OBJECTS[k])
+    tip, first = model.geom(f"{robot.name}_{robot.arm_name}_magnet").id, int(body.geomadr[0])
+    parts = range(first, first + int(body.geomnum[0]))
+    return min(mujoco.mj_geomDistance(model, robot.arena.data, tip, part, 1.0, None) for part in parts)
 
 
 def load(robot: Robot, k: int) -> float:  # N m
@@ -180,8 +184,8 @@ def drop(robot: Robot) -> int:  # the object
     lower = s.drop_height - Thing(robot.arena, k).height
     yield from move_arm(robot, s.drop_seconds, height=robot.arm[2] + lower)
     release(robot)
-    yield from wait(robot, 0.05)
-    yield from fold(robot, s.reset_seconds * slowness(robot))
+    yield from wait(robot, 0.03)
+    yield from fold(robot, s.reset_seconds * slowness(robot, s.reset_pace_spread))
     return k
 
 
@@ -205,11 +209,11 @@ def drop_point(
 
 
 def free_to_push(robot: Robot, target) -> bool:
-    "Whether the straight way to a place meets no object so near the goal that it might be pushed in."
+    "Whether the straight way to a place meets neither the other robot nor an object so near the goal that it might be pushed in."
     s = robot.settings
     things = [Thing(robot.arena, k) for k in range(len(OBJECTS)) if robot.arena.holder[k] is None]
     near = [(*thing.place, thing.radius + s.robot_radius + s.clearance) for thing in things if thing.goal_distance < s.goal_care]
-    return clear_line(robot.place, target, near)
+    return clear_line(robot.place, target, [*near, (*robot.other.place, 2 * s.robot_radius + s.clearance)])
 
 
 def deliver(robot: Robot, distance: float, shift: float = 0.0) -> bool:  # whether it is there

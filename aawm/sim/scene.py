@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'FLOOR', 'OBJECT', 'ROBOT', 'WALL', 'BUMPER', 'OBSERVER_RADIUS', 'OBSERVER_HEIGHT', 'FIDELITIES', 'ARMS',
-           'BASE_JOINTS', 'ARM_JOINTS', 'ArenaSettings', 'Kind', 'object_xml', 'robot_joints', 'wheels_xml', 'base_xml',
-           'arm_xml', 'robot_xml', 'servo_xml', 'scene_xml', 'build_model', 'to_unity', 'continuous']
+           'BASE_JOINTS', 'ARM_JOINTS', 'ArenaSettings', 'Part', 'Kind', 'part_xml', 'object_xml', 'robot_joints',
+           'wheels_xml', 'base_xml', 'arm_xml', 'robot_xml', 'servo_xml', 'scene_xml', 'build_model', 'to_unity',
+           'continuous']
 
 # %% ../../nbs/sim/00_scene.ipynb #aca192d8
 from dataclasses import dataclass
+from functools import cached_property
 
 import mujoco
 import numpy as np
@@ -47,14 +49,14 @@ class ArenaSettings:
     # driving
     drive_speed: float = 2.2  # m/s (design)
     drive_acceleration: float = 4.0  # m/s2 (design)
-    carry_speed: float = 6.0  # m/s, calibrated: pickup to goal in 16.3 steps
+    carry_speed: float = 7.0  # m/s, calibrated: pickup to goal in 16.3 steps
     carry_acceleration: float = 9.0  # m/s2, calibrated with it
-    turn_speed: float = 7.0  # rad/s (design)
-    turn_acceleration: float = 40.0  # rad/s2 (design)
-    side_acceleration: float = 5.0  # m/s2 at most in a curve: more would tip a robot on wheels over (design)
+    turn_speed: float = 8.0  # rad/s (design)
+    turn_acceleration: float = 50.0  # rad/s2 (design)
+    side_acceleration: float = 6.5  # m/s2 at most in a curve: more would tip a robot on wheels over (design)
     hold_gain: float = 4.0  # 1/s with which a standing robot corrects its heading (design)
     turn_first: float = 0.25  # rad; with a larger error a robot turns on the spot before it drives (design)
-    turn_first_carrying: float = 1.0  # rad, the same while carrying (calibrated: pickup to goal)
+    turn_first_carrying: float = 1.5  # rad, the same while carrying (calibrated: pickup to goal)
     clearance: float = 0.12  # m kept from things on a planned path (design: robots keep clear of objects)
     back_off: float = 1.5  # m after a collision (released code)
     step_back: float = 0.5  # m after a collision of a robot that carries nothing about (design)
@@ -68,22 +70,23 @@ class ArenaSettings:
     carry_height: float = 0.42  # m under a carried object: above anything that stands, below the label's 0.6 m
     drop_height: float = 0.10  # m under an object when it is let go (design)
     magnet_range: float = 0.02  # m between magnet and surface at which it holds (design)
-    aim_spread: float = 0.035  # m, sd along each axis of where the magnet comes down: the one thing about grasping left to chance (calibrated)
-    magnet_torque: float = 0.33  # N m: an object that hangs too far off its middle comes loose (calibrated: single-goal trials)
-    loose_height: float = 0.06  # m of lift at which it does (design)
-    reach_seconds: float = 7.5  # s, median (calibrated: few robots handle three objects in 50 s)
+    aim_spread: float = 0.033  # m, sd along each axis of where the magnet comes down: the one thing about grasping left to chance (calibrated)
+    magnet_torque: float = 0.315  # N m: an object that hangs too far off its middle comes loose (calibrated: single-goal trials)
+    loose_height: float = 0.061  # m of lift at which it does (design)
+    reach_seconds: float = 5.9  # s, median (calibrated: few robots handle three objects in 50 s)
     pull_back_seconds: float = 1.8  # s, median: the pickup event follows a true lift by some 10 steps (real trials)
-    drop_seconds: float = 0.12  # s of lowering (design)
-    reset_seconds: float = 0.15  # s of folding the empty arm; the goal event follows (design)
-    arm_pace_spread: float = 0.4  # sd of the logarithm of an arm motion's duration (calibrated: spread of pickup to goal)
+    drop_seconds: float = 0.07  # s of lowering (design)
+    reset_seconds: float = 0.05  # s of folding the empty arm, median; the goal event follows (calibrated: pickup to goal)
+    arm_pace_spread: float = 0.4  # sd of the logarithm of how long reaching and pulling back take (calibrated: spread of pickup to goal)
+    reset_pace_spread: float = 2.0  # the same of the reset after a drop, a few of which take seconds (calibrated with it)
     slowest_arm: float = 12.0  # s; no arm motion takes longer (design)
     attempts: int = 1  # grasps of one object before it is given up (design: one in three objects that robots are after is never delivered)
     # roles
-    blind: float = 0.16  # share of free drives planned without regard to objects, calibrated: objects moved but not carried
+    blind: float = 0.17  # share of free drives planned without regard to objects, calibrated: objects moved but not carried
     gathering_drop: float = 1.7  # m from the observer (released code)
     multistep_drop: float = 1.5  # m from the observer (released code)
     partner_shift: float = 0.5  # m along x, + leader and - follower (released code)
-    goal_care: float = 3.3  # m from the goal within which a carrying robot pushes nothing aside (design: nothing gets in unbrought)
+    goal_care: float = 5.0  # m from the goal within which robots push nothing aside (design: hardly anything gets in unbrought)
     delivered: float = 1.9  # m from the goal point within which a dropped object must end (design: well inside 2.0)
     random_target: str = "room"  # anywhere in the room (released code), or "box": in a square about the robot (paper)
     random_box: float = 3.75  # m, side of that square: a quarter of the room (paper)
@@ -97,34 +100,72 @@ class ArenaSettings:
 
 # %% ../../nbs/sim/00_scene.ipynb #6b3d9e95
 @dataclass(frozen=True)
-class Kind:
-    "One kind of object."
-    released_name: str  # as in the released raw trials
-    shape: str  # "cylinder" or "box", as MuJoCo names them
-    width: float  # m: diameter, or side along x
-    depth: float  # m: diameter, or side along the other
-    height: float  # m
-    mass: float  # kg
-    color: str  # red green blue alpha, 0-1
+class Part:
+    "A rigid piece of an object."
+    shape: str  # "cylinder" upright, "box", or "capsule" lying along x
+    size: tuple  # m: along x, along the other side, and up
+    bottom: float = 0.0  # m over the object's base
+    aside: tuple = (0.0, 0.0)  # m of its middle from the object's, along x and the other side
+
+    @property
+    def volume(self):  # m3
+        "By which an object's mass is shared out."
+        along, across, up = self.size
+        if self.shape == "capsule":
+            return np.pi * up**2 / 4 * (along - up / 3)
+        return along * across * up * (np.pi / 4 if self.shape == "cylinder" else 1.0)
 
     @property
     def radius(self):  # m
-        "Of the smallest circle around the footprint."
-        return self.width / 2 if self.shape == "cylinder" else float(np.hypot(self.width, self.depth)) / 2
+        "Of the circle about the object's middle that the part stays in."
+        x, y = map(abs, self.aside)
+        along, across, _ = (side / 2 for side in self.size)
+        return float(np.hypot(x, y) + along if self.shape == "cylinder" else np.hypot(x + along, y + across))
+
+
+@dataclass(frozen=True)
+class Kind:
+    "One kind of object."
+    released_name: str  # as in the released raw trials
+    parts: tuple  # of `Part`, the one that it stands on first
+    mass: float  # kg
+    color: str  # red green blue alpha, 0-1
+
+    @cached_property
+    def height(self):  # m
+        "Of its highest point, standing."
+        return round(max(part.bottom + part.size[2] for part in self.parts), 6)
+
+    @cached_property
+    def radius(self):  # m
+        "Of the circle around its footprint."
+        return max(part.radius for part in self.parts)
 
 
 KINDS = {
-    "jug": Kind("jug05", "cylinder", 0.18, 0.18, 0.26, 0.8, ".75 .6 .45 1"),
-    "purse": Kind("bronze_purse", "box", 0.24, 0.14, 0.20, 0.5, ".7 .45 .2 1"),
-    "bread": Kind("bread", "box", 0.24, 0.14, 0.11, 0.4, ".85 .65 .35 1"),
-    "honey jar": Kind("b04_honey_jar", "cylinder", 0.12, 0.12, 0.15, 0.6, ".95 .75 .1 1"),
-    "backpack": Kind("backpack", "box", 0.26, 0.18, 0.36, 1.2, ".2 .3 .6 1"),
-    "vase": Kind("vase_01", "cylinder", 0.15, 0.15, 0.30, 1.0, ".6 .3 .3 1"),
+    "jug": Kind("jug05", (Part("cylinder", (0.18, 0.18, 0.19)), Part("cylinder", (0.11, 0.11, 0.07), 0.19),
+                          Part("box", (0.04, 0.03, 0.14), 0.04, (0.1, 0.0))), 0.8, ".75 .6 .45 1"),  # belly, neck, handle
+    "purse": Kind("bronze_purse", (Part("box", (0.24, 0.14, 0.15)), Part("box", (0.12, 0.03, 0.05), 0.15)), 0.5, ".7 .45 .2 1"),
+    "bread": Kind("bread", (Part("box", (0.24, 0.12, 0.06)), Part("capsule", (0.22, 0.10, 0.10), 0.01)), 0.4, ".85 .65 .35 1"),
+    "honey jar": Kind("b04_honey_jar", (Part("cylinder", (0.12, 0.12, 0.12)), Part("cylinder", (0.09, 0.09, 0.03), 0.12)), 0.6, ".95 .75 .1 1"),
+    "backpack": Kind("backpack", (Part("box", (0.26, 0.14, 0.36), 0.0, (0.0, -0.02)),
+                                  Part("box", (0.20, 0.05, 0.18), 0.03, (0.0, 0.07))), 1.2, ".2 .3 .6 1"),  # bag, pocket
+    "vase": Kind("vase_01", (Part("cylinder", (0.12, 0.12, 0.05)), Part("cylinder", (0.15, 0.15, 0.15), 0.05),
+                             Part("cylinder", (0.08, 0.08, 0.10), 0.20)), 1.0, ".6 .3 .3 1"),  # foot, belly, neck
 }
 
 # %% ../../nbs/sim/00_scene.ipynb #3e83cbc1
 FLOOR, OBJECT, ROBOT, WALL, BUMPER = 1, 2, 4, 8, 16  # contact bits
 OBSERVER_RADIUS, OBSERVER_HEIGHT = 0.25, 1.0  # m (design: the papers give no size)
+
+
+def part_xml(part: Part) -> str:
+    "Its type, size and place as attributes of a geom."
+    along, across, up = (side / 2 for side in part.size)
+    half = {"cylinder": (along, up), "box": (along, across, up), "capsule": (up, along - up)}[part.shape]
+    turned, place = ' zaxis="1 0 0"' if part.shape == "capsule" else "", (*part.aside, part.bottom + up)
+    size, pos = (" ".join(f"{number:g}" for number in numbers) for numbers in (half, place))
+    return f'type="{part.shape}" size="{size}" pos="{pos}"{turned}'
 
 
 def object_xml(
@@ -134,12 +175,13 @@ def object_xml(
 ) -> str:  # MJCF of one object, its frame at the middle of the base
     "An object that can move freely."
     it = KINDS[kind]
-    half = f"{it.width / 2} {it.height / 2}" if it.shape == "cylinder" else f"{it.width / 2} {it.depth / 2} {it.height / 2}"
+    whole = sum(part.volume for part in it.parts)
+    geoms = "".join(f"""
+      <geom {part_xml(part)} mass="{it.mass * part.volume / whole:.5f}" rgba="{it.color}" friction=".8 .02 .001" condim="4"
+            contype="{OBJECT}" conaffinity="{FLOOR | OBJECT | ROBOT | WALL}"/>""" for part in it.parts)
     return f"""
     <body name="{name}">
-      <joint name="{name}" type="free" damping="{settings.object_damping}"/>
-      <geom name="{name}" type="{it.shape}" size="{half}" pos="0 0 {it.height / 2}" mass="{it.mass}" rgba="{it.color}"
-            friction=".8 .02 .001" condim="4" contype="{OBJECT}" conaffinity="{FLOOR | OBJECT | ROBOT | WALL}"/>
+      <joint name="{name}" type="free" damping="{settings.object_damping}"/>{geoms}
     </body>"""
 
 # %% ../../nbs/sim/00_scene.ipynb #0d9d3f24

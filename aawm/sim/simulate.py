@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import UsageError, check_name
 from ..schema import (AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, OBJECT_KINDS,
-                         OBJECTS, SCENARIO_ROLES, SCENARIOS, START_DISTANCE, START_X, START_Z)
+                         OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z)
 from .arena import Arena, Robot, Watchdog
 from .behaviors import ROLE, Stage
 from .scene import FIDELITIES, ArenaSettings, continuous, to_unity
@@ -133,13 +133,14 @@ def reject(
 
 # %% ../../nbs/sim/06_simulate.ipynb #2957feb2
 def pushed_in(
+    scenario: str,
     states,  # `[1500, 5, 7]`
     events: list,  # of (frame, agent, event)
 ):  # the reason, or None
-    "Why a trial's goals would be mislabelled: deliveries alone shall count where exactly one object, or all three, were delivered."
+    "Why a single-goal trial would be mislabelled: something got into the goal beside what was delivered."
     first = {event: frame for frame, _, event in reversed(events)}
     delivered = [f"goal_{k}" in first for k in range(len(OBJECTS))]
-    if sum(delivered) != 1:
+    if scenario not in SINGLE_GOAL_SCENARIOS or sum(delivered) != 1:
         return None
     near = np.linalg.norm(states[::FRAMES_PER_STEP, : len(OBJECTS), :3] - GOAL, axis=-1) < GOAL_RADIUS
     for k in range(len(OBJECTS)):
@@ -172,7 +173,7 @@ def simulate(
     events = pd.DataFrame(arena.events, columns=["frame", "agent", "event"]).astype({"frame": "int64", "agent": "int64", "event": "str"})
     info = {"failures": dict(sorted(arena.notes.items()))}
     contacts = pd.DataFrame(arena.contacts, columns=["frame", "one", "other"])
-    why = ended or reject(states, settings) or pushed_in(states, arena.events)
+    why = ended or reject(states, settings) or pushed_in(scenario, states, arena.events)
     return RawTrial(scenario, seed, fidelity, states, events, roles, kinds, why, info, contacts)
 
 
