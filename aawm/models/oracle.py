@@ -12,7 +12,7 @@ from .base import register
 from .multistep import MultistepPredictor
 from ..schema import STATE_SIZE
 
-# %% ../../nbs/models/03_oracle.ipynb #78d200f3
+# %% ../../nbs/models/03_oracle.ipynb #f65dac48
 @register("oracle")
 class Oracle(MultistepPredictor):
     "Multistep Predictor that is told the trial's last state (AAWM, Hierarchical Oracle)."
@@ -36,5 +36,6 @@ class Oracle(MultistepPredictor):
     def decode(self, top, anchor, told):
         if self.variant == "published":
             return self.mlp(top)
-        share, rest = self.mlp(top).chunk(2, -1)
-        return anchor + share.sigmoid() * (told["end_state"] - anchor) + rest
+        share, bend = self.mlp(top).chunk(2, -1)
+        share = share.sigmoid()
+        return anchor + share * (told["end_state"] - anchor) + 4 * share * (1 - share) * bend
