@@ -22,8 +22,8 @@ import numpy as np
 
 from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import replacing
-from ..schema import AGENTS, ENTITIES, FRAME_RATE, FRAMES, GOAL, GOAL_RADIUS, OBJECTS, POSITION, ROOM, ROTATION
-from .scene import KINDS, OBSERVER_HEIGHT, OBSERVER_RADIUS, scene_xml
+from ..schema import AGENTS, ENTITIES, FRAME_RATE, FRAMES, GOAL, GOAL_RADIUS, OBJECTS, POSITION, ROOM
+from .scene import KINDS, scene_xml
 
 # %% ../../nbs/sim/08_render.ipynb #cb7aeb6e
 HEADLESS = ("egl", "osmesa")  # in the order in which they are tried
@@ -340,7 +340,7 @@ def pictures(
             drawn.append(draw.render().copy())
     return np.stack(drawn)
 
-
+# %% ../../nbs/sim/08_render.ipynb #ccfb47e7
 def renderer(model, look: Look):  # a `mujoco.Renderer`
     "MuJoCo's own renderer, on what there is to draw with."
     from mujoco.rendering.classic import gl_context

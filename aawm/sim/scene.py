@@ -281,7 +281,7 @@ def robot_xml(
       </body>
     </body>"""
 
-
+# %% ../../nbs/sim/00_scene.ipynb #acca7f7c
 def servo_xml(
     name: str,  # `agent0` or `agent1`
     settings: ArenaSettings,
