@@ -102,12 +102,16 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
 
 
 def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
-    path = tmp_path / "trials"
-    process = start(path, chunks=1)
-    before = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=20)[1].strip().splitlines()[-1]
-    assert time.monotonic() - before < 5
+    for attempt in range(5):  # so few trials may all be made before the signal comes
+        path = tmp_path / f"trials-{attempt}"
+        process = start(path, chunks=1)
+        before = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        message = process.communicate(timeout=20)[1].strip()
+        assert time.monotonic() - before < 5
+        if process.returncode:
+            break
+    message = message.splitlines()[-1]
     assert process.returncode and "Interrupted" in message and "the same call goes on" in message and str(path) in message
     call(path)
     assert contents(path) == contents(store)

@@ -553,7 +553,7 @@ def draw_example(
     steps = range(max(example.context - 1, 0), len(example.states))
     Stage(axes, np.asarray(example.states)[steps.start :], step=0, trace=len(steps), entities=OBJECTS)
     panel_title(axes, "B", "Example")
-    axes.set_xlabel(f"{style.label}{', ' if example.trial else ''}{example.trial}")
+    axes.set_xlabel("\n".join(filter(None, (style.label, example.trial))))
     return trace_table(example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial)
 
 # %% ../../nbs/viz/02_figures.ipynb #ebac7e61
