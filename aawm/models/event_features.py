@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['GROUND', 'STILL', 'PUSHED', 'STIRRED', 'LIFTED', 'ALOFT', 'KINDS', 'SPANS', 'NEVER_AGAIN', 'FAR', 'OTHER',
-           'LANDMARKS', 'MOTION_UNIT', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'MOTION_SCALE', 'CARRY_SCALE',
-           'MOTION_RADIUS', 'CARRY_RADIUS', 'RESTING', 'POINTS', 'heading', 'wrapped', 'own_frame', 'turned', 'Scene',
-           'seen_from', 'in_hand', 'within_reach', 'aloft', 'holders', 'onsets', 'steps_to', 'span_of', 'path_ahead',
-           'described', 'for_both', 'landmarks', 'seen_places', 'own_motion', 'features', 'object_features', 'codebook',
-           'nearest_code', 'Codes', 'carry_points', 'fit_codes', 'advance', 'upright', 'Track', 'kept', 'astray',
-           'track']
+           'LANDMARKS', 'MOTION_UNIT', 'SORTS', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'LANDMARK_FEATURE_COUNT',
+           'TOLD_LANDMARK_COUNT', 'MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS', 'CARRY_RADIUS', 'RESTING', 'POINTS',
+           'heading', 'wrapped', 'own_frame', 'turned', 'Scene', 'seen_from', 'in_hand', 'within_reach', 'aloft',
+           'holders', 'onsets', 'steps_to', 'span_of', 'path_ahead', 'described', 'for_both', 'landmarks',
+           'seen_places', 'own_motion', 'features', 'object_features', 'landmark_features', 'codebook', 'nearest_code',
+           'Codes', 'carry_points', 'fit_codes', 'advance', 'upright', 'Track', 'kept', 'astray', 'track']
 
-# %% ../../nbs/models/06_event_features.ipynb #bff3dcb3
+# %% ../../nbs/models/06_event_features.ipynb #0d383809
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from ..events import carries
 from ..events.labels import NEAR
@@ -231,7 +232,7 @@ def own_motion(
     step = own_frame(now.place - before.place, before.facing)
     return torch.cat([step, wrapped(now.facing - before.facing)[..., None]], -1)
 
-# %% ../../nbs/models/06_event_features.ipynb #ee034435
+# %% ../../nbs/models/06_event_features.ipynb #f290b18b
 MOTION_UNIT = (0.2, 0.05, 0.3)  # m, m, radians
 
 
@@ -274,9 +275,35 @@ def object_features(
     return torch.cat([common, slid.flatten(-2), torch.tanh(apart[..., OTHER, :] - NEAR)], -1)
 
 
+SORTS = (0, 1, 2, 3, *(4,) * len(OBJECTS), *(5,) * len(OBJECTS))  # of landmarks: what they have in common but their place
+
+
+def landmark_features(
+    states: torch.Tensor,  # `[B, T, 5, 7]`
+    start: torch.Tensor,  # the trial's first state `[B, 5, 7]`
+    end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is told it
+) -> torch.Tensor:  # `[B, T, agent, landmark, features]`
+    "Each landmark as each agent sees it: where, of what sort; of an object whether at the goal, off its start, aloft, near the other agent."
+    now, first = Scene.of(states), Scene.of(start[:, None].expand_as(states))
+    places = landmarks(now, first)
+    goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
+    facts = [(now.objects - goal).norm(dim=-1) - GOAL_RADIUS, (now.objects - first.objects).norm(dim=-1), now.objects[..., HEIGHT] / 0.2]
+    if end is not None:
+        last = Scene.of(end[:, None].expand_as(states)).objects
+        facts += [(now.objects - last).norm(dim=-1), (last - goal).norm(dim=-1) - GOAL_RADIUS]
+    facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(*now.facing.shape, -1, -1)
+    apart = (now.objects[..., None, :, GROUND] - now.place[..., OTHER, None, :]).norm(dim=-1)
+    facts = torch.cat([facts, torch.tanh(apart - NEAR)[..., None]], -1)
+    facts = torch.cat([torch.zeros_like(facts[..., :1, :]).expand(*facts.shape[:-2], 4, -1), facts, facts], -2)
+    sorts = functional.one_hot(torch.tensor(SORTS, device=states.device), 6).to(states.dtype).expand(*places.shape[:-1], -1)
+    return torch.cat([described(seen_places(places, now)), sorts, facts], -1)
+
+
 NOTHING = torch.zeros(1, 1, 5, 7)
 FEATURE_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1)).shape[-1]
 TOLD_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1), NOTHING[0]).shape[-1]
+LANDMARK_FEATURE_COUNT = landmark_features(NOTHING, NOTHING[0]).shape[-1]
+TOLD_LANDMARK_COUNT = landmark_features(NOTHING, NOTHING[0], NOTHING[0]).shape[-1]
 
 # %% ../../nbs/models/06_event_features.ipynb #912d5694
 MOTION_SCALE = (1.0, 1.0, 0.4)  # metres that a metre ahead, a metre aside and a radian count for
