@@ -107,7 +107,7 @@ def how_it_was_made(
 
 A trial depends on the seed and on its place in the store alone. On one machine and with one version of everything, the store is the same byte
 for byte, for any number of workers and however often the run was stopped; other versions may give other trials with the same statistics. A draw
-that breaks a rule of the simulator (its physics explodes, a robot gets stuck, something leaves the room) is rejected and drawn
+that breaks a rule of the simulator (physics explodes, a robot gets stuck, something leaves the room or moves untouched) is rejected and drawn
 again in the same scenario from a seed derived from the same place; the manifest lists all of them, so that a bias can be looked for. One
 rule is about labels: a trial that would count as single-goal is drawn again when something that nobody delivered gets into the goal. That
 the goal rule has no false positive in single-goal trials is therefore partly by selection, and the list says how often.{again}"""
