@@ -145,18 +145,25 @@ def test_generated_trials_come_back_the_same_by_both_ways(tmp_path):
 # hostile and damaged files
 
 
+@pytest.fixture(autouse=True)
+def no_memory_traced_on():
+    "A test that fails while it traces memory leaves the next one none."
+    yield
+    tracemalloc.stop()
+
+
 def attempt(data, information, folder):
     "Import a pair given as bytes; the fault, or `None`. Checks time, memory and that nothing is left."
     paths = folder / "data.pkl", folder / "data_exp_info.pkl"
     for path, content in zip(paths, (data, information)):
         path.write_bytes(content)
-    fault, begun = None, time.perf_counter()
+    fault, begun = None, time.process_time()  # of this process: other work on the machine does not count
     try:
         import_released(*paths, folder / "out", progress=False)
     except AawmError as raised:
         fault = raised
         assert "\n" not in str(fault)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     left = sorted(path.name for path in folder.iterdir() if path not in paths)
     assert left == ([] if fault else ["out"]) and not MARKER.exists()
     if not fault:
