@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['GROUND', 'STILL', 'PUSHED', 'STIRRED', 'LIFTED', 'ALOFT', 'KINDS', 'SPANS', 'NEVER_AGAIN', 'FAR', 'OTHER',
-           'LANDMARKS', 'MOTION_UNIT', 'SORTS', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'LANDMARK_FEATURE_COUNT',
-           'TOLD_LANDMARK_COUNT', 'MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS', 'CARRY_RADIUS', 'RESTING', 'POINTS',
-           'heading', 'wrapped', 'own_frame', 'turned', 'Scene', 'seen_from', 'in_hand', 'within_reach', 'aloft',
-           'holders', 'onsets', 'steps_to', 'span_of', 'path_ahead', 'described', 'for_both', 'landmarks',
-           'seen_places', 'own_motion', 'features', 'object_features', 'landmark_features', 'codebook', 'nearest_code',
-           'Codes', 'carry_points', 'fit_codes', 'advance', 'upright', 'Track', 'kept', 'astray', 'track']
+           'LANDMARKS', 'FIRST_OBJECT', 'THINGS', 'MOTION_UNIT', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'SORTS',
+           'LANDMARK_FEATURE_COUNT', 'TOLD_LANDMARK_COUNT', 'MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS',
+           'CARRY_RADIUS', 'RESTING', 'POINTS', 'heading', 'wrapped', 'own_frame', 'turned', 'Scene', 'seen_from',
+           'in_hand', 'within_reach', 'aloft', 'holders', 'held_by', 'onsets', 'steps_to', 'span_of', 'path_ahead',
+           'described', 'for_both', 'landmarks', 'seen_places', 'own_motion', 'features', 'object_features',
+           'landmark_features', 'codebook', 'nearest_code', 'Codes', 'carry_points', 'fit_codes', 'advance', 'upright',
+           'Track', 'kept', 'astray', 'track']
 
 # %% ../../nbs/models/06_event_features.ipynb #0d383809
 import math
@@ -17,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from ..events import carries
 from ..events.labels import NEAR
@@ -138,6 +138,13 @@ def holders(
         return torch.where(moved, PUSHED, STILL)
     return torch.where((moved | aloft) & near, nearest.indices + 1, torch.where(moved, PUSHED, STILL))
 
+
+def held_by(
+    holder: torch.Tensor,  # int64 `[..., object]`, see `holders`
+) -> torch.Tensor:  # bool `[..., agent, object]`
+    "What each agent holds."
+    return torch.stack([holder == STILL + 1 + agent for agent in range(len(AGENTS))], -2)
+
 # %% ../../nbs/models/06_event_features.ipynb #03682475
 KINDS = ("pickup", "goal")  # events with a time
 SPANS = (5, 10, 20, 40, 80, 160, STEPS)  # steps to the event, at most; a further class is never
@@ -196,6 +203,8 @@ def described(
 
 OTHER = [1, 0]  # the other of two agents
 LANDMARKS = ("observer", "own start", "other robot", "its start", *OBJECTS, *(f"start of {thing}" for thing in OBJECTS))
+FIRST_OBJECT = LANDMARKS.index(OBJECTS[0])
+THINGS = slice(FIRST_OBJECT, FIRST_OBJECT + len(OBJECTS))  # the landmarks that are objects
 
 
 def for_both(
@@ -275,7 +284,12 @@ def object_features(
     return torch.cat([common, slid.flatten(-2), torch.tanh(apart[..., OTHER, :] - NEAR)], -1)
 
 
-SORTS = (0, 1, 2, 3, *(4,) * len(OBJECTS), *(5,) * len(OBJECTS))  # of landmarks: what they have in common but their place
+NOTHING = torch.zeros(1, 1, 5, 7)
+FEATURE_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1)).shape[-1]
+TOLD_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1), NOTHING[0]).shape[-1]
+
+# %% ../../nbs/models/06_event_features.ipynb #b7d9e214
+SORTS = (*range(FIRST_OBJECT), *(FIRST_OBJECT,) * len(OBJECTS), *(FIRST_OBJECT + 1,) * len(OBJECTS))  # of landmarks
 
 
 def landmark_features(
@@ -294,14 +308,11 @@ def landmark_features(
     facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(*now.facing.shape, -1, -1)
     apart = (now.objects[..., None, :, GROUND] - now.place[..., OTHER, None, :]).norm(dim=-1)
     facts = torch.cat([facts, torch.tanh(apart - NEAR)[..., None]], -1)
-    facts = torch.cat([torch.zeros_like(facts[..., :1, :]).expand(*facts.shape[:-2], 4, -1), facts, facts], -2)
-    sorts = functional.one_hot(torch.tensor(SORTS, device=states.device), 6).to(states.dtype).expand(*places.shape[:-1], -1)
+    facts = torch.nn.functional.pad(torch.cat([facts, facts], -2), (0, 0, FIRST_OBJECT, 0))  # objects, their starts; nothing of other landmarks
+    sorts = torch.nn.functional.one_hot(torch.tensor(SORTS, device=states.device)).to(states.dtype).expand(*places.shape[:-1], -1)
     return torch.cat([described(seen_places(places, now)), sorts, facts], -1)
 
 
-NOTHING = torch.zeros(1, 1, 5, 7)
-FEATURE_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1)).shape[-1]
-TOLD_COUNT = features(NOTHING, NOTHING, NOTHING[0], torch.zeros(1), NOTHING[0]).shape[-1]
 LANDMARK_FEATURE_COUNT = landmark_features(NOTHING, NOTHING[0]).shape[-1]
 TOLD_LANDMARK_COUNT = landmark_features(NOTHING, NOTHING[0], NOTHING[0]).shape[-1]
 

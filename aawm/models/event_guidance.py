@@ -103,7 +103,8 @@ def worth_of_rollouts(
 ) -> torch.Tensor:  # `[B, K]`: of the events of each rollout, the sum of their probabilities less `least`
     "How much the events of each rollout are worth imagining."
     trials, samples, steps = imagined.shape[:3]
-    end = left.clamp(max=horizon or steps)
+    horizon = horizon or steps
+    end = left.clamp(max=horizon)
     paths = torch.cat([last[:, None, None].expand(-1, samples, 1, -1, -1), imagined], 2)
     past_end = torch.arange(steps + 1, device=left.device) > left[:, None]  # steps that no trial has
     frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
@@ -118,4 +119,4 @@ def worth_of_rollouts(
         moved = torch.maximum(moved, torch.maximum((travelled > UNDER_WAY).to(moved.dtype), still))
     worth = (happens * (chance_before(beliefs.time, end) - least)[:, None]).sum((2, 3))
     moved = moved * (beliefs.moved.sigmoid() - least)[:, None]
-    return worth + torch.where((left <= (horizon or steps))[:, None], moved.sum(-1), 0)
+    return worth + torch.where((left <= horizon)[:, None], moved.sum(-1), 0)

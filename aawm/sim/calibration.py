@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..schema import (AGENT_INDEX, AGENTS, FRAME_RATE, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, HEIGHT, MOVE_THRESHOLD, MOVED_THRESHOLD,
+from ..schema import (AGENT_INDEX, FRAME_RATE, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, HEIGHT, MOVE_THRESHOLD, MOVED_THRESHOLD,
                          MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX, OBJECTS, POSITION, SINGLE_GOAL_SCENARIOS, event_object, frame_to_step)
 from .scene import FIDELITIES, ArenaSettings
 from .simulate import RawTrial, draw_scenario, simulate
