@@ -43,7 +43,7 @@ from aawm.models.event_features import (
     track,
     within_reach,
 )
-from .event_guidance import LEAST_CHANCE, Beliefs, event_labels, event_loss, worth_of_rollouts
+from .event_guidance import LEAST_CHANCE, LEAST_GOAL, Beliefs, event_labels, event_loss, worth_of_rollouts
 from .transformer import Attention, Stack, turn
 from ..schema import AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, OBJECTS, STEPS, flatten, unflatten
 
@@ -64,10 +64,11 @@ class EventTransformerConfig:
     aim_weight: float = 0.15  # of the surprise at what each agent is after
     choice_weight: float = 20.0  # further weight of it where a leg begins: that is when a rollout asks for it
     over_weight: float = 0.3  # of the surprise at whether its leg ends
-    event_weight: float = 0.1  # of the event head's loss
+    event_weight: float = 1.0  # of the event head's loss
     samples: int = 4  # rollouts that the best is chosen from
     look: int = 25  # steps after which rollouts are judged, and the better half goes on twice; 0: never
-    least_chance: float = LEAST_CHANCE  # events that are less likely are better left out
+    least_chance: float = LEAST_CHANCE  # what happens to an object is better left out if it is less likely
+    least_goal: float = LEAST_GOAL  # the same of an object that is brought to the observer
     temperature: float = 1.0  # of which motion or carry is drawn, though not of whether; below 1 favours the likely ones
 
     def __post_init__(self):
@@ -78,8 +79,8 @@ class EventTransformerConfig:
         if self.look < 0:
             raise UsageError(f"look {self.look} must be at least 0")
         weights = self.noise, self.busy_weight, self.aim_weight, self.choice_weight, self.over_weight, self.event_weight
-        if min(weights) < 0 or self.temperature <= 0 or not 0 <= self.least_chance <= 1:
-            raise UsageError("noise and weights must not be negative, temperature must be above 0, and least_chance 0 to 1")
+        if min(weights) < 0 or self.temperature <= 0 or not all(0 <= least <= 1 for least in (self.least_chance, self.least_goal)):
+            raise UsageError("noise and weights must not be negative, temperature must be above 0, and least_chance and least_goal 0 to 1")
 
 # %% ../../nbs/models/09_event_transformer.ipynb #b1b3e8e6
 MIRROR = (-1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0)  # of x y z, and of the quaternion
@@ -464,7 +465,7 @@ class EventTransformer(WorldModel):
 
         def worth(steps, ahead=None):
             imagined = future[:, :steps].unflatten(0, (len(states), samples))
-            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, c.least_chance, horizon, ahead)
+            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, c.least_chance, c.least_goal, horizon, ahead)
 
         aim, held = drawn(self.network.aim(hidden, judged), generator, mode), None
         for step in range(1, horizon + 1):
