@@ -439,8 +439,10 @@ class EventTransformer(WorldModel):
         for rows in lengths.argsort(stable=True).split(max(1, self.sequences_at_once // (samples * len(AGENTS)))):
             shown = unflatten(states[rows, : int(lengths[rows].max())])
             told = {name: unflatten(value[rows]) for name, value in (privileged or {}).items()}
-            imagined, worth = self.several(shown, lengths[rows], horizon, samples, generator, mode, told)
-            future[rows] = flatten(imagined[torch.arange(len(rows), device=rows.device), worth.argmax(-1)])
+            left = min(horizon, max(STEPS - int(lengths[rows].min()), 1))  # when all these trials are over, nothing moves any more
+            imagined, worth = self.several(shown, lengths[rows], left, samples, generator, mode, told)
+            best = flatten(imagined[torch.arange(len(rows), device=rows.device), worth.argmax(-1)])
+            future[rows, :left], future[rows, left:] = best, best[:, -1:]
         return future
 
     def expect(self, beliefs, states, lengths, told):
