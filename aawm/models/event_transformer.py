@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['MIRROR', 'MOTION_SIZE', 'CARRY_SIZE', 'RUNGS', 'PLACE_SIZE', 'ENDINGS', 'CLOSE', 'EventTransformerConfig',
            'augmented', 'NearAttention', 'as_ring', 'drawn', 'Scores', 'ladder', 'seen_landmarks', 'Network', 'busy',
-           'surprise', 'grip_changes', 'surprise_at_aims', 'EventTransformer', 'StrongOracle']
+           'surprise', 'grip_changes', 'surprise_at_aims', 'held_before', 'EventTransformer', 'StrongOracle']
 
 # %% ../../nbs/models/09_event_transformer.ipynb #0c998d5b
 import dataclasses
+import math
 
 import torch
 from torch import nn
@@ -37,6 +38,7 @@ from aawm.models.event_features import (
     features,
     fit_codes,
     held_by,
+    holders,
     landmark_features,
     landmarks,
     seen_places,
@@ -67,8 +69,8 @@ class EventTransformerConfig:
     event_weight: float = 1.0  # of the event head's loss
     samples: int = 4  # rollouts that the best is chosen from
     look: int = 25  # steps after which rollouts are judged, and the better half goes on twice; 0: never
-    least_chance: float = LEAST_CHANCE  # what happens to an object is better left out if it is less likely
-    least_goal: float = LEAST_GOAL  # the same of an object that is brought to the observer
+    least_chance: float = LEAST_CHANCE  # pickups and moves that are less likely are better left out
+    least_goal: float = LEAST_GOAL  # the same of goals
     temperature: float = 1.0  # of which motion or carry is drawn, though not of whether; below 1 favours the likely ones
 
     def __post_init__(self):
@@ -79,8 +81,10 @@ class EventTransformerConfig:
         if self.look < 0:
             raise UsageError(f"look {self.look} must be at least 0")
         weights = self.noise, self.busy_weight, self.aim_weight, self.choice_weight, self.over_weight, self.event_weight
-        if min(weights) < 0 or self.temperature <= 0 or not all(0 <= least <= 1 for least in (self.least_chance, self.least_goal)):
-            raise UsageError("noise and weights must not be negative, temperature must be above 0, and least_chance and least_goal 0 to 1")
+        if not all(0 <= weight < math.inf for weight in weights) or not 0 < self.temperature < math.inf:
+            raise UsageError("noise and weights must be 0 or more, and temperature above 0")
+        if not 0 <= self.least_chance <= 1 or not 0 <= self.least_goal <= 1:
+            raise UsageError(f"least_chance {self.least_chance} and least_goal {self.least_goal} must be 0 to 1")
 
 # %% ../../nbs/models/09_event_transformer.ipynb #b1b3e8e6
 MIRROR = (-1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0)  # of x y z, and of the quaternion
@@ -367,6 +371,15 @@ def surprise_at_aims(
     return (aim * (counts + choice_weight * begins)).sum(-1).mean(), (over * counts).sum(-1).mean()
 
 # %% ../../nbs/models/09_event_transformer.ipynb #09166e07
+def held_before(
+    states: torch.Tensor,  # `[B, T, 5, 7]`
+    lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
+) -> torch.Tensor:  # bool `[B, agent, object]`
+    "What each agent held on the way to the last step shown; after a single step nobody knows."
+    steps = torch.stack([torch.zeros_like(lengths), (lengths - 2).clamp(min=0), lengths - 1], -1)
+    return held_by(holders(states[torch.arange(len(states), device=states.device)[:, None], steps])[:, 1])
+
+
 @register("event_transformer")
 class EventTransformer(WorldModel):
     "Causal transformer over whole trials that draws quantised changes, and chooses among its rollouts by the events it expects."
@@ -439,7 +452,7 @@ class EventTransformer(WorldModel):
         for rows in lengths.argsort(stable=True).split(max(1, self.sequences_at_once // (samples * len(AGENTS)))):
             shown = unflatten(states[rows, : int(lengths[rows].max())])
             told = {name: unflatten(value[rows]) for name, value in (privileged or {}).items()}
-            left = min(horizon, max(STEPS - int(lengths[rows].min()), 1))  # when all these trials are over, nothing moves any more
+            left = min(horizon, STEPS - int(lengths[rows].min()))  # from where all these trials are over, nothing moves any more
             imagined, worth = self.several(shown, lengths[rows], left, samples, generator, mode, told)
             best = flatten(imagined[torch.arange(len(rows), device=rows.device), worth.argmax(-1)])
             future[rows, :left], future[rows, left:] = best, best[:, -1:]
@@ -458,18 +471,19 @@ class EventTransformer(WorldModel):
         judged = self.judged(hidden[:, None], last[:, None], states[:, 0], end)[:, 0]
         expected = self.expect(self.network.beliefs(judged), states, lengths, told)
         again = trial.repeat_interleave(samples)
-        sequence = (len(AGENTS) * again[:, None] + agents).flatten()
-        shown = lengths[again].repeat_interleave(len(AGENTS))
-        kept = [tuple(as_ring(part[sequence], shown, c.reach) for part in pair) for pair in kept]
+        sequence, shown = (len(AGENTS) * again[:, None] + agents).flatten(), lengths.repeat_interleave(len(AGENTS))
+        kept = [tuple(as_ring(part, shown, c.reach)[sequence] for part in pair) for pair in kept]
+        known = held_before(states, lengths)
         now, place, hidden, judged = last[again], lengths[again], hidden[again], judged[again]
         start, end = states[again, 0], None if end is None else end[again]
         future = now.new_empty(len(now), horizon, *now.shape[1:])
 
-        def worth(steps, ahead=None):
+        def worth(steps, ahead=None, held=None):
             imagined = future[:, :steps].unflatten(0, (len(states), samples))
-            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, c.least_chance, c.least_goal, horizon, ahead)
+            least, in_hand = (c.least_chance, c.least_goal), known.any(1)
+            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, *least, in_hand, horizon, ahead, held)
 
-        aim, held = drawn(self.network.aim(hidden, judged), generator, mode), None
+        aim, held = drawn(self.network.aim(hidden, judged), generator, mode), known[again]
         for step in range(1, horizon + 1):
             meant = self.intend(hidden[:, None], now[:, None], start, aim[:, None])[:, 0]
             then, before = now, held
@@ -480,13 +494,15 @@ class EventTransformer(WorldModel):
             seen = self.see(now[:, None], then[:, None], start, (place + step - 1)[:, None], end)
             hidden = self.network(seen, (place + step - 1).repeat_interleave(len(AGENTS))[:, None], kept)[0][:, :, 0]
             judged = self.judged(hidden[:, None], now[:, None], start, end)[:, 0]
-            gripped = torch.zeros_like(aim, dtype=torch.bool) if before is None else (held != before).any(-1)
+            gripped = (held != before).any(-1)
             over = drawn(functional.pad(self.network.ends(meant, motion, gripped)[..., None], (1, 0)), generator, mode)
             aim = torch.where(over > 0, drawn(self.network.aim(hidden, judged), generator, mode), aim)
             if samples > 1 and c.look and step % c.look == 0:
                 ahead = self.network.beliefs(judged)
                 ahead = Beliefs(*(part.unflatten(0, (len(states), samples)) for part in (ahead.time, ahead.moved)))
-                better = worth(step, ahead).argsort(dim=-1, descending=True, stable=True)[:, torch.arange(samples, device=now.device) // 2]
+                grip = held.any(1).unflatten(0, (len(states), samples))
+                better = worth(step, ahead, grip).argsort(dim=-1, descending=True, stable=True)
+                better = better[:, torch.arange(samples, device=now.device) // 2]
                 rows = (samples * trial[:, None] + better).flatten()
                 sequence = (len(AGENTS) * rows[:, None] + agents).flatten()
                 kept = [tuple(part[sequence] for part in pair) for pair in kept]

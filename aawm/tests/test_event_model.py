@@ -35,8 +35,8 @@ from aawm.models.event_features import (
     wrapped,
 )
 from aawm.models.event_guidance import LEAST_CHANCE, Beliefs, event_labels, worth_of_rollouts
-from aawm.models.event_transformer import augmented
-from aawm.schema import GOAL, POSITION, STEPS, flatten, unflatten
+from aawm.models.event_transformer import augmented, held_before
+from aawm.schema import AGENTS, GOAL, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
@@ -210,6 +210,39 @@ def test_a_goal_is_imagined_at_a_lower_chance_than_a_move(trials):
         worth = worth_of_rollouts(expected, last, futures, left)[0]
         assert worth.argmax() == best and worth[0] == 0 and (worth[1] > 0) == (chance > LEAST_CHANCE)
     assert worth_of_rollouts(expected, last, futures, left, least_goal=0.3)[0, 2] < worth[2]
+
+
+def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
+    holder = holders(trials)
+    carried = (holder[:, 1:] == holder[:, :-1]) & (holder[:, 1:] > STILL) & (holder[:, 1:] < PUSHED)
+    row, step, thing = (carried & (trials[:, 1:-1, :3, 1] > 0.2)).nonzero()[5].tolist()
+    lengths = torch.full((len(trials),), step + 3)
+    known = held_before(trials, lengths)
+    assert known[row, holder[row, step + 1, thing] - 1, thing] and known.sum() <= len(AGENTS) * len(trials)
+    later = trials.clone()
+    later[:, step + 3 :] += 1
+    assert torch.equal(held_before(later, lengths), known) and not held_before(trials, torch.ones_like(lengths)).any()
+    last, future, left = trials[row, step + 2][None], trials[row, step + 3 :][None, None], torch.tensor([STEPS - step - 3])
+    never = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    never[..., NEVER_AGAIN] = 9.0
+    expected = Beliefs(never.log_softmax(-1), torch.full((1, 3), -9.0))
+    charged, free = (worth_of_rollouts(expected, last, future, left, in_hand=hand) for hand in (None, known[row].any(0)[None]))
+    assert torch.isclose(free - charged, torch.tensor(LEAST_CHANCE), atol=1e-3), "to carry on is not charged as a pickup that nobody expected"
+
+
+def test_what_has_just_been_taken_counts_at_a_look(trials):
+    last, left = trials[:1, 0], torch.tensor([100])
+    beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
+    soon = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    soon[:, 0, 0, 0, 3], soon[:, 1], soon[:, :, 1:], soon[:, :, :, 1:] = 9.0, -9.0, -9.0, -9.0
+    soon[:, 1, ..., NEVER_AGAIN], soon[:, :, 1:, :, NEVER_AGAIN], soon[:, :, :, 1:, NEVER_AGAIN] = 9.0, 9.0, 9.0
+    expected = Beliefs(soon.log_softmax(-1), torch.full((1, 3), -9.0))
+    nothing = torch.full((1, 2, *soon.shape[1:]), -9.0)
+    nothing[..., NEVER_AGAIN] = 9.0
+    ahead = Beliefs(nothing.log_softmax(-1), torch.full((1, 2, 3), -9.0))
+    held = torch.tensor([[[True, False, False], [False, False, False]]])
+    worth = worth_of_rollouts(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
+    assert worth[0, 0] > worth[0, 1] + 0.6
 
 
 def beliefs_at(model, trials, step):
