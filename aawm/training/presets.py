@@ -62,7 +62,7 @@ LAPTOP = {
         TrainingSettings(steps=1700, batch=32, window=50, context=20, learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500),
     ),
     "event_transformer": LAPTOP_EVENT,
-    "strong_oracle": LAPTOP_EVENT,
+    "strong_oracle": ({**LAPTOP_EVENT[0], "samples": 8}, LAPTOP_EVENT[1]),  # who is told the end need not choose among so many
 }
 
 # %% ../../nbs/training/04_presets.ipynb #92b24ad4
