@@ -45,7 +45,7 @@ from aawm.models.event_features import (
     track,
     within_reach,
 )
-from .event_guidance import LEAST_CHANCE, LEAST_GOAL, Beliefs, event_labels, event_loss, worth_of_rollouts
+from .event_guidance import LEAST_CHANCE, Beliefs, event_labels, event_loss, worth_of_rollouts
 from .transformer import Attention, Stack, turn
 from ..schema import AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, OBJECTS, STEPS, flatten, unflatten
 
@@ -62,15 +62,14 @@ class EventTransformerConfig:
     motions: int = 320  # codes of what an agent does in a step
     carries: int = 192  # codes of what an object does that does not lie still
     noise: float = 0.02  # spread of how far training trials are led astray in a step, m
-    busy_weight: float = 4.0  # further weight of what one does who carries something; half of it, near an object
+    busy_weight: float = 4.0  # further weight of what one does who carries something; half of it, near an object it may take
     aim_weight: float = 0.15  # of the surprise at what each agent is after
     choice_weight: float = 20.0  # further weight of it where a leg begins: that is when a rollout asks for it
     over_weight: float = 0.3  # of the surprise at whether its leg ends
     event_weight: float = 1.0  # of the event head's loss
     samples: int = 4  # rollouts that the best is chosen from
     look: int = 25  # steps after which rollouts are judged, and the better half goes on twice; 0: never
-    least_chance: float = LEAST_CHANCE  # pickups and moves that are less likely are better left out
-    least_goal: float = LEAST_GOAL  # the same of goals
+    least_chance: float = LEAST_CHANCE  # events that are less likely are better left out
     temperature: float = 1.0  # of which motion or carry is drawn, though not of whether; below 1 favours the likely ones
 
     def __post_init__(self):
@@ -83,8 +82,8 @@ class EventTransformerConfig:
         weights = self.noise, self.busy_weight, self.aim_weight, self.choice_weight, self.over_weight, self.event_weight
         if not all(0 <= weight < math.inf for weight in weights) or not 0 < self.temperature < math.inf:
             raise UsageError("noise and weights must be 0 or more, and temperature above 0")
-        if not 0 <= self.least_chance <= 1 or not 0 <= self.least_goal <= 1:
-            raise UsageError(f"least_chance {self.least_chance} and least_goal {self.least_goal} must be 0 to 1")
+        if not 0 <= self.least_chance <= 1:
+            raise UsageError(f"least_chance {self.least_chance} must be 0 to 1")
 
 # %% ../../nbs/models/09_event_transformer.ipynb #b1b3e8e6
 MIRROR = (-1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0)  # of x y z, and of the quaternion
@@ -480,8 +479,7 @@ class EventTransformer(WorldModel):
 
         def worth(steps, ahead=None, held=None):
             imagined = future[:, :steps].unflatten(0, (len(states), samples))
-            least, in_hand = (c.least_chance, c.least_goal), known.any(1)
-            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, *least, in_hand, horizon, ahead, held)
+            return worth_of_rollouts(expected, last, imagined, STEPS - lengths, c.least_chance, known.any(1), horizon, ahead, held)
 
         aim, held = drawn(self.network.aim(hidden, judged), generator, mode), known[again]
         for step in range(1, horizon + 1):

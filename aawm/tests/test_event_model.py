@@ -36,7 +36,7 @@ from aawm.models.event_features import (
 )
 from aawm.models.event_guidance import LEAST_CHANCE, Beliefs, event_labels, worth_of_rollouts
 from aawm.models.event_transformer import augmented, held_before
-from aawm.schema import AGENTS, GOAL, POSITION, STEPS, flatten, unflatten
+from aawm.schema import AGENTS, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
@@ -193,23 +193,6 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
     assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
     longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)  # past the end of the trial
     assert torch.allclose(worth_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, longer, left), fit)
-
-
-def test_a_goal_is_imagined_at_a_lower_chance_than_a_move(trials):
-    end = torch.tensor(GOAL)
-    left, last = torch.tensor([100]), trials[:1, 0]
-    nothing = last.expand(100, -1, -1)
-    moved, brought = nothing.clone(), nothing.clone()
-    for future, place in ((moved, last[0, 0, :3] + torch.tensor([0.0, 0, 5])), (brought, end)):
-        future[50:, 0, :3] = place
-    futures, even = torch.stack([nothing, moved, brought])[None], torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
-    for chance, best in ((0.02, 0), (0.2, 2), (0.6, 2)):
-        time = even.clone()
-        time[..., NEVER_AGAIN], time[..., 3] = np.log((1 - chance) ** 0.5), np.log(1 - (1 - chance) ** 0.5)  # by either of two agents
-        expected = Beliefs(time.log_softmax(-1), torch.full((1, 3), float(np.log(chance / (1 - chance)))))
-        worth = worth_of_rollouts(expected, last, futures, left)[0]
-        assert worth.argmax() == best and worth[0] == 0 and (worth[1] > 0) == (chance > LEAST_CHANCE)
-    assert worth_of_rollouts(expected, last, futures, left, least_goal=0.3)[0, 2] < worth[2]
 
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):

@@ -38,7 +38,7 @@ LAPTOP_MULTISTEP = (
     TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
 )
 LAPTOP_EVENT = (
-    {"width": 64, "layers": 2, "samples": 16},
+    {"width": 64, "layers": 2, "samples": 8},
     TrainingSettings(steps=2400, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=800, validation_windows=64),
 )
 LAPTOP = {
@@ -62,7 +62,7 @@ LAPTOP = {
         TrainingSettings(steps=1700, batch=32, window=50, context=20, learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500),
     ),
     "event_transformer": LAPTOP_EVENT,
-    "strong_oracle": ({**LAPTOP_EVENT[0], "samples": 8}, LAPTOP_EVENT[1]),  # who is told the end need not choose among so many
+    "strong_oracle": LAPTOP_EVENT,
 }
 
 # %% ../../nbs/training/04_presets.ipynb #92b24ad4
