@@ -119,11 +119,11 @@ def worth_of_rollouts(
         travelled = paths[:, :, :, : len(OBJECTS), :3].diff(dim=2).norm(dim=-1).sum(2)
         going = torch.maximum((travelled > UNDER_WAY).to(moved.dtype), ahead.moved.sigmoid())
         moved = torch.where((left > steps)[:, None, None], torch.maximum(moved, going), moved)
-    pickup = happens[:, :, KINDS.index("pickup")]  # a view
+    pickup = KINDS.index("pickup")
     if held is not None:
-        pickup.copy_(torch.maximum(pickup, held.to(pickup.dtype)))
+        happens[:, :, pickup] = torch.maximum(happens[:, :, pickup], held.to(happens.dtype))
     if in_hand is not None:
-        pickup.mul_(~in_hand[:, None])
+        happens[:, :, pickup] *= ~in_hand[:, None]
     worth = (happens * (chance_before(beliefs.time, end) - least)[:, None]).sum((2, 3))
     moved = moved * (beliefs.moved.sigmoid() - least)[:, None]
     return worth + torch.where((left <= horizon)[:, None], moved.sum(-1), 0)

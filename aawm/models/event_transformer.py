@@ -369,7 +369,7 @@ def surprise_at_aims(
     begins = functional.pad(found.over[:, :-1], (0, 0, 1, 0))
     return (aim * (counts + choice_weight * begins)).sum(-1).mean(), (over * counts).sum(-1).mean()
 
-# %% ../../nbs/models/09_event_transformer.ipynb #09166e07
+# %% ../../nbs/models/09_event_transformer.ipynb #0ef9aabc
 def held_before(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
@@ -378,7 +378,7 @@ def held_before(
     steps = torch.stack([torch.zeros_like(lengths), (lengths - 2).clamp(min=0), lengths - 1], -1)
     return held_by(holders(states[torch.arange(len(states), device=states.device)[:, None], steps])[:, 1])
 
-
+# %% ../../nbs/models/09_event_transformer.ipynb #09166e07
 @register("event_transformer")
 class EventTransformer(WorldModel):
     "Causal transformer over whole trials that draws quantised changes, and chooses among its rollouts by the events it expects."

@@ -216,13 +216,12 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
 def test_what_has_just_been_taken_counts_at_a_look(trials):
     last, left = trials[:1, 0], torch.tensor([100])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    soon = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
-    soon[:, 0, 0, 0, 3], soon[:, 1], soon[:, :, 1:], soon[:, :, :, 1:] = 9.0, -9.0, -9.0, -9.0
-    soon[:, 1, ..., NEVER_AGAIN], soon[:, :, 1:, :, NEVER_AGAIN], soon[:, :, :, 1:, NEVER_AGAIN] = 9.0, 9.0, 9.0
+    never = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    never[..., NEVER_AGAIN] = 9.0
+    soon = never.clone()
+    soon[0, 0, KINDS.index("pickup"), 0, [3, NEVER_AGAIN]] = torch.tensor([9.0, -9.0])
     expected = Beliefs(soon.log_softmax(-1), torch.full((1, 3), -9.0))
-    nothing = torch.full((1, 2, *soon.shape[1:]), -9.0)
-    nothing[..., NEVER_AGAIN] = 9.0
-    ahead = Beliefs(nothing.log_softmax(-1), torch.full((1, 2, 3), -9.0))
+    ahead = Beliefs(never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0))
     held = torch.tensor([[[True, False, False], [False, False, False]]])
     worth = worth_of_rollouts(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
     assert worth[0, 0] > worth[0, 1] + 0.6
