@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['MIRROR', 'MOTION_SIZE', 'CARRY_SIZE', 'RUNGS', 'PLACE_SIZE', 'ENDINGS', 'CLOSE', 'EventTransformerConfig',
            'augmented', 'NearAttention', 'as_ring', 'drawn', 'Scores', 'ladder', 'seen_landmarks', 'Network', 'busy',
-           'surprise', 'grip_changes', 'surprise_at_aims', 'held_before', 'EventTransformer', 'StrongOracle']
+           'surprise', 'grip_changes', 'surprise_at_aims', 'held_before', 'better_half', 'of_agents',
+           'EventTransformer', 'StrongOracle', 'with_settings']
 
 # %% ../../nbs/models/09_event_transformer.ipynb #0c998d5b
 import dataclasses
@@ -378,6 +379,22 @@ def held_before(
     steps = torch.stack([torch.zeros_like(lengths), (lengths - 2).clamp(min=0), lengths - 1], -1)
     return held_by(holders(states[torch.arange(len(states), device=states.device)[:, None], steps])[:, 1])
 
+# %% ../../nbs/models/09_event_transformer.ipynb #e94cdea4
+def better_half(
+    worth: torch.Tensor,  # of the rollouts of each trial `[B, K]`
+) -> torch.Tensor:  # int64 `[B * K]`, rows of rollouts end to end: which one each goes on from
+    "The better half, each twice, the best first; of an odd number, the one in the middle once."
+    trials, samples = worth.shape
+    best = worth.argsort(dim=-1, descending=True, stable=True)[:, torch.arange(samples, device=worth.device) // 2]
+    return (samples * torch.arange(trials, device=worth.device)[:, None] + best).flatten()
+
+
+def of_agents(
+    rows: torch.Tensor,  # int64 `[N]`, of trials or rollouts
+) -> torch.Tensor:  # int64 `[2 N]`, of sequences: two agents to a row, one after the other
+    "Where the agents of these rows are."
+    return (len(AGENTS) * rows[:, None] + torch.arange(len(AGENTS), device=rows.device)).flatten()
+
 # %% ../../nbs/models/09_event_transformer.ipynb #09166e07
 @register("event_transformer")
 class EventTransformer(WorldModel):
@@ -465,13 +482,13 @@ class EventTransformer(WorldModel):
         "Futures `[B, samples, horizon, 5, 7]`, and what each is worth `[B, samples]`."
         c, end = self.config, (told or {}).get("end_state")
         hidden, kept = self.read(states, end)
-        trial, agents = torch.arange(len(states), device=states.device), torch.arange(len(AGENTS), device=states.device)
+        trial = torch.arange(len(states), device=states.device)
         hidden, last = hidden[trial, :, lengths - 1], states[trial, lengths - 1]
         judged = self.judged(hidden[:, None], last[:, None], states[:, 0], end)[:, 0]
         expected = self.expect(self.network.beliefs(judged), states, lengths, told)
         again = trial.repeat_interleave(samples)
-        sequence, shown = (len(AGENTS) * again[:, None] + agents).flatten(), lengths.repeat_interleave(len(AGENTS))
-        kept = [tuple(as_ring(part, shown, c.reach)[sequence] for part in pair) for pair in kept]
+        shown = lengths.repeat_interleave(len(AGENTS))
+        kept = [tuple(as_ring(part, shown, c.reach)[of_agents(again)] for part in pair) for pair in kept]
         known = held_before(states, lengths)
         now, place, hidden, judged = last[again], lengths[again], hidden[again], judged[again]
         start, end = states[again, 0], None if end is None else end[again]
@@ -499,11 +516,8 @@ class EventTransformer(WorldModel):
                 ahead = self.network.beliefs(judged)
                 ahead = Beliefs(*(part.unflatten(0, (len(states), samples)) for part in (ahead.time, ahead.moved)))
                 grip = held.any(1).unflatten(0, (len(states), samples))
-                better = worth(step, ahead, grip).argsort(dim=-1, descending=True, stable=True)
-                better = better[:, torch.arange(samples, device=now.device) // 2]
-                rows = (samples * trial[:, None] + better).flatten()
-                sequence = (len(AGENTS) * rows[:, None] + agents).flatten()
-                kept = [tuple(part[sequence] for part in pair) for pair in kept]
+                rows = better_half(worth(step, ahead, grip))
+                kept = [tuple(part[of_agents(rows)] for part in pair) for pair in kept]
                 future[:, :step], now, hidden, aim, held = future[rows, :step], now[rows], hidden[rows], aim[rows], held[rows]
         imagined = future.unflatten(0, (len(states), samples))
         return imagined, worth(horizon) if samples > 1 else now.new_zeros(len(states), 1)
@@ -524,3 +538,15 @@ class StrongOracle(EventTransformer):
     "The Event Transformer that is told the trial's last state: the upper bound for a model of this kind."
 
     privileged = ("end_state",)
+
+# %% ../../nbs/models/09_event_transformer.ipynb #823bce0e
+def with_settings(
+    model: EventTransformer,
+    kind: type | None = None,  # a class of the same network that draws or chooses otherwise; `None`: the model's own
+    **settings,  # fields of its `Config` that are of no matter to weights, such as `samples`, `look` or `least_chance`
+) -> EventTransformer:  # another model; the first stays as it is
+    "The same weights with other settings."
+    made = (kind or type(model))(dataclasses.replace(model.config, **settings), model.variant)
+    made.load_state_dict(model.state_dict())
+    made.name = model.name
+    return made

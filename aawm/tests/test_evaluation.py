@@ -346,6 +346,21 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(held, asked):
     assert np.allclose(whole.steps[whole.offset[number] + 29], last + (end - last) / 10, atol=1e-6)
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.randoms(use_true_random=False), size=st.integers(1, 80))
+def test_requests_in_any_order_are_answered_and_little_is_drawn_in_vain(held, asked, order, size):
+    drawn, shuffled = [], asked[1].iloc[order.sample(range(len(asked[1])), 60)].reset_index(drop=True)
+
+    def counting(states, context, horizon, generator=None, mode=False, privileged=None):
+        drawn.append(len(states) * horizon)
+        return FrozenWorld().rollout(states, context, horizon)
+
+    rollouts = roll_out(counting, shuffled, held, batch_size=size, progress=False)
+    last = held.states[shuffled.row, shuffled.context - 1].reshape(-1, 35)
+    assert np.array_equal(rollouts.steps, np.repeat(last, shuffled.horizon, axis=0))
+    assert shuffled.horizon.sum() <= sum(drawn) <= shuffled.horizon.sum() / 0.75 + 1e-6
+
+
 def test_sampled_rollouts_repeat_with_the_seed(held, asked):
     def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
         return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
