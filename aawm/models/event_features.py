@@ -7,20 +7,20 @@ __all__ = ['GROUND', 'STILL', 'PUSHED', 'STIRRED', 'LIFTED', 'ALOFT', 'KINDS', '
            'LANDMARKS', 'FIRST_OBJECT', 'THINGS', 'MOTION_UNIT', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'SORTS',
            'LANDMARK_FEATURE_COUNT', 'TOLD_LANDMARK_COUNT', 'MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS',
            'CARRY_RADIUS', 'RESTING', 'POINTS', 'heading', 'wrapped', 'own_frame', 'turned', 'Scene', 'seen_from',
-           'in_hand', 'within_reach', 'aloft', 'holders', 'held_by', 'onsets', 'steps_to', 'span_of', 'path_ahead',
-           'described', 'for_both', 'landmarks', 'seen_places', 'own_motion', 'features', 'object_features',
-           'landmark_features', 'codebook', 'nearest_code', 'Codes', 'carry_points', 'fit_codes', 'advance', 'upright',
-           'Track', 'kept', 'astray', 'track']
+           'in_hand', 'within_reach', 'aloft', 'holders', 'held_by', 'runs_around', 'carried', 'onsets', 'steps_to',
+           'span_of', 'path_ahead', 'described', 'for_both', 'landmarks', 'seen_places', 'own_motion', 'features',
+           'object_features', 'landmark_features', 'codebook', 'nearest_code', 'Codes', 'carry_points', 'fit_codes',
+           'advance', 'upright', 'Track', 'kept', 'astray', 'track']
 
 # %% ../../nbs/models/06_event_features.ipynb #0d383809
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
+from torch.nn import functional
 
-from ..events import carries
-from ..events.labels import NEAR
+from ..events.labels import END_SHARE, LONGEST_TOUCH, MOVING, NEAR
+from ..events.labels import LIFTED as CARRY_HEIGHT
 from ..schema import AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STEPS
 
 # %% ../../nbs/models/06_event_features.ipynb #47ed6def
@@ -77,7 +77,7 @@ class Scene:
         return cls(agents[..., GROUND], heading(agents[..., ROTATION]), states[..., OBJECT_INDEX, POSITION])
 
     def with_room(self):  # places `[..., 3, 2]` and angles `[..., 3]` of both agents and the room
-        return torch.nn.functional.pad(self.place, (0, 0, 0, 1)), torch.nn.functional.pad(self.facing, (0, 1))
+        return functional.pad(self.place, (0, 0, 0, 1)), functional.pad(self.facing, (0, 1))
 
 
 def seen_from(
@@ -145,6 +145,40 @@ def held_by(
     "What each agent holds."
     return torch.stack([holder == STILL + 1 + agent for agent in range(len(AGENTS))], -2)
 
+# %% ../../nbs/models/06_event_features.ipynb #ee57daab
+def runs_around(
+    mask: torch.Tensor,  # bool `[..., T]`
+) -> tuple:  # int64 `[..., T]`: first step and length of the run of true steps that each true step is in
+    "The stretch that each step belongs to; of steps that are false, nothing of use."
+    steps = torch.arange(mask.shape[-1], device=mask.device)
+    before = torch.where(mask, -1, steps).cummax(-1).values
+    after = torch.where(mask, mask.shape[-1], steps).flip(-1).cummin(-1).values.flip(-1)
+    return before + 1, after - before - 1
+
+
+def carried(
+    states: torch.Tensor,  # `[B, T, 5, 7]`
+) -> torch.Tensor:  # bool `[B, T, object]`
+    "At which steps each object is carried: `aawm.events.carries`, strict, on the states' own device."
+    paths = states[..., POSITION].double().transpose(1, 2)
+    objects, agents = paths[:, OBJECT_INDEX], paths[:, AGENT_INDEX]
+    change = objects.diff(dim=2, prepend=objects[:, :, :1]).abs()
+    moved, height = change.sum(-1), objects[..., HEIGHT]
+    alone = (height > CARRY_HEIGHT[0]) & (height < CARRY_HEIGHT[1]) & (moved > MOVING) & moved.isfinite()
+    near = (objects[:, :, None] - agents[:, None])[..., GROUND].norm(dim=-1) < NEAR
+    could = alone[:, :, None] & near  # [B, object, agent, T]
+    some = could.any(-1)  # the rest is a small share of all
+    mask, rise = could[some], change[:, :, None, :, HEIGHT].expand_as(could)[some]
+    start, length = runs_around(mask)
+    place = start.clamp(max=mask.shape[-1] - 1)
+    most = torch.zeros_like(rise).scatter_reduce(-1, place, torch.where(mask, rise, 0), "amax").gather(-1, place)
+    since = torch.arange(mask.shape[-1], device=states.device) - start
+    since = torch.where(mask & (rise == most), since, mask.shape[-1])
+    peak = torch.full_like(since, mask.shape[-1]).scatter_reduce(-1, place, since, "amin").gather(-1, place)
+    steady = torch.minimum(peak, length - 1 - peak) <= END_SHARE * (length - 1) + 1e-9
+    could[some] = mask & (length > LONGEST_TOUCH) & steady
+    return could.any(2).transpose(1, 2)
+
 # %% ../../nbs/models/06_event_features.ipynb #03682475
 KINDS = ("pickup", "goal")  # events with a time
 SPANS = (5, 10, 20, 40, 80, 160, STEPS)  # steps to the event, at most; a further class is never
@@ -153,42 +187,41 @@ FAR = 10 * STEPS
 
 
 def onsets(
-    states,  # numpy `[B, T, 5, 7]`
-) -> np.ndarray:  # bool `[B, agent, kind, object, T]`
+    states: torch.Tensor,  # `[B, T, 5, 7]`
+) -> torch.Tensor:  # bool `[B, agent, kind, object, T]`
     "At which steps an agent picks an object up, or brings it to the observer, by the strict rules."
-    states = np.asarray(states, dtype=np.float64)
-    objects, agents = states[:, :, OBJECT_INDEX, POSITION], states[:, :, AGENT_INDEX, POSITION]
-    holds = np.stack([carries(states), np.linalg.norm(objects - GOAL, axis=-1) < GOAL_RADIUS], -1)
-    begun = np.zeros_like(holds)
-    begun[:, 1:] = holds[:, 1:] & ~holds[:, :-1]
-    nearest = np.linalg.norm((objects[:, :, :, None] - agents[:, :, None])[..., GROUND], axis=-1).argmin(-1)
-    by = nearest[..., None] == np.arange(len(AGENTS))
-    return np.transpose(begun[..., None] & by[..., None, :], (0, 4, 3, 2, 1))
+    places = states[..., POSITION].double()
+    objects, agents = places[:, :, OBJECT_INDEX], places[:, :, AGENT_INDEX]
+    goal = torch.tensor(GOAL, dtype=places.dtype, device=places.device)
+    holds = torch.stack([carried(states), (objects - goal).norm(dim=-1) < GOAL_RADIUS], 2)  # [B, T, kind, object]
+    begun = functional.pad(holds[:, 1:] & ~holds[:, :-1], (0, 0, 0, 0, 1, 0))
+    first, second = (objects[:, :, None] - agents[:, :, :, None])[..., GROUND].norm(dim=-1).unbind(2)
+    by = torch.stack([first <= second, second < first], 2)  # [B, T, agent, object]
+    return (begun[:, :, None] & by[:, :, :, None]).movedim(1, -1)
 
 
 def steps_to(
-    begun: np.ndarray,  # bool `[..., T]`
-) -> np.ndarray:  # int64 `[..., T]`: steps to the next onset after each step; thousands where there is none
+    begun: torch.Tensor,  # bool `[..., T]`
+) -> torch.Tensor:  # int64 `[..., T]`: steps to the next onset after each step; thousands where there is none
     "How long until it happens."
-    steps = np.arange(begun.shape[-1])
-    ahead = np.minimum.accumulate(np.where(begun, steps, FAR)[..., ::-1], -1)[..., ::-1]
-    return np.concatenate([ahead[..., 1:], np.full_like(ahead[..., :1], FAR)], -1) - steps
+    steps = torch.arange(begun.shape[-1], device=begun.device)
+    ahead = torch.where(begun, steps, FAR).flip(-1).cummin(-1).values.flip(-1)
+    return functional.pad(ahead[..., 1:], (0, 1), value=FAR) - steps
 
 
 def span_of(
-    steps,  # int, at least 1
-) -> np.ndarray:  # int64 of the same shape, 0 to `NEVER_AGAIN`
+    steps: torch.Tensor,  # int64, at least 1
+) -> torch.Tensor:  # int64 of the same shape, 0 to `NEVER_AGAIN`
     "The class of a time to an event."
-    return np.searchsorted(np.array(SPANS), np.minimum(steps, STEPS + 1), side="left")
+    return torch.bucketize(steps, torch.tensor(SPANS, device=steps.device))
 
 
 def path_ahead(
-    states,  # `[B, T, 5, 7]`
-) -> np.ndarray:  # float `[B, 3, T]`, m
+    states: torch.Tensor,  # `[B, T, 5, 7]`
+) -> torch.Tensor:  # float64 `[B, 3, T]`, m
     "How far each object still travels."
-    change = np.linalg.norm(np.diff(np.asarray(states, dtype=np.float64)[:, :, OBJECT_INDEX, POSITION], axis=1), axis=-1)
-    ahead = np.cumsum(change[:, ::-1], 1)[:, ::-1]
-    return np.moveaxis(np.concatenate([ahead, np.zeros_like(ahead[:, :1])], 1), 1, 2)
+    change = states[:, :, OBJECT_INDEX, POSITION].double().diff(dim=1).norm(dim=-1)
+    return functional.pad(change.flip(1).cumsum(1).flip(1), (0, 0, 0, 1)).transpose(1, 2)
 
 # %% ../../nbs/models/06_event_features.ipynb #8632414b
 def described(
@@ -308,8 +341,8 @@ def landmark_features(
     facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(*now.facing.shape, -1, -1)
     apart = (now.objects[..., None, :, GROUND] - now.place[..., OTHER, None, :]).norm(dim=-1)
     facts = torch.cat([facts, torch.tanh(apart - NEAR)[..., None]], -1)
-    facts = torch.nn.functional.pad(torch.cat([facts, facts], -2), (0, 0, FIRST_OBJECT, 0))  # objects, their starts; nothing of other landmarks
-    sorts = torch.nn.functional.one_hot(torch.tensor(SORTS, device=states.device)).to(states.dtype).expand(*places.shape[:-1], -1)
+    facts = functional.pad(torch.cat([facts, facts], -2), (0, 0, FIRST_OBJECT, 0))  # objects, their starts; nothing of other landmarks
+    sorts = functional.one_hot(torch.tensor(SORTS, device=states.device)).to(states.dtype).expand(*places.shape[:-1], -1)
     return torch.cat([described(seen_places(places, now)), sorts, facts], -1)
 
 
@@ -344,7 +377,7 @@ def codebook(
         codes += pair
         near = torch.stack([((points - code) * scale).norm(dim=-1) <= radius for code in [*pair, points[0]]]).any(0)
         points = points[~near]
-    return torch.nn.functional.pad(torch.stack(codes), (0, 0, 0, size - len(codes)))
+    return functional.pad(torch.stack(codes), (0, 0, 0, size - len(codes)))
 
 
 def nearest_code(
@@ -375,7 +408,7 @@ def carry_points(
     seen = seen_from(scene)
     slid = in_hand(seen[:, 1:] - seen[:, :-1], holder)
     turn = heading(states[..., OBJECT_INDEX, ROTATION]).diff(dim=1)
-    turn = turn - torch.nn.functional.pad(scene.facing.diff(dim=1), (0, 1)).gather(-1, (holder - 1).clamp(min=0))
+    turn = turn - functional.pad(scene.facing.diff(dim=1), (0, 1)).gather(-1, (holder - 1).clamp(min=0))
     return torch.cat([slid, wrapped(turn)[..., None]], -1)[holder > STILL]
 
 
@@ -402,8 +435,8 @@ def advance(
     ground = now.place + own_frame(motion[..., :2], now.facing)
     agents = torch.cat([upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1)
     frame = (holder - 1).clamp(min=0)
-    place = torch.nn.functional.pad(ground, (0, 0, 0, 1)).gather(-2, frame[..., None].expand(*frame.shape, 2))
-    turn = torch.nn.functional.pad(motion[..., 2], (0, 1))
+    place = functional.pad(ground, (0, 0, 0, 1)).gather(-2, frame[..., None].expand(*frame.shape, 2))
+    turn = functional.pad(motion[..., 2], (0, 1))
     facing = (now.with_room()[1] + turn).gather(-1, frame)
     seen = in_hand(seen_from(now), holder) + carry[..., :3]
     where = upright(place + own_frame(seen[..., :2], facing), seen[..., 2])
@@ -450,7 +483,7 @@ def astray(
     error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(MOTION_SCALE, device=states.device)
     error = kept(error * moving[..., None], moving)
     place = scene.place + own_frame(error[..., :2], scene.facing)
-    who = torch.nn.functional.pad(holder, (0, 0, 1, 0))
+    who = functional.pad(holder, (0, 0, 1, 0))
     held, by = (who > STILL) & (who < PUSHED), (who - 1).clamp(0, len(AGENTS) - 1)
     turn, facing = error[..., 2].gather(-1, by), scene.facing.gather(-1, by)
     ground, pair = scene.objects[..., GROUND], by[..., None].expand(*by.shape, 2)
@@ -472,7 +505,7 @@ def track(
     true, holder = Scene.of(states), holders(states, hands)
     before, after = Scene.of(states[:, :-1]), Scene.of(states[:, 1:])
     still = own_motion(after, before).abs().sum(-1) < RESTING
-    shown = astray(states, holder, torch.nn.functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
+    shown = astray(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
     here = Scene.of(shown[:, :-1])
     motion = torch.cat([own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1)
     motion = nearest_code(motion.masked_fill(still[..., None], 0), codes.motion, MOTION_SCALE)
@@ -480,7 +513,7 @@ def track(
     slid = in_hand(seen[:, 1:] - torch.where(pushed[..., None, :, None], seen[:, :-1], seen_from(here)), holder)
     way = heading(states[..., OBJECT_INDEX, ROTATION])
     twist = way[:, 1:] - torch.where(pushed, way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
-    turn = torch.nn.functional.pad(after.facing - here.facing, (0, 1))
+    turn = functional.pad(after.facing - here.facing, (0, 1))
     twist = wrapped(twist - turn.gather(-1, (holder - 1).clamp(min=0)))
     carry = torch.zeros_like(holder)
     moved = holder > STILL

@@ -9,7 +9,6 @@ __all__ = ['LEAST_CHANCE', 'UNDER_WAY', 'EventLabels', 'event_labels', 'Beliefs'
 # %% ../../nbs/models/08_event_guidance.ipynb #363e6f65
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch.nn import functional
 
@@ -38,9 +37,8 @@ def event_labels(
     states: torch.Tensor,  # `[B, T, 5, 7]`
 ) -> EventLabels:
     "Labels of the events that lie ahead of every step, from states alone."
-    numbers = states.detach().cpu().numpy()
-    time, moved = span_of(steps_to(onsets(numbers))), path_ahead(numbers) > MOVE_THRESHOLD
-    return EventLabels(torch.as_tensor(time, device=states.device), torch.as_tensor(moved, device=states.device))
+    states = states.detach()
+    return EventLabels(span_of(steps_to(onsets(states))), path_ahead(states) > MOVE_THRESHOLD)
 
 # %% ../../nbs/models/08_event_guidance.ipynb #10c4b3a7
 @dataclass(frozen=True)

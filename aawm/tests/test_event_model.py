@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aawm.errors import UsageError
-from aawm.events import pickups
-from aawm.models import build
+from aawm.events import carries, pickups
+from aawm.models import build, event_transformer
 from aawm.models.aims import NOWHERE, aims
 from aawm.models.event_features import (
     FAR,
@@ -23,11 +23,13 @@ from aawm.models.event_features import (
     STILL,
     Scene,
     advance,
+    carried,
     features,
     fit_codes,
     holders,
     onsets,
     own_frame,
+    path_ahead,
     span_of,
     steps_to,
     track,
@@ -101,14 +103,28 @@ def test_features_do_not_look_ahead_and_know_no_left_from_right(trials):
 
 
 def test_labels_are_those_of_the_rules(trials):
-    begun = onsets(trials.numpy())
-    assert (begun[:, :, 0].any((1, -1)) == pickups(trials.numpy())).all()
+    begun = onsets(trials)
+    assert (begun[:, :, 0].any(-1).any(1).numpy() == pickups(trials.numpy())).all()
     assert begun.any(-1).any(1)[:, 1].any(), "something is brought to the observer in these trials"
     ahead = steps_to(begun)
-    for trial, agent, kind, thing, step in np.argwhere(begun):
+    for trial, agent, kind, thing, step in begun.nonzero().tolist():
         assert ahead[trial, agent, kind, thing, step - 1] == 1
     assert (ahead[..., -1] >= FAR - STEPS).all()
-    assert [int(span_of(steps)) for steps in (1, SPANS[0], SPANS[0] + 1, SPANS[-1], FAR)] == [0, 0, 1, len(SPANS) - 1, NEVER_AGAIN]
+    assert span_of(torch.tensor([1, SPANS[0], SPANS[0] + 1, SPANS[-1], FAR])).tolist() == [0, 0, 1, len(SPANS) - 1, NEVER_AGAIN]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), step=st.sampled_from([0.002, 0.02, 0.2]), still=st.floats(0, 0.5), steps=st.integers(1, 80))
+def test_carries_are_those_of_the_scores_on_any_path(seed, step, still, steps):
+    draw = np.random.default_rng(seed)
+    change = draw.normal(0, step, (6, steps, 5, 7)) * (draw.random((6, steps, 5, 1)) > still)
+    states = np.zeros((6, 1, 5, 7)) + np.cumsum(change, 1)
+    states[..., 1] = np.abs(states[..., 1])  # on the ground or above
+    assert np.array_equal(carried(torch.as_tensor(states)), carries(states))
+    states = states.astype(np.float32)
+    assert np.array_equal(carried(torch.as_tensor(states)), carries(states.astype(np.float64)))
+    path = np.linalg.norm(np.diff(states.astype(np.float64), axis=1)[:, :, :3, :3], axis=-1).sum(1)
+    assert np.allclose(path_ahead(torch.as_tensor(states))[..., 0], path)
 
 
 def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
@@ -126,7 +142,7 @@ def test_codes_follow_a_trial_and_keep_its_events(simulated, trials):
     for noise, most in ((0.0, 0.25), (0.02, 0.5)):
         followed = track(trials, codes, noise)
         assert (followed.states - trials)[..., 3:, POSITION].norm(dim=-1).max() < most
-        found = onsets(followed.states.numpy()).any((1, -1))  # trial, kind, object
+        found = onsets(followed.states).any(-1).any(1)  # trial, kind, object
         for number, trial in enumerate(simulated):
             for event in trial.events.event:
                 kind, _, thing = event.partition("_")
@@ -241,6 +257,13 @@ def test_more_samples_are_worth_more(model, trials):
     assert (beliefs.chance("goal", 20) <= beliefs.chance("goal") + 1e-6).all()
     with pytest.raises(UsageError):
         beliefs.chance("goal", 21)
+
+
+def test_rollouts_drawn_in_parts_are_those_drawn_together(model, trials, monkeypatch):
+    context = torch.tensor([40, 60, 50])
+    whole = model.rollout(flatten(trials), context, 30, mode=True)
+    monkeypatch.setattr(event_transformer, "CPU_SEQUENCES", 2)
+    assert torch.allclose(model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5)
 
 
 def test_the_better_half_goes_on_twice(model, trials, monkeypatch):
