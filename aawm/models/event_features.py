@@ -167,14 +167,15 @@ def carried(
     alone = (height > CARRY_HEIGHT[0]) & (height < CARRY_HEIGHT[1]) & (moved > MOVING) & moved.isfinite()
     near = (objects[:, :, None] - agents[:, None])[..., GROUND].norm(dim=-1) < NEAR
     could = alone[:, :, None] & near  # [B, object, agent, T]
-    some = could.any(-1)  # the rest is a small share of all
+    some = could.any(-1).nonzero(as_tuple=True)  # most objects are never near enough to an agent; the rest are looked at, `[row, T]` each
     mask, rise = could[some], change[:, :, None, :, HEIGHT].expand_as(could)[some]
     start, length = runs_around(mask)
     place = start.clamp(max=mask.shape[-1] - 1)
-    most = torch.zeros_like(rise).scatter_reduce(-1, place, torch.where(mask, rise, 0), "amax").gather(-1, place)
-    since = torch.arange(mask.shape[-1], device=states.device) - start
-    since = torch.where(mask & (rise == most), since, mask.shape[-1])
-    peak = torch.full_like(since, mask.shape[-1]).scatter_reduce(-1, place, since, "amin").gather(-1, place)
+    largest = torch.zeros_like(rise).scatter_reduce(-1, place, torch.where(mask, rise, 0), "amax").gather(-1, place)
+    steps_in = torch.arange(mask.shape[-1], device=states.device) - start
+    steps_in = torch.where(mask & (rise == largest), steps_in, mask.shape[-1])
+    peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(-1, place, steps_in, "amin").gather(-1, place)
+    # pickup criterion 4: the largest change of height lies in the first or last fifth of its run
     steady = torch.minimum(peak, length - 1 - peak) <= END_SHARE * (length - 1) + 1e-9
     could[some] = mask & (length > LONGEST_TOUCH) & steady
     return could.any(2).transpose(1, 2)
@@ -196,7 +197,7 @@ def onsets(
     holds = torch.stack([carried(states), (objects - goal).norm(dim=-1) < GOAL_RADIUS], 2)  # [B, T, kind, object]
     begun = functional.pad(holds[:, 1:] & ~holds[:, :-1], (0, 0, 0, 0, 1, 0))
     first, second = (objects[:, :, None] - agents[:, :, :, None])[..., GROUND].norm(dim=-1).unbind(2)
-    by = torch.stack([first <= second, second < first], 2)  # [B, T, agent, object]
+    by = torch.stack([first <= second, ~(first <= second)], 2)  # [B, T, agent, object]
     return (begun[:, :, None] & by[:, :, :, None]).movedim(1, -1)
 
 
