@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aawm.errors import UsageError
@@ -16,7 +16,7 @@ from aawm.schema import EVENTS, GOAL, OBJECT_KINDS, SCENARIO_ROLES, SCENARIOS, e
 from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS, ArenaSettings, draw_scenario, simulate
 from aawm.sim.calibration import describe
 from aawm.sim.simulate import moved_untouched
-from aawm.sim.planning import clear_line, plan_path
+from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import arm_joints
 from aawm.sim.scene import continuous
 
@@ -136,18 +136,18 @@ def test_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-spot = st.floats(-5, 5, allow_nan=False)
+spot = st.integers(-5000, 5000).map(lambda millimetres: millimetres / 1000)
 
 
 @given(st.lists(st.tuples(spot, spot, st.floats(0.2, 0.8)), max_size=4), spot, spot)
+@example([(0.0, 0.0625, 0.5)], 0.5, 0.0)  # starts so close to the rim that the planner makes the disc smaller
 @settings(max_examples=60, deadline=None)
 def test_paths_are_clear_and_end_at_the_goal(discs, x, z):
     start, goal = (x, z), (-6.0, 6.0)
     path = plan_path(start, goal, discs)
     assert path[-1] == goal
-    outside = [d for d in discs if math.dist(start, d[:2]) > d[2] and math.dist(goal, d[:2]) > d[2]]
-    if len(outside) == len(discs) and len(path) > 1:
-        assert all(clear_line(a, b, discs) for a, b in zip([start] + path, path))
+    if len(path) > 1:
+        assert all(clear_line(a, b, shrink(discs, start, goal)) for a, b in zip([start] + path, path))
 
 
 @given(st.floats(0.3, 0.6), st.floats(-0.2, 0.2))
