@@ -7,10 +7,10 @@ __all__ = ['GROUND', 'STILL', 'PUSHED', 'STIRRED', 'LIFTED', 'ALOFT', 'KINDS', '
            'LANDMARKS', 'FIRST_OBJECT', 'THINGS', 'MOTION_UNIT', 'NOTHING', 'FEATURE_COUNT', 'TOLD_COUNT', 'SORTS',
            'LANDMARK_FEATURE_COUNT', 'TOLD_LANDMARK_COUNT', 'MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS',
            'CARRY_RADIUS', 'RESTING', 'POINTS', 'heading', 'wrapped', 'own_frame', 'turned', 'Scene', 'seen_from',
-           'in_hand', 'within_reach', 'aloft', 'holders', 'held_by', 'runs_around', 'carried', 'onsets', 'steps_to',
-           'span_of', 'path_ahead', 'described', 'for_both', 'landmarks', 'seen_places', 'own_motion', 'features',
-           'object_features', 'landmark_features', 'codebook', 'nearest_code', 'Codes', 'carry_points', 'fit_codes',
-           'advance', 'upright', 'Track', 'kept', 'astray', 'track']
+           'in_hand', 'within_reach', 'aloft', 'holders', 'held_by', 'next_true', 'runs_around', 'carried', 'onsets',
+           'steps_to', 'span_of', 'path_ahead', 'described', 'for_both', 'landmarks', 'seen_places', 'own_motion',
+           'features', 'object_features', 'landmark_features', 'codebook', 'nearest_code', 'Codes', 'carry_points',
+           'fit_codes', 'advance', 'upright', 'Track', 'kept', 'astray', 'track']
 
 # %% ../../nbs/models/06_event_features.ipynb #0d383809
 import math
@@ -146,14 +146,22 @@ def held_by(
     return torch.stack([holder == STILL + 1 + agent for agent in range(len(AGENTS))], -2)
 
 # %% ../../nbs/models/06_event_features.ipynb #ee57daab
+def next_true(
+    mask: torch.Tensor,  # bool `[..., T]`
+    none: int,  # what stands for no such step
+) -> torch.Tensor:  # int64 `[..., T]`
+    "The first true step from each step on, itself among them."
+    steps = torch.arange(mask.shape[-1], device=mask.device)
+    return torch.where(mask, steps, none).flip(-1).cummin(-1).values.flip(-1)
+
+
 def runs_around(
     mask: torch.Tensor,  # bool `[..., T]`
 ) -> tuple:  # int64 `[..., T]`: first step and length of the run of true steps that each true step is in
     "The stretch that each step belongs to; of steps that are false, nothing of use."
     steps = torch.arange(mask.shape[-1], device=mask.device)
     before = torch.where(mask, -1, steps).cummax(-1).values
-    after = torch.where(mask, mask.shape[-1], steps).flip(-1).cummin(-1).values.flip(-1)
-    return before + 1, after - before - 1
+    return before + 1, next_true(~mask, mask.shape[-1]) - before - 1
 
 
 def carried(
@@ -205,9 +213,8 @@ def steps_to(
     begun: torch.Tensor,  # bool `[..., T]`
 ) -> torch.Tensor:  # int64 `[..., T]`: steps to the next onset after each step; thousands where there is none
     "How long until it happens."
-    steps = torch.arange(begun.shape[-1], device=begun.device)
-    ahead = torch.where(begun, steps, FAR).flip(-1).cummin(-1).values.flip(-1)
-    return functional.pad(ahead[..., 1:], (0, 1), value=FAR) - steps
+    ahead = functional.pad(next_true(begun, FAR)[..., 1:], (0, 1), value=FAR)
+    return ahead - torch.arange(begun.shape[-1], device=begun.device)
 
 
 def span_of(

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..errors import UsageError, check_name
 from .event_features import KINDS, NEVER_AGAIN, SPANS, onsets, path_ahead, span_of, steps_to
-from ..schema import MOVE_THRESHOLD, OBJECTS, STEPS
+from ..schema import MOVE_THRESHOLD, STEPS
 
 # %% ../../nbs/models/08_event_guidance.ipynb #841318f4
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def worth_of_rollouts(
     past_end = torch.arange(steps + 1, device=left.device) > left[:, None]  # steps that no trial has
     frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
     paths = torch.where(past_end[:, None, :, None, None], frozen, paths)
-    labels = event_labels(paths.flatten(0, 1)).at(0)
-    happens = (labels.time[..., 0] < NEVER_AGAIN).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # [B, K, kind, object]
-    moved = labels.moved[..., 0].unflatten(0, (trials, samples)).to(imagined.dtype)
+    paths = paths.flatten(0, 1)
+    happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # [B, K, kind, object]
+    travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
+    moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     if ahead is not None:
         happens = torch.maximum(happens, chance_before(ahead.time, (end - steps)[:, None]))
-        travelled = paths[:, :, :, : len(OBJECTS), :3].diff(dim=2).norm(dim=-1).sum(2)
         going = torch.maximum((travelled > UNDER_WAY).to(moved.dtype), ahead.moved.sigmoid())
         moved = torch.where((left > steps)[:, None, None], torch.maximum(moved, going), moved)
     pickup = KINDS.index("pickup")

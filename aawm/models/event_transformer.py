@@ -496,8 +496,8 @@ class EventTransformer(WorldModel):
         judged = self.judged(hidden[:, None], last[:, None], states[:, 0], end)[:, 0]
         expected = self.expect(self.network.beliefs(judged), states, lengths, told)
         again = trial.repeat_interleave(samples)
-        shown = lengths.repeat_interleave(len(AGENTS))
-        kept = [tuple(as_ring(part, shown, c.reach)[of_agents(again)] for part in pair) for pair in kept]
+        sequence, shown = of_agents(again), lengths.repeat_interleave(len(AGENTS))
+        kept = [tuple(as_ring(part, shown, c.reach)[sequence] for part in pair) for pair in kept]
         known = held_before(states, lengths)
         now, place, hidden, judged = last[again], lengths[again], hidden[again], judged[again]
         start, end = states[again, 0], None if end is None else end[again]
@@ -526,7 +526,8 @@ class EventTransformer(WorldModel):
                 ahead = Beliefs(*(part.unflatten(0, (len(states), samples)) for part in (ahead.time, ahead.moved)))
                 grip = held.any(1).unflatten(0, (len(states), samples))
                 rows = better_half(worth(step, ahead, grip))
-                kept = [tuple(part[of_agents(rows)] for part in pair) for pair in kept]
+                sequence = of_agents(rows)
+                kept = [tuple(part[sequence] for part in pair) for pair in kept]
                 future[:, :step], now, hidden, aim, held = future[rows, :step], now[rows], hidden[rows], aim[rows], held[rows]
         imagined = future.unflatten(0, (len(states), samples))
         return imagined, worth(horizon) if samples > 1 else now.new_zeros(len(states), 1)
