@@ -1,27 +1,37 @@
-# make install | figures | test | test-all | lab | docs | readme | lint | hooks | clean
+# make install | figures | test | test-all | lab | docs | readme | leaderboard | lint | hooks | lock | clean
 #
 # `make figures` and `make test` set up all they need. PYTHON names the interpreter that the environment is made with.
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
-PROFILE ?= laptop
+# the first that runs; a name may be there without an interpreter behind it
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do $$name -c "" 2>/dev/null && echo $$name && break; done)
+# quick evaluates the weights that come with the package; where there are none, laptop trains them
+PROFILE ?= $(if $(wildcard data/weights/*.safetensors),quick,laptop)
+PAPER ?= aawm
+# the exact set of requirements/lock.txt, each file checked by its hash; `make install EXACT=` takes what the ranges of settings.ini allow
+EXACT ?= yes
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
 export PYTHONUNBUFFERED = 1
 
-# the frozen set of the interpreter's version, where there is one
-CONSTRAINTS = $(wildcard requirements/constraints-py$(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])').txt)
-
-.PHONY: install figures test test-all lab docs readme lint sample hooks clean
+.PHONY: install figures test test-all lab docs readme leaderboard lint sample hooks lock clean
 
 install: .venv/installed
 
-.venv/installed: settings.ini setup.py $(wildcard requirements/*.txt)
-	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 13) else "aawm needs Python 3.11 or 3.12, and found %d.%d: name one, as in make install PYTHON=python3.11" % v)'
+.venv/installed: settings.ini setup.py pyproject.toml $(wildcard requirements/*.txt)
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else "aawm needs Python 3.11 or newer, and found %d.%d: name one, as in make install PYTHON=python3.12" % v)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable '.[dev]'
+ifeq ($(EXACT),yes)
+	$(PIP) --require-hashes --requirement requirements/pip.txt
+	nvidia-smi > /dev/null 2>&1 || $(PIP) --no-deps --require-hashes --requirement requirements/torch-cpu.txt 2> /dev/null || true
+	$(PIP) --require-hashes --requirement requirements/lock.txt --constraint requirements/gpu.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+else
+	$(PIP) --editable '.[dev]'
+endif
 	touch $@
 
 figures: install
-	$(BIN)/aawm reproduce --profile $(PROFILE)
+	$(BIN)/aawm reproduce --paper $(PAPER) --profile $(PROFILE)
 
 test: install
 	$(BIN)/ruff check aawm nbs
@@ -35,18 +45,28 @@ lab: install
 
 # the site, in _docs/html; its tools are installed for it alone
 docs: .venv/docs
-	$(BIN)/python -c 'from aawm.runs.site import build_site; print(build_site())'
+	$(BIN)/python -c 'from aawm.site import build_site; print(build_site())'
 
 .venv/docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable '.[docs]'
+	$(PIP) --require-hashes --requirement requirements/docs.txt --constraint requirements/lock.txt --constraint requirements/gpu.txt
 	touch $@
 
+# style, then types: a dozen seconds
 lint: install
 	$(BIN)/ruff check --fix aawm nbs
+	$(BIN)/mypy
 
-# README.md is the page nbs/index.ipynb, with links as seen from the root
+# README.md is the page nbs/index.ipynb, run anew, with links as seen from the root; cells tagged remove-input show what they write alone
 readme: install
-	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' > README.md
+	$(BIN)/jupyter execute --inplace nbs/index.ipynb && $(BIN)/nbdev_clean --fname nbs/index.ipynb
+	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' > README.md
+
+# the shipped weights entered and committed, tested on trials that come from that commit, and the page of all entries
+leaderboard: install
+	$(BIN)/aawm leaderboard enter --shipped
+	git add leaderboard/entries && (git diff --cached --quiet -- leaderboard || git commit -m "Enter the shipped weights into the leaderboard" -- leaderboard)
+	$(BIN)/aawm leaderboard score
+	$(BIN)/aawm leaderboard page
 
 # the dataset card and the nine raw trials under data/, when the simulator has changed
 sample: install
@@ -55,6 +75,10 @@ sample: install
 hooks: install
 	$(BIN)/nbdev_install_hooks
 
+# exact versions with hashes from the ranges in settings.ini; needs uv. `make lock UPGRADE=--upgrade` takes the newest
+lock:
+	.ci/lock $(UPGRADE)
+
 clean:
-	rm -rf _docs data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis lightning_logs
+	rm -rf _docs data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -exec rm -rf {} +

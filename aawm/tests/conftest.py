@@ -4,8 +4,12 @@ import os
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threads of tests that run side by side wait for each other
+
+settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no test depends on the clock
+settings.load_profile("aawm")
 
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 

@@ -10,7 +10,7 @@ import pytest
 from aawm import cli
 from aawm.data import dataset_card, generate, import_raw, open_events, open_trials
 from aawm.data.card import beside_published, pickup_to_goal, statistics
-from aawm.data.raw import OBSERVATIONS, read_event_log, read_observations
+from aawm.data.authors.raw import OBSERVATIONS, read_event_log, read_observations
 from aawm.schema import SCENARIOS
 from aawm.sim import SIMULATOR_SETTINGS, simulate
 

@@ -9,7 +9,7 @@ from aawm import cli
 from aawm.data import generate
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
-from aawm.training import fit
+from aawm.training import fit, run_settings
 
 
 class Bare(WorldModel):
@@ -102,3 +102,40 @@ def test_a_refusal_leaves_a_folder_as_it_was(stores, capsys):
         words = [verb, stores / folder, "--seed", "9"] if verb == "generate" else [verb, "oracle", stores / "trials0", stores / folder, "--device", "cpu"]
         code, _, err = leave(capsys, *words)
         assert code in (2, 3) and folder in err and names(stores / folder) == before, (verb, folder)
+
+
+def test_settings_of_a_training_are_changed_from_the_command_line(stores, capsys, tmp_path):
+    words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
+    code, _, err = leave(capsys, *words, "--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8", "--set", "validation_windows=3")
+    assert code == 0, err
+    settings = run_settings(tmp_path / "run")
+    training = settings["training"]
+    assert (training["steps"], training["batch"], training["learning_rate"], training["validation_windows"]) == (2, 3, 2e-4, 3)
+    assert settings["config"]["hidden_size"] == 8
+    for more, said in (
+        (("--set", "hiden_size=8"), "did you mean 'hidden_size'"), (("--set", "hidden_size=wide"), "expected int"),
+        (("--set", "hidden_size"), "name=value"), (("--steps", 0), "at least 1"),
+    ):
+        code, _, err = leave(capsys, *words[:3], tmp_path / "other", *words[4:], *more)
+        assert code == 2 and said in err and err.count("\n") == 1 and not (tmp_path / "other").exists()
+
+
+def test_a_model_that_failed_the_contract_is_trained_with_a_warning(stores, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("odd.py").write_text("""from aawm.models import WorldModel
+
+
+class Shape(WorldModel):
+    def loss(self, batch):
+        return batch["states"].square().mean(), {}
+
+    def rollout(self, states, context, horizon, **more):
+        return states[:, :1] @ states[:, :1]
+""")
+    words = ("odd.py:Shape", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--steps", 1, "--batch", 2, "--device", "cpu")
+    code, _, err = leave(capsys, "train", *words, "--set", "validation_windows=2")
+    assert err.count("warning") == 1 and "(odd.py, line 9)" in err, err
+    with pytest.raises(SystemExit) as end:
+        cli.main(["check-model", "odd.py:Shape"])
+    told = capsys.readouterr()
+    assert end.value.code == 4 and told.out.count("RuntimeError") == 1 and "(odd.py, line 9)" in told.out and told.err.count("\n") == 1

@@ -23,14 +23,15 @@ import aawm.sim
 from aawm import cli
 from aawm.data import generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify, write_store
 from aawm.data.checks import state_faults
-from aawm.data.draw import trial_seed
+from aawm.data.making.draw import trial_seed
+from aawm.data.trials import event_rows
 from aawm.data.windows import Windows
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
 from aawm.files import digest
 from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
 
-generating = sys.modules["aawm.data.generate"]
-storing = sys.modules["aawm.data.store"]
+generating = sys.modules["aawm.data.making.generate"]
+storing = sys.modules["aawm.store"]
 TRIALS, CHUNK, SEED = 18, 3, 5
 CHUNKS = TRIALS // CHUNK
 
@@ -59,16 +60,28 @@ def store(tmp_path_factory):
 def test_a_script_without_a_guard_and_two_workers_give_the_same_bytes(store, tmp_path):
     path = tmp_path / "with spaces, ünïcode" / "trials"
     (tmp_path / "script.py").write_text(script(path), encoding="utf-8")
-    subprocess.run([sys.executable, tmp_path / "script.py"], check=True, timeout=60)
+    subprocess.run([sys.executable, tmp_path / "script.py"], check=True, timeout=600)
     assert contents(path) == contents(store)
 
 
+HOLD = """
+import time
+import aawm.store
+keep, kept = aawm.store.keep_chunk, []
+def keep_and_hold(*given):
+    keep(*given)
+    kept.append(given)
+    if len(kept) == {chunks}:
+        time.sleep(3600)
+aawm.store.keep_chunk = keep_and_hold
+"""
+
+
 def start(path, chunks: int):
-    "A process that generates, once it has finished so many chunks."
+    "A process that generates and stops still once it has finished so many chunks; its workers go on."
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore it, and children inherit that
-    process = subprocess.Popen([sys.executable, "-c", script(path)], stderr=subprocess.PIPE, text=True, preexec_fn=heed)
-    end = time.monotonic() + 50
-    while len(list(path.glob("unfinished/chunk-*.json"))) < chunks and time.monotonic() < end:
+    process = subprocess.Popen([sys.executable, "-c", HOLD.format(chunks=chunks) + script(path)], stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    while len(list(path.glob("unfinished/chunk-*.json"))) < chunks:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     return process
@@ -106,10 +119,9 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
 def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
     path = tmp_path / "trials"
     process = start(path, chunks=1)
-    before = time.monotonic()
     process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=20)[1].strip()
-    assert time.monotonic() - before < 5
+    message = process.communicate(timeout=600)[1].strip()
+    assert len(list(path.glob("unfinished/chunk-*.json"))) < CHUNKS, "it does not go on to the end first"
     message = message.splitlines()[-1]
     assert process.returncode and "Interrupted" in message and "the same call goes on" in message and str(path) in message
     call(path)
@@ -172,7 +184,7 @@ def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_pa
                 os.kill(victims[draw.integers(len(victims))] if how == 2 and victims else process.pid, signal.SIGKILL)
         process.communicate()
         kept.append(len(list(path.glob("unfinished/chunk-*.json"))) if not (path / "manifest.json").exists() else CHUNKS)
-        subprocess.run([sys.executable, "-c", script(path, workers)], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", script(path, workers)], check=True, timeout=600)
         assert contents(path) == contents(store), number
     print(f"{workers} workers: {seconds:.1f} s undisturbed; chunks of {CHUNKS} kept by each kill: {kept}")
 
@@ -236,7 +248,7 @@ def test_a_simulator_that_never_yields_is_an_error(quick_simulator, tmp_path, mo
 
 @pytest.mark.parametrize("stage", ["create_arrays", "write_chunk", "finish_store"])
 def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, monkeypatch, stage):
-    original, calls = getattr(generating, stage), []
+    original, calls = getattr(storing, stage), []
 
     def full(*arguments, **options):
         calls.append(1)
@@ -245,7 +257,7 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, 
         return original(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(generating, stage, full)
+        patch.setattr(storing, stage, full)
         with pytest.raises(EnvironmentProblem, match="No space left"):
             call(tmp_path / "trials")
     with pytest.raises(BadData, match="not finished"):
@@ -289,7 +301,7 @@ def made_up(path):
     states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
     roles = {"role_agent0": "gathering", "role_agent1": "static", "obj0_kind": "jug", "obj1_kind": "vase", "obj2_kind": "bread"}
     table = pd.DataFrame([{"name": f"t{i}", "scenario": "gathering_static", **roles, "seed": i, "split": "train", "has_log": True} for i in range(7)])
-    log = storing.event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
+    log = event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
     return write_store(path, states, table, log, {}, chunk=3)
 
 

@@ -11,33 +11,15 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.events import carries, goal_entries, pickups
-from aawm.models import build, event_transformer
-from aawm.models.aims import NOWHERE, aims
-from aawm.models.event_features import (
-    FAR,
-    KINDS,
-    LANDMARKS,
-    NEVER_AGAIN,
-    PUSHED,
-    SPANS,
-    STILL,
-    Scene,
-    advance,
-    carried,
-    features,
-    fit_codes,
-    holders,
-    onsets,
-    own_frame,
-    path_ahead,
-    span_of,
-    steps_to,
-    track,
-    turned,
-    wrapped,
-)
-from aawm.models.event_guidance import LEAST_CHANCE, Beliefs, event_labels, worth_of_rollouts
-from aawm.models.event_transformer import augmented, held_before
+from aawm.events.tensors import EVENT_KINDS, FAR, carries as carries_of_tensors, onsets, path_ahead, steps_to
+from aawm.models import build
+from aawm.models.event import sampling
+from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped
+from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
+from aawm.models.event.loss import augmented, event_labels
+from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, span_of
+from aawm.models.event.sampling import Futures, expected_event_score, grasped_at_end
+from aawm.models.event.tokens import advance, fit_codebooks, tokenise
 from aawm.schema import AGENTS, OBJECT_INDEX, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
@@ -49,7 +31,7 @@ SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48}
 @pytest.fixture(scope="module")
 def simulated():
     return [
-        simulate(scenario, seed, "planar") for scenario, seed in (("gathering_static", 1), ("multistep_static", 2), ("gathering_static", 5))
+        simulate(scenario, seed, "planar") for scenario, seed in (("gathering_static", 1), ("multistep_static", 2), ("gathering_random", 5))
     ]
 
 
@@ -131,11 +113,11 @@ def test_carries_are_those_of_the_scores_on_any_path(seed, step, digits, still, 
     states[..., 1] = np.abs(states[..., 1])  # on the ground or above
     path = np.linalg.norm(np.diff(states, axis=1)[:, :, :3, :3], axis=-1).sum(1)
     assert np.allclose(path_ahead(torch.as_tensor(states))[..., 0], path)
-    assert np.array_equal(carried(torch.as_tensor(states)), carries(states))
+    assert np.array_equal(carries_of_tensors(torch.as_tensor(states)), carries(states))
     states[draw.random(states.shape) < 0.001] = draw.choice([np.nan, np.inf, -np.inf])
     states = states.astype(np.float32)
     with np.errstate(invalid="ignore"):
-        assert np.array_equal(carried(torch.as_tensor(states)), carries(states.astype(np.float64)))
+        assert np.array_equal(carries_of_tensors(torch.as_tensor(states)), carries(states.astype(np.float64)))
 
 
 def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
@@ -144,46 +126,46 @@ def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
     held = (holder > STILL) & (holder < PUSHED)
     assert held.any() and (distance.gather(-1, (holder - 1).clamp(0, 1)[..., None])[..., 0][held] < 0.8).all()
     assert (trials[:, 1:, :3] - trials[:, :-1, :3])[..., POSITION].norm(dim=-1)[holder == STILL].max() <= 1e-3
-    assert set(holders(trials, hands=False).unique().tolist()) == {STILL, PUSHED}
+    assert set(holders(trials, grasping=False).unique().tolist()) == {STILL, PUSHED}
 
 
-def test_codes_follow_a_trial_and_keep_its_events(simulated, trials):
-    codes = fit_codes(trials, 320, 192)
+def test_tokens_follow_a_trial_and_keep_its_events(simulated, trials):
+    codebooks = fit_codebooks(trials, 320, 192)
     torch.manual_seed(0)
     for noise, most in ((0.0, 0.25), (0.02, 0.5)):
-        followed = track(trials, codes, noise)
+        followed = tokenise(trials, codebooks, noise)
         assert (followed.states - trials)[..., 3:, POSITION].norm(dim=-1).max() < most
         found = onsets(followed.states).any(-1).any(1)  # trial, kind, object
         for number, trial in enumerate(simulated):
             for event in trial.events.event:
                 kind, _, thing = event.partition("_")
-                assert kind not in KINDS or found[number, KINDS.index(kind), int(thing)], (number, event)
-    followed = track(trials, codes)
-    again = advance(followed.states[:, :-1], codes.motion[followed.motion], followed.holder, codes.carry[followed.carry])
+                assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (number, event)
+    followed = tokenise(trials, codebooks)
+    again = advance(followed.states[:, :-1], codebooks.motion[followed.motion], followed.holder, codebooks.carry[followed.carry])
     off = (again - trials[:, 1:])[..., POSITION].norm(dim=-1)
     assert off.quantile(0.99) < 0.03 and off.max() < 0.3 and torch.equal(followed.states, trials)
     rests = followed.holder == STILL
     assert torch.equal(again[:, :, :3][rests], trials[:, :-1, :3][rests])
 
 
-def test_robots_were_after_what_they_then_did(simulated, trials):
-    found = aims(trials, holders(trials))
+def test_robots_head_for_what_they_then_do(simulated, trials):
+    found = hindsight_intents(trials, holders(trials))
     for number, trial in enumerate(simulated):
         for frame, agent, event in trial.events.itertuples(index=False):
             kind, _, thing = event.partition("_")
-            if kind in KINDS:
-                legs = found.aim[number, max(0, frame // 5 - 25) : frame // 5, agent]
+            if kind in EVENT_KINDS:
+                segments = found.intent[number, max(0, frame // 5 - 25) : frame // 5, agent]
                 wanted = LANDMARKS.index(f"obj{thing}" if kind == "pickup" else "observer")
-                assert (legs == wanted).sum() > 5, (number, event)
+                assert (segments == wanted).sum() > 5, (number, event)
     static = list(simulated[0].roles).index("static")
-    assert (found.aim[0, :, static] == NOWHERE).all() and not found.over[0, :, static].any()
+    assert (found.intent[0, :, static] == NO_LANDMARK).all() and not found.ends[0, :, static].any()
 
 
-def test_a_robot_that_stands_is_not_led_astray(trials):
+def test_a_robot_that_stands_gets_no_input_noise(trials):
     torch.manual_seed(0)
-    strayed = track(trials, fit_codes(trials, 64, 48), noise=0.05).states
-    assert not torch.equal(strayed, trials) and torch.equal(strayed[0, :, 3], trials[0, :, 3])
-    assert torch.equal(strayed[:, 0], trials[:, 0])
+    noisy = tokenise(trials, fit_codebooks(trials, 64, 48), noise=0.05).states
+    assert not torch.equal(noisy, trials) and torch.equal(noisy[0, :, 3], trials[0, :, 3])
+    assert torch.equal(noisy[:, 0], trials[:, 0])
 
 
 def test_augmentation_keeps_what_happens(trials):
@@ -213,79 +195,101 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
     truth = event_labels(trials[1:2, 30:]).at(0)
     sure = torch.full((1, *truth.time.shape[1:4], NEVER_AGAIN + 1), -5.0).scatter(-1, truth.time, 5.0)
     moved = truth.moved[..., 0].float() * 10 - 5
-    fit = worth_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, futures, left)
+    fit = expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, futures, left)
     nothing = torch.full_like(sure, -5.0)
     nothing[..., NEVER_AGAIN] = 5.0
-    other = worth_of_rollouts(Beliefs(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
+    other = expected_event_score(EventProbabilities(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
     assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
     longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)  # past the end of the trial
-    assert torch.allclose(worth_of_rollouts(Beliefs(sure.log_softmax(-1), moved), last, longer, left), fit)
+    assert torch.allclose(expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, longer, left), fit)
 
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     holder = holders(trials)
     carried = (holder[:, 1:] == holder[:, :-1]) & (holder[:, 1:] > STILL) & (holder[:, 1:] < PUSHED)
-    row, step, thing = (carried & (trials[:, 1:-1, :3, 1] > 0.2)).nonzero()[5].tolist()
+    aloft = carried & (trials[:, 1:-1, :3, 1] > 0.2)
+    row, step, thing = (aloft[:, :-8] & aloft[:, 8:]).nonzero()[0].tolist()  # carried on for long enough to look like a pickup
     lengths = torch.full((len(trials),), step + 3)
-    known = held_before(trials, lengths)
+    known = grasped_at_end(trials, lengths)
     assert known[row, holder[row, step + 1, thing] - 1, thing] and known.sum() <= len(AGENTS) * len(trials)
     later = trials.clone()
     later[:, step + 3 :] += 1
-    assert torch.equal(held_before(later, lengths), known) and not held_before(trials, torch.ones_like(lengths)).any()
+    assert torch.equal(grasped_at_end(later, lengths), known) and not grasped_at_end(trials, torch.ones_like(lengths)).any()
     last, future, left = trials[row, step + 2][None], trials[row, step + 3 :][None, None], torch.tensor([STEPS - step - 3])
-    never = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     never[..., NEVER_AGAIN] = 9.0
-    expected = Beliefs(never.log_softmax(-1), torch.full((1, 3), -9.0))
-    charged, free = (worth_of_rollouts(expected, last, future, left, in_hand=hand) for hand in (None, known[row].any(0)[None]))
-    assert torch.isclose(free - charged, torch.tensor(LEAST_CHANCE), atol=1e-3), "to carry on is not charged as a pickup that nobody expected"
+    expected = EventProbabilities(never.log_softmax(-1), torch.full((1, 3), -9.0))
+    charged, free = (expected_event_score(expected, last, future, left, held_at_start=hand) for hand in (None, known[row].any(0)[None]))
+    assert torch.isclose(free - charged, torch.tensor(EVENT_THRESHOLD), atol=1e-3), "to carry on is not charged as a pickup that nobody expected"
 
 
-def test_what_has_just_been_taken_counts_at_a_look(trials):
+def test_what_has_just_been_taken_counts_on_the_way(trials):
     last, left = trials[:1, 0], torch.tensor([100])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    never = torch.full((1, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     never[..., NEVER_AGAIN] = 9.0
     soon = never.clone()
-    soon[0, 0, KINDS.index("pickup"), 0, [3, NEVER_AGAIN]] = torch.tensor([9.0, -9.0])
-    expected = Beliefs(soon.log_softmax(-1), torch.full((1, 3), -9.0))
-    ahead = Beliefs(never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0))
+    soon[0, 0, EVENT_KINDS.index("pickup"), 0, [3, NEVER_AGAIN]] = torch.tensor([9.0, -9.0])
+    expected = EventProbabilities(soon.log_softmax(-1), torch.full((1, 3), -9.0))
+    ahead = EventProbabilities(never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0))
     held = torch.tensor([[[True, False, False], [False, False, False]]])
-    worth = worth_of_rollouts(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
-    assert worth[0, 0] > worth[0, 1] + 0.6
+    score = expected_event_score(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
+    assert score[0, 0] > score[0, 1] + 0.6
 
 
-def beliefs_at(model, trials, step):
+def expected_at(model, trials, step):
     hidden = model.read(trials[:, :step], None)[0][:, None, :, -1]
-    return model.network.beliefs(model.judged(hidden, trials[:, step - 1 : step], trials[:, 0], None)[:, 0])
+    return model.network.events(model.read_landmarks(hidden, trials[:, step - 1 : step], trials[:, 0], None)[:, 0])
 
 
-def test_more_samples_are_worth_more(model, trials):
-    context, beliefs, fits = torch.tensor([40, 40, 40]), beliefs_at(model, trials, 40), []
+def test_more_samples_have_higher_scores(model, trials):
+    context, expected, fits = torch.tensor([40, 40, 40]), expected_at(model, trials, 40), []
     for samples in (1, 8):
-        imagined, _ = model.several(trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1))
-        fits.append(worth_of_rollouts(beliefs, trials[:, 39], imagined, STEPS - context).amax(-1))
+        imagined, _ = Futures(model, trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1)).run()
+        fits.append(expected_event_score(expected, trials[:, 39], imagined, STEPS - context).amax(-1))
     assert imagined.shape == (3, 8, STEPS - 40, 5, 7) and (fits[1] >= fits[0] - 1e-4).sum() >= 2
-    assert (beliefs.chance("goal", 20) <= beliefs.chance("goal") + 1e-6).all()
+    assert (expected.probability("goal", 20) <= expected.probability("goal") + 1e-6).all()
     with pytest.raises(UsageError):
-        beliefs.chance("goal", 21)
+        expected.probability("goal", 21)
 
 
-def test_rollouts_drawn_in_parts_are_those_drawn_together(model, trials, monkeypatch):
+def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeypatch):
+    futures, scores = torch.randn(3, 4, 20, 5, 7), torch.tensor([[0.0, 1, 2, 3], [-1, -2, -3, -4], [0, 5, 0, 1]])
+
+    class Known:
+        "Futures whose scores are known; trials come sorted by their contexts."
+
+        def __init__(self, model, states, lengths, horizon, samples, *rest):
+            self.horizon, self.rows = horizon, (lengths - 40) // 10
+            assert samples == 4
+
+        def run(self):
+            return futures[self.rows, :, : self.horizon], scores[self.rows]
+
+    monkeypatch.setattr("aawm.models.event.model.Futures", Known)
+    monkeypatch.setattr(model, "config", dataclasses.replace(model.config, samples=4))
+    for context in ([40, 50, 60], [60, 40, 50]):
+        rows = (torch.tensor(context) - 40) // 10
+        given = model.rollout(flatten(trials), torch.tensor(context), 20)
+        assert torch.equal(unflatten(given), futures[rows, scores[rows].argmax(-1)]), context
+
+
+def test_rollouts_sampled_in_parts_are_those_sampled_together(model, trials, monkeypatch):
     context = torch.tensor([40, 60, 50])
-    parts, several = [], model.several
-    monkeypatch.setattr(model, "several", lambda states, *rest: parts.append(len(states)) or several(states, *rest))
+    parts, read = [], model.read
+    monkeypatch.setattr(model, "read", lambda states, end: parts.append(len(states)) or read(states, end))
     whole = model.rollout(flatten(trials), context, 30, mode=True)
-    monkeypatch.setitem(event_transformer.SEQUENCES, "cpu", 2)
+    monkeypatch.setitem(sampling.SEQUENCES, "cpu", 2)
     assert torch.allclose(model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5) and parts == [3, 1, 1, 1]
 
 
 def test_the_better_half_goes_on_twice(model, trials, monkeypatch):
     context, pieces = torch.tensor([40, 60, 80]), {}
-    for look in (0, 30):
-        monkeypatch.setattr(model, "config", dataclasses.replace(model.config, look=look))
-        pieces[look], _ = model.several(trials[:, :80], context, 40, 8, torch.Generator().manual_seed(1))
-    never, once = ({tuple(row.flatten().tolist()) for row in pieces[look][1, :, :30]} for look in (0, 30))
-    assert len(never) == 8 and len(once) == 4 and once < never, "up to the look, four of the eight, each twice"
+    for every in (0, 30):
+        monkeypatch.setattr(model, "config", dataclasses.replace(model.config, resample_every=every))
+        pieces[every], _ = Futures(model, trials[:, :80], context, 40, 8, torch.Generator().manual_seed(1)).run()
+    never, once = ({tuple(row.flatten().tolist()) for row in pieces[every][1, :, :30]} for every in (0, 30))
+    assert len(never) == 8 and len(once) == 4 and once < never, "before resampling, four of the eight, each twice"
     ends = {tuple(row.flatten().tolist()) for row in pieces[30][1]}
     assert len(ends) == 8, "and from there on each goes its own way"
 
@@ -293,17 +297,17 @@ def test_the_better_half_goes_on_twice(model, trials, monkeypatch):
 def test_what_is_still_expected_counts_for_a_rollout_that_goes_on(trials):
     last, left = trials[:1, 30], torch.tensor([STEPS - 31])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    surely = torch.full((1, 2, 2, len(KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    surely = torch.full((1, 2, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     surely[:, 0, :, :, :, 3], surely[:, 1, ..., NEVER_AGAIN] = 9.0, 9.0
-    ahead = Beliefs(surely.log_softmax(-1), torch.full((1, 2, 3), -9.0))
-    expected = Beliefs(ahead.time[:, 0], torch.full((1, 3), 9.0))
-    worth = worth_of_rollouts(expected, last, beginnings, left, horizon=STEPS - 31, ahead=ahead)
-    assert worth[0, 0] > worth[0, 1] + 3 and abs(float(worth[0, 1])) < 0.1
-    short = worth_of_rollouts(expected, last, beginnings, left, horizon=11, ahead=ahead)  # over before that may begin
+    ahead = EventProbabilities(surely.log_softmax(-1), torch.full((1, 2, 3), -9.0))
+    expected = EventProbabilities(ahead.time[:, 0], torch.full((1, 3), 9.0))
+    score = expected_event_score(expected, last, beginnings, left, horizon=STEPS - 31, ahead=ahead)
+    assert score[0, 0] > score[0, 1] + 3 and abs(float(score[0, 1])) < 0.1
+    short = expected_event_score(expected, last, beginnings, left, horizon=11, ahead=ahead)  # over before that may begin
     assert abs(float(short[0, 0])) < 0.1
 
 
-def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_codes(model, trials):
+def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_tokens(model, trials):
     batch = {"states": flatten(trials), "end_state": flatten(trials[:, -1])}
     model.eval()
     exact, parts = model.loss(batch)
@@ -323,8 +327,8 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     settings, training = preset_settings("smoke", "strong_oracle")
     training = dataclasses.replace(training, steps=2, batch=2, log_every=1)
     fit("strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu", progress=False)
-    read, told = load_run(tmp_path), {"end_state": flatten(trials)[:, -1]}
-    future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=told)
-    assert future.isfinite().all() and read.codes.motion[1:].any() and read.config.samples == settings["samples"]
+    read, given = load_run(tmp_path), {"end_state": flatten(trials)[:, -1]}
+    future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=given)
+    assert future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"]
     for preset in PRESETS:
         assert preset_settings(preset, "event_transformer") == preset_settings(preset, "strong_oracle")

@@ -1,5 +1,8 @@
 """Lessons: students' copies hold no solution and fail with helpful words, instructors' copies pass, and usual mistakes are named."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -10,13 +13,13 @@ from nbclient import NotebookClient
 
 from aawm import cli
 from aawm.errors import BadData
-from aawm.runs import checks
-from aawm.runs.lessons import BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy
+from aawm.lessons import checks
+from aawm.lessons.copies import BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
 
 ROOT = Path(__file__).parents[2]
 LESSONS = find_lessons(ROOT / "nbs" / "lessons")
-SOME = [pytest.param(path, id=path.stem, marks=[] if path.name.startswith("1_") else pytest.mark.slow) for path in LESSONS]
+SOME = [pytest.param(path, id=path.stem, marks=[] if path.name.startswith("01_") else pytest.mark.slow) for path in LESSONS]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def course(tmp_path_factory):
 def executed(path):
     "The copy after all its cells have been run, errors or not."
     copy = nbformat.read(path, as_version=4)
-    NotebookClient(copy, timeout=600, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(ROOT)}}).execute()
+    NotebookClient(copy, timeout=1800, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(ROOT)}}).execute()
     return copy
 
 
@@ -186,3 +189,37 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["lessons", "--out", str(tmp_path / "file")])
     assert end.value.code == 2 and "choose another folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_nbgrader_grades_solved_and_unsolved_copies_outside_a_clone(tmp_path):
+    "One shared folder, nothing simulated or trained for it: solved copies have every point that a check gives, unsolved ones none."
+    pytest.importorskip("nbgrader")
+    from nbgrader.api import Gradebook
+
+    course = build_lessons(tmp_path / "course", ROOT / "nbs" / "lessons", data=True)
+    shared = sorted(path.name for path in (course / "lesson_data").iterdir())
+    for lesson in LESSONS:
+        grade = [sys.executable, "-m", "nbgrader"]
+        subprocess.run([*grade, "generate_assignment", lesson.stem, "--force"], cwd=course, check=True, capture_output=True, timeout=600)
+        for who, copies in (("solved", "instructor"), ("unsolved", "student")):
+            place = course / "submitted" / who / lesson.stem / lesson.name
+            place.parent.mkdir(parents=True)
+            shutil.copy(course / copies / lesson.stem / lesson.name, place)
+        subprocess.run([*grade, "autograde", lesson.stem], cwd=course, check=True, capture_output=True, timeout=3600)
+        checks_of = sum(kind_of(cell) == "check" for cell in nbformat.read(lesson, as_version=4).cells)
+        with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
+            scores = {one.student.id: one.score for one in book.assignment_submissions(lesson.stem)}
+        assert scores == {"solved": checks_of, "unsolved": 0}, lesson.stem
+    assert sorted(path.name for path in (course / "lesson_data").iterdir()) == shared, "a lesson simulates or trains nothing"
+
+
+def test_slides_show_outputs_and_no_solutions(course):
+    from nbconvert import SlidesExporter
+
+    for lesson in LESSONS:
+        slides = nbformat.read(course / "slides" / lesson.stem / lesson.name, as_version=4)
+        assert not any(BEGIN in cell.source for cell in slides.cells)
+        assert any(cell.get("outputs") for cell in slides.cells) and slides.cells[0].metadata.slideshow.slide_type == "slide"
+    page, _ = SlidesExporter().from_notebook_node(slides)
+    assert page.count("<section") > 8

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aawm.errors import BadData, ModelContractError, UsageError
 from aawm.models import VARIANTS, WorldModel, build, load_released
+from aawm.models.sgnet import decoded_steps
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
 
@@ -144,14 +145,14 @@ def test_the_corrected_delta_starts_from_standing_still():
 @given(raw=st.floats(-1e4, 1e4))
 def test_the_corrected_spread_of_a_latent_is_bounded(raw):
     model = build("rssm_continuous", latents=2)
-    spread = model.described(torch.tensor([0.0, 0.0, raw, raw]))[1].exp()
+    spread = model.latent.describe(torch.tensor([0.0, 0.0, raw, raw]))[1].exp()
     assert (spread >= 0.0999).all() and (spread <= 2.1001).all()
 
 
 @given(st.lists(st.floats(-3, 3), min_size=8, max_size=8))
 def test_the_divergence_of_gaussians_is_that_of_torch_and_never_negative(numbers):
     posterior, prior = torch.tensor(numbers, dtype=torch.float64).reshape(2, 2, 2)
-    ours = build("rssm_continuous").divergence(posterior, prior)
+    ours = build("rssm_continuous").latent.divergence(posterior, prior)
     normal = [torch.distributions.Normal(mean, log_spread.exp()) for mean, log_spread in (posterior, prior)]
     theirs = torch.distributions.kl_divergence(*normal).sum()
     assert ours >= -1e-9 and math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-9)
@@ -230,10 +231,9 @@ def test_sgnet_trains_on_its_own_chunks_as_far_as_the_window_reaches():
 
 
 def test_sgnet_decodes_at_the_last_step_of_the_context_and_evenly_before():
-    model = build("sgnet", decoded=5)
-    assert model.decoded_steps(50, "cpu").tolist() == [9, 19, 29, 39, 49]
-    assert model.decoded_steps(3, "cpu").tolist() == [0, 1, 2]
-    assert len(build("sgnet", "published").decoded_steps(50, "cpu")) == 50
+    assert decoded_steps(50, 5) == [9, 19, 29, 39, 49]
+    assert decoded_steps(3, 5) == [0, 1, 2]
+    assert decoded_steps(50, 50) == list(range(50))
 
 
 def test_goals_that_are_passed_are_not_seen_by_the_decoder():

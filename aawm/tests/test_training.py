@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +11,24 @@ import pytest
 import torch
 import xarray
 
-from aawm.errors import BadData, EnvironmentProblem, Interrupted, ModelContractError, UsageError
-from aawm.training import fit, load_run, run_settings
+from aawm.errors import BadData, EnvironmentProblem, Interrupted, ModelContractError, Refused, UsageError
+from aawm.files import exclusive, sha256
+from aawm.training import fit, load_run, loop, run_settings
 from aawm.training.loop import checkpoint_step, read_log
 
 SMALL = dict(steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5, validation_windows=8)
 SCRIPT = """
-import sys, time
+import os, signal, sys
 from pathlib import Path
 from aawm.tests.test_training import SMALL, noise
 from aawm.training import fit, loop
-if len(sys.argv) > 3:  # slowly, so that it can be killed on the way
-    whole = loop.Training.training_step
-    def slow(self, *given):
-        time.sleep(0.1)
-        return whole(self, *given)
-    loop.Training.training_step = slow
+whole, asked = loop.checked_loss, []
+def deadly(*given):  # killed in the middle of a step, some steps after the first checkpoint
+    asked.append(given)
+    if len(asked) == 14:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return whole(*given)
+loop.checked_loss = deadly
 fit(sys.argv[1], noise(), Path(sys.argv[2]), training_settings=SMALL, device="cpu", progress=False)
 """
 
@@ -54,16 +55,9 @@ def same(one, other):
 def test_killed_and_gone_on_gives_the_weights_of_an_undisturbed_run(name, tmp_path):
     run(name, tmp_path / "whole")
     folder = tmp_path / "killed"
-    command = [sys.executable, "-c", SCRIPT, name, str(folder)]
-    process = subprocess.Popen([*command, "slow"], cwd=Path(__file__).parents[2])
-    until = time.monotonic() + 50
-    while not (folder / "last.ckpt").exists():
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
-    time.sleep(0.25)  # somewhere between two checkpoints
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (folder / "weights.safetensors").exists() and 10 <= checkpoint_step(folder) < 40
+    done = subprocess.run([sys.executable, "-c", SCRIPT, name, str(folder)], cwd=Path(__file__).parents[2])
+    assert done.returncode == -signal.SIGKILL
+    assert not (folder / "weights.safetensors").exists() and checkpoint_step(folder) == 10
     with pytest.raises(BadData, match="not trained to its end"):
         load_run(folder)
     run(name, folder)
@@ -122,36 +116,32 @@ def test_going_on_as_another_run_is_refused_and_the_difference_shown(change, sho
     assert shown in str(refused.value)
 
 
-def broken(folder):
+def broken(folder, monkeypatch):
     "A run cut short after its checkpoint at step 10."
-    from aawm.training import loop
+    whole = loop.training_step
 
-    whole = loop.Training.training_step
-
-    def stops(self, batch, index):
-        if self.trainer.global_step == 13:
+    def stops(module, optimizer, batch, step, *rest):
+        if step == 13:
             raise KeyboardInterrupt
-        return whole(self, batch, index)
+        return whole(module, optimizer, batch, step, *rest)
 
-    loop.Training.training_step = stops
-    try:
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "training_step", stops)
         with pytest.raises(Interrupted, match="checkpoint is at step 10 of 40: run the same command to go on"):
             run("multistep_predictor", folder)
-    finally:
-        loop.Training.training_step = whole
     return folder
 
 
-def test_an_interrupt_says_how_to_go_on_and_leaves_the_signal_as_it_was(tmp_path):
+def test_an_interrupt_says_how_to_go_on_and_leaves_the_signal_as_it_was(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGINT)
-    broken(tmp_path / "stopped")
+    broken(tmp_path / "stopped", monkeypatch)
     assert signal.getsignal(signal.SIGINT) is before
     run("multistep_predictor", tmp_path / "stopped")
     assert same(weights(tmp_path / "stopped"), weights(run("multistep_predictor", tmp_path / "whole")))
 
 
-def test_every_flipped_bit_and_every_cut_in_a_checkpoint_is_caught(tmp_path):
-    path = broken(tmp_path) / "last.ckpt"
+def test_every_flipped_bit_and_every_cut_in_a_checkpoint_is_caught(tmp_path, monkeypatch):
+    path = broken(tmp_path, monkeypatch) / "last.ckpt"
     whole = path.read_bytes()
     for place in np.random.default_rng(0).integers(0, len(whole), 20):
         damaged = bytearray(whole)
@@ -210,3 +200,18 @@ def test_a_wrong_call_stops_before_any_work(tmp_path):
     with pytest.raises(EnvironmentProblem):
         run("oracle", tmp_path / "file")
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
+    path = broken(tmp_path, monkeypatch) / "last.ckpt"
+    torch.save({"global_step": 10, "state_dict": {}}, path)
+    (tmp_path / "last.sha256").write_text(f"{sha256(path)}  last.ckpt\n")
+    with pytest.raises(BadData, match="another version"):
+        run("multistep_predictor", tmp_path)
+
+
+def test_two_runs_do_not_train_into_one_folder(tmp_path):
+    with exclusive(tmp_path):
+        with pytest.raises(Refused, match=f"process {os.getpid()} "):
+            run("multistep_predictor", tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -15,10 +15,10 @@ from matplotlib.colors import to_hex
 
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
-    PUBLISHED, STYLES, Example, Rollout, Scene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
+    PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
 )
 from aawm.evaluation import CLAIMS
-from aawm.evaluation.claims import VERDICTS
+from aawm.ledger import VERDICTS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
 from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
@@ -99,17 +99,17 @@ def figures(models, seeds=3):
     scores, curves = made_scores(models, seeds), made_curves(models, seeds)
     example = Example(made_trial(), 50, models[1], "mimicry trial")
     kinds = ("honey jar", "backpack", "purse")
-    scenes = [Scene(title, made_trial(place), 60, kinds) for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))]
+    scenes = [PanelScene(title, made_trial(place), 60, kinds) for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))]
     events = event_table({("pickup", "log"): [80, 130, -1], ("pickup", "rule"): [70, 122, -1], ("goal", "log"): [99, 200, -1], ("goal", "rule"): [95, 190, -1]})
     rollouts = [Rollout(made_trial(4), made_trial(5)[80:], 80, place, title, "t") for place, title in enumerate(("Delivered", "Not delivered"))]
     return {
         "fig1": fig1(scenes, events, "Profile smoke."),
         "fig2": fig2(rollouts, "Hierarchical Oracle delivers 7 of 9; drawn are its first success and its first failure in the store's order."),
-        "fig3": fig3(scores, published=PUBLISHED, interval="bootstrap"),
-        "fig4": fig4(scores, curves, published=PUBLISHED, interval="bootstrap"),
-        "fig5": fig5(scores, curves, example, published=PUBLISHED),
+        "fig3": fig3(scores, published=PUBLISHED_SCORES, interval="bootstrap", scoring="published"),
+        "fig4": fig4(scores, curves, published=PUBLISHED_SCORES, interval="bootstrap"),
+        "fig5": fig5(scores, curves, example, published=PUBLISHED_SCORES),
         "swm3": swm3(made_errors(models, seeds), published=PUBLISHED_ADE, interval="bootstrap"),
-        "swm4": swm4(made_scores(models, seeds).assign(scoring="published"), published=PUBLISHED, interval="bootstrap"),
+        "swm4": swm4(made_scores(models, seeds).assign(scoring="published"), published=PUBLISHED_SCORES, interval="bootstrap"),
         "claims": claims_figure(made_ledger(), {claim.number: claim.brief for claim in CLAIMS}, "Profile smoke."),
         "sensitivity": sensitivity_figure(made_sensitivity(models, seeds), DEFAULTS),
     }
@@ -152,7 +152,8 @@ def test_no_panel_is_empty(paper, name):
     for axes in paper[name][0].axes:
         assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
         patches = [patch for patch in axes.patches if patch.get_visible()]
-        assert patches or any(len(line.get_xdata()) > 1 for line in axes.get_lines())
+        says = any("no such trials" in text.get_text() for text in axes.texts)
+        assert patches or says or any(len(line.get_xdata()) > 1 for line in axes.get_lines())
 
 
 def test_bars_are_the_table(paper):
@@ -172,7 +173,7 @@ def test_draft_figures_ledger_and_thresholds_are_their_tables(paper):
     assert sorted(bar.get_height() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
     assert "static" not in set(table.behavior) and table.groupby("panel").behavior.nunique().tolist() == [7, 7, 7]
     figure, table = paper["swm4"]
-    assert sorted(bar.get_width() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
+    assert sorted(bar.get_width() for axes in figure.axes for bar in axes.patches) == sorted(table.value.dropna())
     figure, table = paper["claims"]
     assert [cell.get_label() for cell in figure.axes[0].patches] == table.verdict.tolist() and len(table) == 17 * 4
     figure, table = paper["sensitivity"]
@@ -227,7 +228,7 @@ def test_privileged_models_are_marked():
     figure, table = fig3(made_scores(["oracle", "mine"]), privileged=["mine"])
     drawn(figure)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == ["Hierarchical Oracle \u2020", "Mine \u2020"] and "\u2020 is told more" in figure._supxlabel.get_text()
+    assert names == ["Hierarchical Oracle \u2020", "Mine \u2020"] and "\u2020 is given more" in figure._supxlabel.get_text()
 
 
 def test_error_bars_only_where_there_are_seeds():
@@ -241,7 +242,7 @@ def test_error_bars_only_where_there_are_seeds():
 
 def test_standard_error_and_marks():
     scores = made_scores(FEW)
-    table = bar_table(scores, FIG3, published=PUBLISHED)
+    table = bar_table(scores, FIG3, published=PUBLISHED_SCORES)
     row = table[(table.model == "rssm_discrete") & (table.target == "3rd")].iloc[0]
     own = scores[(scores.model == "rssm_discrete") & (scores.target == "3rd")].set_index("metric").value
     assert np.isclose(row.value, own["recall"].mean()) and np.isclose(row.standard_error, own["recall"].std() / np.sqrt(3))
@@ -249,17 +250,44 @@ def test_standard_error_and_marks():
     assert table[table.model == "oracle"].published.isna().all()
 
 
-def test_what_is_missing_leaves_no_panel():
+def test_a_panel_without_data_says_so():
+    def says(axes):
+        return any("no such trials" in text.get_text() for text in axes.texts)
+
     scores, curves = made_scores(FEW), made_curves(FEW)
     scores.loc[scores.task == "multi_goal", "value"] = np.nan
     figure, table = fig3(scores[scores.task != "single_goal_later"])
-    assert [axes.get_title(loc="left")[-11:] for axes in figure.axes] == ["Single goal"] and set(table.task) == {"single_goal"}
-    figure, table = fig4(scores, curves[curves.curve != "loss_goal"])
-    assert len(figure.axes) == 2
+    assert [says(axes) for axes in figure.axes] == [False, True, True, True] and not figure.axes[1].patches
+    figure, _ = fig4(scores, curves[curves.curve != "loss_goal"])
+    assert [says(axes) for axes in figure.axes] == [False, False, True]
     figure, table = fig5(scores, curves[curves.curve == "ade"])
-    assert len(figure.axes) == 2 and "B" not in set(table.panel)
+    assert [says(axes) for axes in figure.axes] == [False, False, True, True] and "B" not in set(table.panel)
     with pytest.raises(UsageError, match="pickup"):
         fig4(scores[scores.task != "pickup"], curves)
+
+
+def test_the_authors_numbers_stand_beside_published_scores_alone():
+    for scoring, shown in (("strict", False), ("published", True)):
+        figure, table = fig3(made_scores(FEW), published=PUBLISHED_SCORES, scoring=scoring)
+        assert table.published.notna().any() == shown and ("Diamonds" in figure._supxlabel.get_text()) == shown
+    note = swm4(made_scores(FEW), published=PUBLISHED_SCORES)[0]._supxlabel.get_text().replace("\n", " ")
+    assert "the recall of RSSM Discrete (.77) above its precision" in note, "where tables and prose differ, a note says so"
+
+
+def test_crosses_carry_their_count_and_need_ten():
+    scores = made_scores(FEW)
+    scores.loc[(scores.metric == "false_positive") & (scores.task == "single_goal"), "count"] = 9
+    figure, table = fig3(scores)
+    crosses = [[line for line in axes.get_lines() if line.get_marker() == "X" and len(line.get_xdata())] for axes in figure.axes]
+    assert not crosses[0] and crosses[1] and "crosses: n = 40" in figure.axes[1].get_xlabel() and "crosses" not in figure.axes[0].get_xlabel()
+
+
+def test_seeds_are_dots_on_the_bars():
+    figure, table = fig3(made_scores(FEW, 3))
+    dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "."]
+    rows = table[table.title == "Single goal"]
+    assert [np.round(line.get_xdata(), 4).tolist() for line in dots] == [[float(v) for v in row.by_seed.split()] for row in rows.itertuples()]
+    assert not [line for line in fig3(made_scores(FEW, 1))[0].axes[0].get_lines() if line.get_marker() == "."]
 
 
 def test_one_model_without_a_score_is_said_to_have_none():
@@ -328,7 +356,7 @@ def test_stage_tells_context_from_imagined():
 def test_saving_is_deterministic_whole_and_plain(tmp_path):
     for folder in ("one", "two"):
         scores, curves = made_scores(FEW), made_curves(FEW)
-        figure, table = fig5(scores, curves, Example(made_trial(), 50, "oracle"), published=PUBLISHED)
+        figure, table = fig5(scores, curves, Example(made_trial(), 50, "oracle"), published=PUBLISHED_SCORES)
         save_figure(figure, table, tmp_path / folder, "fig5", {"seed": 0, "where": Path("data"), "n": np.float32(np.nan)}, describe(table, "Bars."))
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("one", "two"))
     assert one == two and sorted(one) == ["fig5.csv", "fig5.json", "fig5.pdf", "fig5.png"]
@@ -360,5 +388,5 @@ def test_paper_notebooks_take_the_manifests_parameters(name):
     assert len(tagged) == 1
     values = {}
     exec(tagged[0], values)
-    assert {"profile", "trials", "evaluations", "runs", "output", "seed", "record"} <= set(values)
+    assert {"profile", "trials", "evaluations", "output", "seed", "record"} <= set(values)
     assert values["profile"] == "smoke" and not any("#| export" in cell.source for cell in notebook.cells)

@@ -1,0 +1,174 @@
+"""Released files: real ones, every trap, faults in one line, and out and in again."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aawm import infant
+from aawm.errors import BadData, UsageError
+from aawm.infant.released import content_of, cast_of, read_file
+from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
+
+REAL = sorted((Path(__file__).parents[1] / "data/infant").glob("*.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    return infant.open_episodes(infant.import_released(REAL, tmp_path_factory.mktemp("real") / "store")[0]).load()
+
+
+def test_real_files_are_as_our_displays(real):
+    assert real["item"].values.tolist() == [10, 10, 11, 11] and set(real["set"].values) == {"preference"}
+    assert real["outcome"].values.tolist() == ["E", "U"] * 2
+    for episode in range(4):
+        for trial in range(9):
+            count = int(real["length"][episode, trial])
+            track = real["state"].values[episode, trial, :count, 0, :2].astype(int)
+            moved = np.abs(np.diff(track, axis=0)).max(1)
+            assert moved.max() == 2 and not moved[: STILL_BEFORE - 1].any() and moved[STILL_BEFORE - 1] > 0
+            assert not moved[-STILL_AFTER:].any() and moved[-STILL_AFTER - 1] > 0
+    histories = real["state"].values[:, :8]
+    assert np.array_equal(histories[0], histories[1]) and not np.array_equal(histories[0], histories[2])
+
+
+def test_real_files_are_scored(real):
+    assert (infant.score("ideal", real).accuracy == 1).all()
+    assert (infant.score("bayesian", real).accuracy == 1).all()
+    assert (infant.score("same_path", real).accuracy == 0).all(), "the odd one goes an old path"
+
+
+def test_out_and_in_again_is_the_identity(real, tmp_path):
+    again = infant.open_episodes(infant.import_released(infant.export_released(real, tmp_path / "files"), tmp_path / "again")[0])
+    for name in ("state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "outcome", "condition"):
+        assert np.array_equal(real[name], again[name]), name
+
+
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory):
+    "An episode with key, lock and barrier, and its content as a file."
+    made = infant.generate(tmp_path_factory.mktemp("tool") / "a", "instrumental_no_barrier", 1, progress=False)
+    episode = infant.open_episodes(made).isel(episode=0).load()
+    return episode, content_of(episode, cast_of(episode), False)
+
+
+def imported(folder, content, name="000000ine.json"):
+    folder.mkdir(exist_ok=True)
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    store, left_out = infant.import_released(folder / name, folder / f"store-{name}")
+    return infant.open_episodes(store), left_out
+
+
+def changed(content, change):
+    content = json.loads(json.dumps(content))
+    for trial in content:
+        for frame in trial:
+            change(frame)
+    return content
+
+
+def old_names(frame):
+    frame["lock"], frame["key"] = frame["key"], frame.pop("pin")
+
+
+def repeated_walls(frame):
+    frame["walls"] = frame["walls"] * 2
+
+
+def off_lattice(frame):
+    frame["fuse_walls"] = [*frame["fuse_walls"], [[31, 47], [20, 20]]]
+
+
+def nested_objects(frame):
+    frame["objects"] = [frame["objects"]]
+
+
+TRAPS = (old_names, repeated_walls, off_lattice, nested_objects)
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
+def test_traps_change_nothing(tool, tmp_path, trap):
+    plain, _ = imported(tmp_path / "plain", tool[1])
+    found, left_out = imported(tmp_path / "trap", changed(tool[1], trap))
+    for name in ("state", "length", "walls", "gate", "kind"):
+        assert np.array_equal(plain[name], found[name]), name
+    assert [reason for _, reason in left_out] == (["barrier tiles off the lattice"] if trap is off_lattice else [])
+
+
+def test_traps_of_nesting_and_encoding(tool, tmp_path):
+    plain, _ = imported(tmp_path / "plain", tool[1])
+    content = json.loads(json.dumps(tool[1]))
+    content[0] = [content[0][:10], *content[0][10:]]  # a frame that is a list of frames
+    content[8:] = [content[8][:50], *content[8][50:]]  # more than nine top entries
+    found, _ = imported(tmp_path / "nested", content, "000000ine.json.gz")
+    assert np.array_equal(plain["state"], found["state"])
+    latin = json.dumps(tool[1]).replace("./shapes/home", "./sh\u00e4pes/home").encode("latin-1")
+    assert np.array_equal(imported(tmp_path / "latin", latin)[0]["state"], plain["state"])
+
+
+def test_what_is_missing_or_outside_is_not_seen(tool, tmp_path):
+    content = json.loads(json.dumps(tool[1]))
+    for k, frame in enumerate(content[0]):
+        frame.pop("home")
+        if k < 5:
+            frame.pop("agent")
+        if k > 100:
+            frame["agent"][0] = [300, 20]
+    found, _ = imported(tmp_path / "missing", content)
+    kinds = found["kind"].values[0].tolist()
+    seen = found["state"].values[0, 0, :, kinds.index("agent"), 3]
+    assert not seen[:5].any() and seen[5:100].all() and not seen[101:].any()
+    assert not found["state"].values[0, 0, :, kinds.index("home"), 3].any()
+
+
+FAULTS = {
+    "no JSON": b"[[{",
+    "expected 9": [[{}]] * 4,
+    "trial 2 has no frames": [[{"size": [200, 200]}]] * 2 + [[]] + [[{"size": [200, 200]}]] * 6,
+    "unknown icon": [[{"agent": [[10, 10], 6, "cube.png", [0, 0, 0]]}]] * 9,
+    "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9,
+    "expected a dictionary": [[1]] * 9,
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_fault_is_one_line_and_nothing_is_half_imported(tmp_path, message):
+    with pytest.raises(BadData, match=message) as fault:
+        imported(tmp_path, FAULTS[message], "000001loe.json")
+    assert "\n" not in str(fault.value) and not (tmp_path / "store-000001loe.json").exists()
+
+
+def test_what_is_left_out_is_listed(tmp_path):
+    for path in REAL[:2]:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "000003loe.json").write_text("[[")
+    (tmp_path / "000000iie.json").write_text("[]")
+    with pytest.raises(BadData, match="000003loe"):
+        infant.import_released(tmp_path, tmp_path / "store")
+    store, left_out = infant.import_released(tmp_path, tmp_path / "store", skip_bad=True)
+    assert infant.open_episodes(store).sizes["episode"] == 2
+    assert sorted(name for name, _ in left_out) == ["000000iie.json", "000003loe.json"]
+    with pytest.raises(UsageError, match="not there"):
+        infant.import_released(tmp_path / "nowhere", tmp_path / "other")
+    assert len(read_file(REAL[0])) == 9
+
+
+def test_a_video_must_have_as_many_frames(tmp_path):
+    av = pytest.importorskip("av")
+    from aawm.infant.released import check_video
+
+    path = tmp_path / "a.mp4"
+    with av.open(str(path), "w") as video:
+        stream = video.add_stream("mpeg4", rate=25)
+        stream.width = stream.height = 64
+        for _ in range(12):
+            for packet in stream.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), "rgb24")):
+                video.mux(packet)
+        for packet in stream.encode():
+            video.mux(packet)
+    check_video(path, [5, 7])
+    with pytest.raises(BadData, match="12 frames, its trials 13"):
+        check_video(path, [5, 8])

@@ -1,0 +1,155 @@
+"""Houses, missions and released configurations: what is drawn fits together, and what does not fit is refused in one line."""
+
+import copy
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aawm import marple
+from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
+from aawm.marple.configurations import read_configuration, to_configuration
+from aawm.marple.furnishing import can_be_done, draw_house
+from aawm.marple.houses import can_be_faced, from_dict, reachable, to_dict
+from aawm.marple.missions import mission, program
+
+DATA = Path(__file__).parents[1] / "data" / "marple"
+FILES = sorted(DATA.glob("*.json"))
+SIDES = st.integers(17, 20)
+
+
+def one_line(fault: AawmError) -> str:
+    text = str(fault)
+    assert text and "\n" not in text
+    return text
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIDES, SIDES, st.integers(0, 10**6), st.booleans())
+def test_floor_plans_never_fail(width, height, seed, varied):
+    plan = marple.floor_plan(width, height, seed, varied)
+    assert len(plan.rooms) == 4 and len({room.type for room in plan.rooms}) == 4 and len(plan.doors) == 3
+    assert reachable(plan.free) and (plan.width, plan.height) == (width, height)
+    for door in plan.doors:
+        around = [plan.free[door.y, door.x - 1] and plan.free[door.y, door.x + 1], plan.free[door.y - 1, door.x] and plan.free[door.y + 1, door.x]]
+        assert any(around)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
+def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
+    scenario, house = marple.SCENARIOS[name], draw_house(name, seed, varied)
+    assert reachable(house.free) and can_be_faced(house) and from_dict(json.loads(json.dumps(to_dict(house)))) == house
+    for found in scenario.missions:
+        run = marple.plan(house, found, seed=seed)
+        assert list(run.ends()) == list(range(len(marple.MISSIONS[found].subgoals)))  # all subgoals, each once, in order
+        assert (run.query_step is not None) == (found == scenario.culprit)
+
+
+def test_all_ten_missions_in_one_house():
+    house = draw_house("open", seed=2)
+    assert all(can_be_done(house, found) for found in marple.MISSIONS.values())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_released_configurations(path):
+    house = marple.read_configuration_file(path)
+    assert read_configuration(json.loads(json.dumps(to_configuration(house)))) == house
+    for found in path.stem.removeprefix("init_config_").replace("get_snack_clean", "get_snack|clean").replace("outfit_do", "outfit|do").replace(
+        "dog_take", "dog|take"
+    ).split("|"):
+        assert len(marple.plan(house, found)) > 10
+
+
+def test_the_golden_house_is_the_released_one():
+    assert marple.read_configuration_file(DATA / "init_config_change_outfit_do_laundry.json") == marple.golden_house()
+
+
+def broken(change) -> dict:
+    content = json.loads(FILES[0].read_text())
+    change(content["Grid"])
+    return content
+
+
+FAULTS = {
+    "no rooms": lambda grid: grid.pop("rooms"),
+    "unknown room": lambda grid: grid["rooms"]["initial"][0].update(type="Attic"),
+    "unknown furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(type="throne"),
+    "object as furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(type="sandwich"),
+    "outside": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(pos=[40, 2]),
+    "overlap": lambda grid: grid["rooms"]["initial"][1]["furnitures"]["initial"][1].update(pos=[14, 3]),
+    "half a cell": lambda grid: grid["rooms"]["initial"][0].update(size=[5.5, 3]),
+    "state": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(state={"toggleable": True}),
+    "width": lambda grid: grid.update(width="18"),
+    "door": lambda grid: grid["doors"]["initial"][0].update(pos=[2, 2]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_malformed_configuration_is_refused_in_one_line(fault):
+    with pytest.raises(BadData) as raised:
+        read_configuration(broken(FAULTS[fault]))
+    one_line(raised.value)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_part_may_be_missing_or_of_another_type(data):
+    content = copy.deepcopy(json.loads(FILES[0].read_text()))
+    here = content
+    for _ in range(data.draw(st.integers(1, 9))):
+        keys = list(here) if isinstance(here, dict) else range(len(here)) if isinstance(here, list) else []
+        if not keys:
+            break
+        key, parent = data.draw(st.sampled_from(list(keys))), here
+        here = parent[key]
+    parent[key] = data.draw(st.sampled_from([None, "x", -1, [], {}, 1.5, True]))
+    try:
+        read_configuration(content)
+    except BadData as fault:
+        one_line(fault)
+
+
+def test_files_that_are_not_configurations(tmp_path):
+    (tmp_path / "cut.json").write_text(FILES[0].read_text()[:500])
+    with pytest.raises(BadData, match="cut.json"):
+        marple.read_configuration_file(tmp_path / "cut.json")
+    with pytest.raises(UsageError, match="not there"):
+        marple.read_configuration_file(tmp_path / "none.json")
+    with pytest.raises(EnvironmentProblem):
+        marple.import_houses(FILES[:1], tmp_path / "cut.json")
+
+
+def test_missions_that_cannot_be_done_and_texts_that_are_none():
+    with pytest.raises(BadData, match="get_snack"):
+        one_line(program(marple.golden_house(), "get_snack"))
+    with pytest.raises(UsageError, match="do_laundry"):
+        marple.plan(marple.golden_house(), "do_laundri")
+    for text in ("fly to the moon", "pickup table", "toggle light", "open refrigerator=on", "pickup table@table"):
+        with pytest.raises(UsageError) as raised:
+            mission("odd", text)
+        one_line(raised.value)
+    with pytest.raises(UsageError, match="stand"):
+        marple.plan(marple.golden_house(), "do_laundry", pose=(0, 0, 0))
+
+
+def test_the_golden_house_to_the_digit():
+    house = marple.golden_house()
+    run = marple.plan(house, "do_laundry", pose=(11, 13, 3), seed=0)
+    assert (len(run), run.query_step, run.horizon) == (58, 32, 33)
+    assert list(run.ends().values()) == [16, 29, 30, 31, 32, 43, 44, 45, 46, 47, 55, 56, 57]
+    released = marple.plan(house, "do_laundry", pose=(11, 13, 3), released=True)
+    assert (len(released), released.query_step, released.horizon) == (62, 35, 36)
+    assert list(released.ends().values()) == [17, 32, 33, 34, 35, 46, 47, 48, 49, 50, 59, 60, 61]
+    texts = {marple.plan(house, "do_laundry", pose=(11, 13, 3), seed=seed).text for seed in range(40)}
+    assert "FFFRFFLFFFFFFFLF[pickup]LLFRFFFFFFFL[open][drop][close][toggle](idle x 11)[toggle][open][pickup][close]LFFFFFR[open][drop][close]" in texts
+    starts = house.starts()
+    runs = [marple.plan(house, "do_laundry", pose) for pose in starts]
+    lengths, horizons = np.array([len(run) for run in runs]), np.array([run.horizon for run in runs])
+    assert len(starts) == 764 and (round(lengths.mean(), 2), lengths.min(), lengths.max()) == (55.50, 41, 68)
+    assert (round(horizons.mean(), 2), round(horizons.std(), 2), horizons.min(), horizons.max()) == (30.50, 6.01, 16, 43)
+    outfit = [len(marple.plan(house, "change_outfit", pose)) for pose in starts]
+    assert abs(np.mean(outfit) - 27.05) < 0.02 and (min(outfit), max(outfit)) == (13, 41)

@@ -1,0 +1,214 @@
+"""Exact inference: equal to enumeration and to sampling, symmetric, and blind to what it may not see."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aawm import marple
+from aawm.errors import UsageError
+from aawm.marple.evidence import Evidence, look, read_actions
+from aawm.marple.houses import House, Piece, Room, Thing
+from aawm.marple.inference import NOISE, TYPES, exact_method, imagine, posterior, query_stage, reach, read_prefix, stages
+from aawm.marple.missions import mission
+from aawm.marple.pairs import Plan, house_of
+from aawm.marple.vocabulary import AHEAD, FORWARD, LEFT, NULL, RIGHT, kind_id
+from aawm.marple.worlds import pose_number, pose_of
+
+LIGHT, BALL = (97, 5), (5, 8)  # query actions
+LIT = mission("light", "toggle light/K=on; idle bin/K")
+FETCH = mission("fetch", "pickup ball@bin/K; toggle light/K=on")
+CLOSE = dict(max_examples=15, deadline=None)
+
+
+def tiny() -> House:
+    "A house of 5 x 5 cells with a bin, a ball in it, and a light."
+    pieces = (Piece(kind_id("bin"), 1, 1, 0, number=4), Piece(kind_id("light"), 3, 3, 0, number=6))
+    return House(5, 5, (Room("Kitchen", 1, 1, 3, 3),), (), pieces, (Thing(5, 1, 1, 0, number=5),))
+
+
+def far(house, cell, pose) -> int:
+    "Fewest moves to face a cell, tried one length after the other."
+    front, layer, moves, seen = cell, {pose}, 0, {pose}
+    while not any((x + AHEAD[h][0], y + AHEAD[h][1]) == front for x, y, h in layer):
+        layer = {after for here in layer for after in (walked(house, here, a) for a in (FORWARD, LEFT, RIGHT))} - seen
+        seen |= layer
+        moves += 1
+    return moves
+
+
+def walked(house, pose, action):
+    x, y, heading = pose
+    if action == FORWARD:
+        ahead = x + AHEAD[heading][0], y + AHEAD[heading][1]
+        return (*ahead, heading) if house.free[ahead[1], ahead[0]] else pose
+    return (x, y, (heading + {LEFT: -1, RIGHT: 1}.get(action, 0)) % 4)
+
+
+def choices(house, steps, stage, pose):
+    "All actions with their chances, written down from the words of the model alone: (action, chance, next stage, next pose)."
+    slips = {action: NOISE / TYPES for action in range(1, 11)}
+    if stage == len(steps):
+        best = []
+    else:
+        piece = house.furniture[steps[stage].piece]
+        cost = far(house, (piece.x, piece.y), pose)
+        best = [steps[stage].action] if cost == 0 else [
+            a for a in (FORWARD, LEFT, RIGHT) if far(house, (piece.x, piece.y), walked(house, pose, a)) == cost - 1]
+    for action, slip in slips.items():
+        chance = slip + (1 - NOISE) / len(best) * (action in best) if best else slip + (1 - NOISE) * (action == 1)
+        ends = bool(best) and cost == 0 and action == steps[stage].action
+        yield action, chance, stage + ends, walked(house, pose, action) if action in (FORWARD, LEFT, RIGHT) else pose
+
+
+def enumerated(house, steps, goal, stage, pose, left) -> float:
+    "The chance that stage `goal` is passed within some steps, over every sequence of actions."
+    if stage > goal:
+        return 1.0
+    if left == 0:
+        return 0.0
+    return sum(chance * enumerated(house, steps, goal, later, there, left - 1) for _, chance, later, there in choices(house, steps, stage, pose))
+
+
+@pytest.mark.parametrize("found, query", [(LIT, LIGHT), (FETCH, LIGHT), (FETCH, BALL)], ids=["light", "fetch light", "fetch ball"])
+def test_reaching_the_query_equals_enumeration(found, query):
+    house = tiny()
+    steps = stages(house, found)
+    goal = query_stage(steps, query)
+    for pose in [(2, 1, 1), (3, 1, 0), (1, 2, 3)]:
+        for left in (1, 2, 4):
+            number = int(pose_number(np.array(pose), house.width))
+            assert np.isclose(reach(house, found, 0, number, query, within=left), enumerated(house, steps, goal, 0, pose, left), atol=1e-12)
+
+
+@settings(**CLOSE)
+@given(st.lists(st.integers(2, 5), min_size=1, max_size=5), st.integers(0, 23))
+def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, start):
+    house = tiny()
+    pose = tuple(house.starts()[start].tolist())
+    for found in (LIT, FETCH):
+        steps, stage, here, total, poses = stages(house, found), 0, pose, 1.0, [pose]
+        for action in actions:
+            _, chance, stage, here = next(choice for choice in choices(house, steps, stage, here) if choice[0] == action)
+            total *= chance
+            poses.append(here)
+        targets = [97 if action == 5 else 0 for action in actions]
+        evidence = Evidence(house, len(actions), np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8))
+        log, reached = read_prefix(house, found, evidence)
+        assert np.isclose(np.exp(log), total) and reached == stage
+
+
+def test_chances_of_all_sequences_sum_to_one():
+    house, total = tiny(), 0.0
+    for actions in itertools.product([NULL, *range(2, 11)], repeat=3):
+        poses = [(2, 2, 0)]
+        for action in actions:
+            poses.append(walked(house, poses[-1], action))
+        targets = [{5: 97, 8: 5}.get(action, 0) for action in actions]
+        evidence = Evidence(house, 3, np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8))
+        total += np.exp(read_prefix(house, LIT, evidence)[0])
+    assert np.isclose(total, 1)
+
+
+def test_exact_equals_a_hundred_thousand_sampled_runs():
+    house = marple.golden_house()
+    for name, query, within, start in (("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))):
+        pose, goal = int(pose_number(np.array(start), house.width)), query_stage(stages(house, name), query)
+        sampled = (imagine(house, name, pose, agents=100_000, steps=within, seed=1)[0] > goal).mean()
+        exactly = reach(house, name, 0, pose, query, within)
+        assert 0.02 < exactly < 0.98 and abs(sampled - exactly) < 4 * np.sqrt(exactly * (1 - exactly) / 100_000)
+
+
+def test_snapshots_equal_sampled_runs():
+    house, tau = tiny(), 4
+    run = marple.plan(house, LIT, pose=(1, 2, 3), seed=0)
+    shown = look(run, tau, snapshot=True)
+    found = posterior(house, shown, {LIT: 0.5, FETCH: 0.5})
+    starts, weights = pose_number(house.starts(), house.width), {}
+    for name in (LIT, FETCH):
+        here = pose_number(shown.poses[-1], house.width)
+        states = [imagine(house, name, int(start), agents=4000, steps=tau, seed=int(start)) for start in starts]
+        done = 1 if shown.piece_states[1] else 0
+        weights[name] = np.mean([((where == here) & (stage == done)).mean() for stage, where in states]) if name is LIT or not done else 0.0
+    assert abs(found[LIT][0] - weights[LIT] / sum(weights.values())) < 0.05
+
+
+def test_golden_probabilities():
+    house = marple.golden_house()
+    runs = [marple.plan(house, name, (11, 13, 3)) for name in ("do_laundry", "change_outfit")]
+    assert all(marple.exact(house, runs, tau, (104, 5), 0.5) == (0.5, 0.5) for tau in (0, 3, 7, 10))
+    assert round(marple.exact(house, runs, 13, (104, 5), 0.5)[0], 4) == 0.9948
+    for w, exactly, softmax in ((0.6, 0.6923, 0.7311), (0.8, 0.9412, 0.9526), (1.0, 1.0, 0.9933)):
+        p = marple.exact(house, runs, 0, "laundry", w)
+        assert round(float(marple.combine(*p)), 4) == exactly and round(float(marple.combine(*p, "softmax")), 4) == softmax
+
+
+@settings(**CLOSE)
+@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.sampled_from(marple.VARIANTS), st.sampled_from(["exact", "softmax", "ratio"]),
+       st.sampled_from([0.5, 0.6, 0.8, 1.0]))
+def test_swapping_the_agents_turns_p_into_one_minus_p(name, seed, variant, rule, weight):
+    pair = marple.draw_pair(house_of(name, seed % 4), name, seed)
+    tau = seed % (pair.horizon + 1)
+    one = marple.combine(*marple.exact(pair.house, pair.runs, tau, name, weight, variant), rule)
+    other = marple.combine(*marple.exact(pair.house, pair.runs[::-1], tau, name, weight, variant), rule)
+    assert np.isclose(one, 1 - other, atol=1e-9)
+
+
+@settings(**CLOSE)
+@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
+def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
+    pair = marple.draw_pair(house_of(name, seed % 4), name, seed)
+    rng, tau = np.random.default_rng(seed), seed % (min(map(len, pair.runs)) - 1)
+    changed = []
+    for run in pair.runs:
+        actions, targets, poses = run.actions.copy(), run.targets.copy(), run.poses.copy()
+        actions[tau:], targets[tau:] = rng.integers(1, 11, len(run) - tau), rng.integers(0, 105, len(run) - tau)
+        poses[tau + 1 :] = 3
+        changed.append(replace(run, actions=actions, targets=targets, poses=poses, mission="unknown", query_step=None, seed=None))
+    given_to = [marple.exact(pair.house, runs, tau, name, snapshot=snapshot) for runs in (pair.runs, changed)]
+    assert given_to[0] == given_to[1]
+
+
+def test_no_mission_and_no_name_reaches_a_method():
+    pair, seen = Plan(1, houses=1).pair(0), []
+
+    def spy(house, evidence, query, preferences):
+        seen.append((evidence, query, preferences))
+        return 0.5, 0.5
+
+    marple.score_pairs([pair], spy, variant="V+A+L")
+    for evidence, query, preferences in seen:
+        for one in evidence:
+            assert not {"mission", "name", "run", "seed", "culprit", "query_step"} & set(vars(one))
+            assert len(one.actions) == one.tau == len(one.poses) - 1 and "mission" not in repr(one)
+        assert preferences[0] == preferences[1] and set(preferences[0].values()) == {0.5} and len(query) == 2
+
+
+def test_vision_alone_shows_all_that_history_holds():
+    for index in range(0, 10, 3):
+        for run in Plan(2, houses=2).pair(index).runs:
+            evidence = look(run, len(run) // 2)
+            actions, targets = read_actions(evidence.states)
+            assert (actions == evidence.actions).all() and (targets == evidence.targets).all()
+
+
+def test_bad_questions_get_one_line():
+    pair = Plan(1, houses=1).pair(0)
+    for arguments, word in (((3, "pilow"), "pillow"), ((3, (1, 2)), "no scenario"), ((-1, "pillow"), "tau"), ((3, "pillow", 1.4), "prior"),
+                            ((3, "pillow", "all"), "prior"), ((3, "laundry", 0.8), "prefer"), ((3, "pillow", 0.5, "V+X"), "variant")):
+        with pytest.raises(UsageError, match=word) as raised:
+            marple.exact(pair.house, pair.runs, *arguments)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(UsageError, match="two probabilities"):
+        marple.evaluate(lambda *all: (0.2, 1.4), pair.house, pair.runs, 3, "pillow")
+
+
+def test_a_stubborn_method_and_the_culprit_told():
+    pairs = [Plan(4, houses=2).pair(k) for k in range(20)]
+    table = marple.score_pairs(pairs, lambda *all: (0.5, 0.5), "none")
+    assert (table.accuracy == 0.5).all() and not marple.summary(table).reached.any() and marple.summary(table).loc["mean", "evidence needed"] == 1
+    assert marple.summary(marple.score_pairs(pairs, exact_method)).loc["mean", "evidence needed"] < 0.8
+    assert pose_of(np.array([7]), 5).shape == (1, 3)

@@ -1,0 +1,101 @@
+"""Policies and rollouts: trained, stopped and resumed; what is heard and told counts; recorded answers are replayed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from aawm import marple
+from aawm.errors import BadData, Interrupted, UsageError
+from aawm.marple import policies, rollouts
+from aawm.marple.language import language_method, prompt, read_answer
+from aawm.marple.pairs import Plan
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    torch.set_num_threads(1)
+    plan = Plan(6, "in", houses=2, scenarios=("shower", "laundry"))
+    return policies.collect(run for k in range(12) for run in plan.pair(k).runs)
+
+
+def weights(policy):
+    return torch.cat([values.flatten() for values in policy.state_dict().values()])
+
+
+def test_a_policy_stopped_in_training_ends_as_an_undisturbed_one(tmp_path, scenes, monkeypatch):
+    whole = policies.train_policy(scenes, tmp_path / "whole", "smoke", progress=False)
+    make = policies.training_batch
+
+    def stopped(scenes, preset, seed, step):
+        if step == 12:
+            raise KeyboardInterrupt
+        return make(scenes, preset, seed, step)
+
+    monkeypatch.setattr(policies, "training_batch", stopped)
+    with pytest.raises(Interrupted, match="step 10 of 20"):
+        policies.train_policy(scenes, tmp_path / "again", "smoke", progress=False)
+    monkeypatch.setattr(policies, "training_batch", make)
+    again = policies.train_policy(scenes, tmp_path / "again", "smoke", progress=False)
+    assert torch.equal(weights(whole), weights(again)) and not (tmp_path / "again/last.ckpt").exists()
+    with pytest.raises(UsageError, match="data_hash"):
+        policies.train_policy(dataclasses.replace(scenes, rows=scenes.rows[1:]), tmp_path / "again", "smoke", progress=False)
+    (tmp_path / "again/weights.safetensors").write_bytes(b"x")
+    with pytest.raises(BadData, match="weights"):
+        policies.load_policy(tmp_path / "again")
+
+
+def test_training_learns_and_language_helps_to_tell_apart(tmp_path, scenes):
+    untrained = np.mean(list(policies.policy_accuracy(policies.build_policy("smoke"), scenes).values()))
+    trained = policies.train_policy(scenes, tmp_path / "policy", "smoke", progress=False)
+    assert np.mean(list(policies.policy_accuracy(trained, scenes).values())) > untrained + 0.2
+
+
+def test_scenes_hold_every_action_once():
+    runs = [run for run in Plan(1, houses=1).pair(0).runs]
+    found = policies.collect(runs)
+    assert int(found.rows[:, 4].sum()) == sum(len(run) + 1 for run in runs) and (found.rows[:, 1] < 1600).all()
+    assert not found.cells[..., 6:].any()  # no agent
+
+
+@pytest.mark.parametrize("preset", ["field", "patch"])
+def test_rollouts_of_both_networks_keep_the_contract(preset):
+    policy = policies.FieldPolicy(policies.FieldSettings(8, 2)) if preset == "field" else policies.PatchPolicy(policies.PatchSettings(16, 1, 2))
+    pair, advisor = Plan(1, houses=1).pair(0), rollouts.Advisor(policy)
+    for variant in ("V", "V+A+L"):
+        evidence = marple.look(pair.runs[0], 3, variant)
+        words = dict(agents=3, steps=3, sound=evidence.sound, language=evidence.told)
+        start, rng = rollouts.world_at(evidence), np.random.default_rng(0)
+        assert 0 <= rollouts.share_reaching(advisor, start, pair.runs[0].mission, pair.scenario.query, rng, **words) <= 1
+    if preset == "field":
+        method = rollouts.RolloutMethod(policy, rollouts=1)
+        assert marple.evaluate(method, pair.house, pair.runs, pair.horizon, pair.scenario)[pair.culprit] == 1.0
+
+
+def test_what_is_heard_rules_actions_out():
+    chances = np.full((500, 12), 1 / 12)
+    found = rollouts.sample_actions(chances, np.random.default_rng(0), sound=1)
+    assert set(found.tolist()) == {2, 3, 4} and set(rollouts.sample_actions(chances, np.random.default_rng(0)).tolist()) == set(range(1, 12))
+
+
+def test_language_models_see_no_mission_and_their_order_does_not_matter(tmp_path):
+    pair = Plan(1, houses=1, scenarios=("laundry",)).pair(0)
+    asked = []
+
+    def model(text):
+        asked.append(text)
+        return "Answer: 70"
+
+    method = language_method(model, tmp_path / "answers.jsonl", completions=2)
+    evidence = tuple(marple.look(run, 9, "V+L") for run in pair.runs)
+    p = method(pair.house, evidence, pair.scenario.query, ())
+    swapped = method(pair.house, evidence[::-1], pair.scenario.query, ())
+    assert np.isclose(sum(p), 1) and max(p) == 0.7 and len(asked) in (2, 4)
+    assert set(p) == set(swapped) and not any(name in text for name in marple.MISSIONS for text in asked)
+    assert language_method(None, tmp_path / "answers.jsonl", 2)(pair.house, evidence, pair.scenario.query, ()) == p
+    with pytest.raises(UsageError, match="language model"):
+        language_method(None, tmp_path / "answers.jsonl", 3)(pair.house, evidence, pair.scenario.query, ())
+    assert "was switched" in prompt(evidence, (104, 5)) and read_answer("so\nanswer: 100") == 1.0
+    with pytest.raises(BadData):
+        read_answer("I do not know")

@@ -1,0 +1,77 @@
+"""Folders for dataset and model hubs: their own validator accepts them, and only whole ones are read back."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from aawm import cli
+from aawm.data import open_trials, store_trials
+from aawm.data.hub import HUB_TABLES, export_hub, import_hub
+from aawm.errors import BadData, UsageError
+from aawm.schema import COLUMNS, SCENARIOS, STEPS
+from aawm.sim import simulate
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    "A store of nine trials, and the folder written from it."
+    folder = tmp_path_factory.mktemp("hub")
+    store = store_trials(folder / "trials", [simulate(name, seed, fidelity="planar") for seed, name in enumerate(SCENARIOS)])
+    export_hub(store, folder / "hub", "2026-11-22")
+    return folder
+
+
+def test_rows_say_what_they_are(hub):
+    header = yaml.safe_load((hub / "hub/README.md").read_text().split("---")[1])
+    for config in header["configs"]:
+        for part in config["data_files"]:
+            assert list((hub / "hub").glob(part["path"])), part
+    file = pq.ParquetFile(next((hub / "hub/states").glob("train-*")))
+    assert file.schema_arrow.names == ["trial", "step", *COLUMNS] and file.metadata.num_rows % STEPS == 0
+    assert {field.type for field in file.schema_arrow if field.name in COLUMNS}.pop() == "float"
+
+
+def test_croissant_names_every_file_and_column(hub):
+    told = json.loads((hub / "hub/croissant.json").read_text())
+    files = {part["contentUrl"] for part in told["distribution"] if part["@type"] == "cr:FileObject"}
+    assert files == {path.relative_to(hub / "hub").as_posix() for path in (hub / "hub").rglob("*.parquet")}
+    for table in told["recordSet"]:
+        columns = pq.ParquetFile(next((hub / "hub" / table["name"]).glob("*.parquet"))).schema_arrow.names
+        assert [field["name"] for field in table["field"]] == columns
+    assert [table["name"] for table in told["recordSet"]] == list(HUB_TABLES)
+
+
+def test_croissants_own_validator_accepts_it(hub):
+    croissant = pytest.importorskip("mlcroissant", reason="pip install --editable '.[hub]'")
+    told = croissant.Dataset(jsonld=hub / "hub/croissant.json")
+    assert not told.metadata.issues.errors and not told.metadata.issues.warnings, told.metadata.issues.report()
+    row = next(iter(told.records("events")))
+    assert {"events/trial", "events/frame"} <= set(row)
+
+
+def test_what_is_not_whole_is_refused(hub, tmp_path):
+    for change, said in ((lambda to: (to / "store.json").unlink(), "no store.json"), (lambda to: next(to.glob("trials/*")).unlink(), "is missing"),
+                         (lambda to: (to / "store.json").write_text((to / "store.json").read_text().replace('"data_hash": "', '"data_hash": "0')), "does not hold")):  # fmt: skip
+        shutil.copytree(hub / "hub", tmp_path / "copy")
+        change(tmp_path / "copy")
+        with pytest.raises(BadData, match=said):
+            import_hub(tmp_path / "copy", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        shutil.rmtree(tmp_path / "copy")
+    with pytest.raises(UsageError, match="not an empty folder"):
+        export_hub(hub / "trials", hub / "hub")
+
+
+def test_imported_trials_are_not_handed_on(hub, tmp_path, capsys):
+    for words in (["export-released", hub / "trials", tmp_path / "out"],
+                  ["import-released", tmp_path / "out/swm_data.pkl", tmp_path / "out/swm_data_exp_info.pkl", "--out", tmp_path / "again"]):  # fmt: skip
+        with pytest.raises(SystemExit) as end:
+            cli.main([*map(str, words), "--no-progress"])
+        assert not end.value.code, capsys.readouterr().err
+    assert open_trials(tmp_path / "again").sizes["trial"] == 9
+    with pytest.raises(UsageError, match="authors' licence"):
+        export_hub(tmp_path / "again", tmp_path / "hub")
+    assert not (tmp_path / "hub").exists()

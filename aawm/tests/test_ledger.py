@@ -1,0 +1,149 @@
+"The ledger's statistics against simulation and slow references."
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aawm.errors import UsageError
+from aawm.ledger import (
+    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, below, check_claims, entering, every, exactly, ledger_grid,
+    most, partial, ratio, standard_error, student, upper_tail, verdict_word,
+)  # fmt: skip
+
+chances = st.floats(0, 1)
+
+
+def table(values, trials=100, noise=0.0, seed=0):
+    "Rows of shares that differ by seed and trial."
+    rng = np.random.default_rng(seed)
+    rows = [{"seed": place, "trial": np.arange(trials), "hits": (rng.random(trials) < value) * 1.0, "of": 1.0} for place, value in enumerate(values)]
+    return pd.concat(map(pd.DataFrame, rows), ignore_index=True)
+
+
+@pytest.mark.parametrize("freedom, point", [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (100, 1.984), (math.inf, 1.960)])
+def test_tails_are_those_of_the_books(freedom, point):
+    assert math.isclose(upper_tail(point, freedom), 0.025, rel_tol=2e-3) and math.isclose(student(0.025, freedom), point, rel_tol=1e-3)
+    assert upper_tail(0, freedom) == pytest.approx(0.5, abs=1e-6)
+
+
+def test_trials_that_err_together_count_once():
+    rows = table([0.4, 0.4, 0.4])
+    alone, thrice = ratio("a", "a", rows), ratio("a", "a", pd.concat([rows] * 3))
+    assert np.isclose(standard_error(alone)[0], standard_error(thrice)[0]) and np.isclose(alone.value, thrice.value)
+
+
+def test_a_difference_on_the_same_trials_is_paired():
+    rng = np.random.default_rng(3)
+    easy = rng.random(400)
+    rows = {name: pd.DataFrame({"seed": 0, "trial": range(400), "hits": (easy < at) * 1.0, "of": 1.0}) for name, at in (("a", 0.60), ("b", 0.55))}
+    a, b = (ratio(name, name, here) for name, here in rows.items())
+    paired = standard_error(a - b, seeds=False)[0]
+    apart = standard_error(a - ratio("b", "b", rows["b"].assign(trial=range(1000, 1400))), seeds=False)[0]
+    assert paired < 0.4 * apart and above(a, b).verdict == HOLDS
+    drawn = [np.mean((easy < 0.6)[pick].astype(int) - (easy < 0.55)[pick]) for pick in rng.integers(400, size=(3000, 400))]
+    assert np.isclose(paired, np.std(drawn), rtol=0.1)
+
+
+def test_seeds_of_one_model_are_paired_and_those_of_two_are_not():
+    now, later = (Measured(name, {"m": np.array(values)}) for name, values in (("now", [0.1, 0.5, 0.9]), ("later", [0.3, 0.7, 1.1])))
+    assert standard_error(later - now)[0] < 1e-12 and above(later, now, 0.1).verdict == HOLDS
+    other = Measured("other", {"n": np.array([0.3, 0.7, 1.1])})
+    assert above(other, now, 0.1).verdict == UNDECIDED
+    with pytest.raises(UsageError, match="seeds"):
+        now + Measured("one", {"m": np.array([0.1])})
+
+
+@pytest.mark.parametrize("share, count", [(0.0, 10), (1.0, 10), (0.0, 1000)])
+def test_no_failure_in_a_few_trials_is_no_certainty(share, count):
+    found = ratio("s", "s", table([share], count))
+    low, high = found.ends()
+    assert found.value == share and (high - low) > 1 / count and (high - low) < 4 / math.sqrt(count)
+
+
+def test_ninety_five_percent_intervals_cover_ninety_five_percent():
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(300):
+        by_seed = 0.5 + rng.normal(0, 0.05, 3)
+        rows = [pd.DataFrame({"seed": seed, "trial": range(200), "hits": (rng.random(200) < share) * 1.0, "of": 1.0}) for seed, share in enumerate(by_seed)]
+        low, high = ratio("s", "s", pd.concat(rows)).ends()
+        covered += low <= 0.5 <= high
+    assert 0.90 <= covered / 300 <= 1.0
+
+
+def test_a_claim_that_is_true_by_a_hair_fails_as_often_as_the_level_says():
+    rng = np.random.default_rng(2)
+    failed = 0
+    for _ in range(600):
+        numbers = [Measured(str(k), {"given": np.array([value])}, pd.Series([1.0])) for k, value in enumerate(rng.normal(size=8))]
+        numbers = [Measured(n.name, n.values, pd.Series(np.full(10000, 0.01))) for n in numbers]
+        failed += every(*(below(number, 0.0) for number in numbers)).verdict == FAILS
+    assert failed / 600 < 2.2 * BOUND
+
+
+@settings(deadline=None)
+@given(st.lists(chances, min_size=1, max_size=7), st.data())
+def test_partial_probabilities_grow_with_what_is_wanted(probabilities, data):
+    least = data.draw(st.integers(1, len(probabilities)))
+    assert partial(probabilities, len(probabilities)) == max(probabilities)
+    assert partial(probabilities, 1) == min(1.0, len(probabilities) * min(probabilities))
+    assert sorted(probabilities)[least - 1] <= partial(probabilities, least) <= 1
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([Finding(1e-4, 1.0), Finding(1.0, 1e-4), Finding(0.5, 0.5), NOT_MEASURED]), min_size=1, max_size=6))
+def test_all_and_most_follow_from_the_parts(parts):
+    verdicts, whole, many = [part.verdict for part in parts], every(*parts), most(*parts)
+    assert whole.verdict == (FAILS if FAILS in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS)
+    assert many.verdict == (HOLDS if verdicts.count(HOLDS) > len(parts) / 2 else FAILS if verdicts.count(FAILS) >= len(parts) / 2 else UNDECIDED)
+    assert bool(whole.needs) == (whole.verdict == UNDECIDED) and whole.comparisons == len(parts)
+    with pytest.raises(UsageError):
+        at_least(len(parts) + 1, parts)
+
+
+@settings(deadline=None)
+@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 2))
+def test_a_comparison_and_its_opposite(one, two, blur):
+    a, b = (Measured(name, {name: np.array([value])}, pd.Series([blur, blur])) for name, value in (("a", one), ("b", two)))
+    found, opposite = above(a, b).verdict, below(a, b).verdict
+    assert {found, opposite} in ({HOLDS, FAILS}, {UNDECIDED})
+    assert found != HOLDS or one > two
+
+
+@pytest.mark.parametrize("value, verdict", [(np.inf, HOLDS), (-np.inf, FAILS), (np.nan, UNDECIDED)])
+def test_numbers_that_are_not_finite(value, verdict):
+    endless = Measured("endless", {"a": np.array([value, 1.0])}, pd.Series([np.nan, 0.1]))
+    assert above(endless, 0.5).verdict == verdict and "endless" in str(above(endless, 0.5).text)
+
+
+def test_what_a_verdict_needs():
+    wide = Measured("wide", {"a": np.array([0.2, 0.6, 1.0])}, pd.Series(np.full(100, 0.001)))
+    assert above(wide, 0.3).needs == ("seeds",) and above(wide, 0.595).needs == ("trials",)
+    assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word("undecided", "seeds") == "undecided: needs seeds"
+
+
+def test_the_ledger_says_what_was_read_and_why():
+    claims = {}
+    claim = entering(claims)
+
+    class Given(Evidence):
+        missing = "numbers"
+
+        def number(self, name):
+            return self.note("number", name, {"a": exactly(0.2, "a"), "b": exactly(0.6, "b")}.get(name))
+
+    claim(1, "1", "a below b", "A is below b")(lambda of: below(of.number("a"), of.number("b")))
+    claim(2, "1", "a above b", "A is above b")(lambda of: every(above(of.number("a"), of.number("b")), above(of.number("b"), 0.1)))
+    claim(3, "2", "c above b", "C is above b")(lambda of: above(of.number("c"), of.number("b")))
+    with pytest.raises(UsageError, match="twice"):
+        claim(3, "2", "again", "Again")(lambda of: NOT_MEASURED)
+    found = check_claims(list(claims.values()), {("x", "y"): Given()}, ("scoring", "variant"))
+    assert found.verdict.tolist() == [HOLDS, FAILS, UNDECIDED] and found.needs.tolist() == ["", "", "numbers"]
+    assert found.because[1] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0] and found.comparisons.tolist() == [1, 2, 1]
+    grid = ledger_grid(found, ["scoring", "variant"])
+    assert grid.title.unique().tolist() == ["x, y"] and grid.word[2] == "undecided: needs numbers" and grid.line.tolist() == [0, 1, 2]
+    with pytest.raises(UsageError):
+        check_claims(list(claims.values()), {})

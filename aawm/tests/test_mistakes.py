@@ -1,0 +1,182 @@
+"""Fifty mistakes on the command line and in papermill: each ends in one line that says how to go on, and in an exit code that is not 0."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aawm import cli
+from aawm.data import store_trials
+from aawm.errors import UsageError
+from aawm.runs import run_notebook
+from aawm.runs.notebooks import hand_parameters
+from aawm.sim import simulate
+
+ROOT = Path(__file__).parents[2]
+BAD = """from aawm.models import WorldModel
+
+
+class NoModel:
+    pass
+
+
+class Shape(WorldModel):
+    def loss(self, batch):
+        return batch["states"].mean(), {}
+
+    def imagine(self, states, lengths, horizon, **more):
+        return states @ states
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    "A folder with a store of two trials, one with a damaged byte, and files that are not what a command wants."
+    folder = tmp_path_factory.mktemp("mistakes")
+    raws = [simulate("random_random", seed, fidelity="planar") for seed in range(2)]
+    for name in ("trials", "damaged"):
+        store_trials(folder / name, raws)
+    chunk = next(path for path in sorted((folder / "damaged").rglob("*")) if path.is_file() and path.stat().st_size > 5000)
+    content = bytearray(chunk.read_bytes())
+    content[3000] ^= 1
+    chunk.write_bytes(content)
+    (folder / "file").write_text("no folder")
+    (folder / "empty").mkdir()
+    (folder / "bad.py").write_text(BAD)
+    (folder / "broken.py").write_text("this is = no Python\n")
+    (folder / "raises.py").write_text("1 / 0\n")
+    np.save(folder / "numbers.npy", np.zeros(3))
+    return folder
+
+
+MISTAKES = [  # the words after `aawm`, what the line says
+    ("trian oracle trials run", "Did you mean 'train'"),
+    ("--verson", "No such option"),
+    ("generate", "Missing argument"),
+    ("generate new --trials many", "integer"),
+    ("generate new --trials 0", "greater than or equal to 1"),
+    ("generate new --trials -3", "greater than or equal to 1"),
+    ("generate new --trials 3 --fidelity best", "unknown fidelity"),
+    ("generate new --trials 3 --seed one", "integer"),
+    ("generate new --seed", "requires an argument"),
+    ("generate new --trails 3", "No such option"),
+    ("generate file --trials 3", "file"),
+    ("generate new other", "unexpected extra argument"),
+    ("generate new --trials 2 --workers -1", "greater than or equal to 0"),
+    ("generate new --trials 2 --scheduler tcp://127.0.0.1:1", "no dask scheduler answers"),
+    ("verify", "Missing argument"),
+    ("verify nowhere", "no folder"),
+    ("verify empty", "empty"),
+    ("verify damaged", "damaged"),
+    ("import-released nowhere.pkl", "no file"),
+    ("import-released numbers.npy --out new", "numbers.npy"),
+    ("import-raw nowhere", "no folder"),
+    ("import-raw empty --out new --no-progress", "empty"),
+    ("export-released nowhere new", "no folder"),
+    ("export-raw trials file", "file"),
+    ("train orcale trials run", "did you mean 'oracle'"),
+    ("train oracle nowhere run", "no folder"),
+    ("train oracle trials", "Missing argument"),
+    ("train oracle trials run --preset lapto", "did you mean 'laptop'"),
+    ("train oracle trials run --variant publishd", "did you mean 'published'"),
+    ("train oracle trials run --steps 0", "at least 1"),
+    ("train oracle trials run --batch 0", "at least 1"),
+    ("train oracle trials run --learning-rate -1", "negative"),
+    ("train oracle trials run --set hidden_size=wide", "expected int"),
+    ("train oracle trials run --set hiden_size=8", "did you mean 'hidden_size'"),
+    ("train oracle trials run --set hidden_size", "name=value"),
+    ("train oracle trials run --device tpu", "tpu"),
+    ("train bad.py:Shap trials run", "Shap"),
+    ("train broken.py:Shape trials run", "broken.py, line 1"),
+    ("train oracle trials file --preset smoke --device cpu", "file"),
+    ("check-model nowhere.py:Shape", "no file"),
+    ("check-model bad.py:NoModel", "not a subclass"),
+    ("check-model bad.py:Shape", "mend these"),
+    ("check-model raises.py:Shape", "raises.py, line 1"),
+    ("check-model math:pi", "not a subclass"),
+    ("evaluate empty trials new", "settings.json"),
+    ("evaluate nowhere trials new --tasks moove", "did you mean 'move'"),
+    ("play trials --trial 7", "0 to 1"),
+    ("play trials --save film.mp4", ".gif"),
+    ("play trials --context 300 --no-open", "1 to 299"),
+    ("reproduce --profile smok", "did you mean 'smoke'"),
+    ("reproduce --profile smoke --set trails=9", "did you mean 'trials'"),
+    ("reproduce --profile smoke --set trials=abc", "must be int"),
+    ("reproduce --profile smoke --set models=orcale", "did you mean 'oracle'"),
+    ("reproduce --profile smoke --seed x", "integer"),
+    ("reproduce --profile smoke --set preset=big", "unknown preset"),
+    ("list model", "did you mean 'models'"),
+    ("list figures --paper marpl", "did you mean 'marple'"),
+    ("list", "Missing argument"),
+    ("figure fig33", "did you mean 'fig3'"),
+    ("figure fig3 -p scorng=published", "did you mean 'scoring'"),
+    ("figure fig3 -p seed=one", "must be int"),
+    ("figure fig3 -p seed", "-p takes name=value"),
+    ("figure fig3 --profile quik", "did you mean 'quick'"),
+    ("figure fig3 -p trials=data/nowhere", "data/nowhere, which is not there"),
+    ("export-hub new", "give --store, --weights"),
+    ("export-hub new --store nowhere", "no folder"),
+    ("export-hub new --weights empty", "no weights"),
+    ("export-hub trials --store trials", "is not empty"),
+    ("import-hub empty --out new", "no store.json"),
+    ("import-hub", "Missing argument"),
+    ("requests trials --out new.npz --task move@9", "move@9"),
+    ("score numbers.npy --requests file --store trials", "cannot be read"),
+    ("leaderboard entr", "Did you mean 'enter'"),
+    ("leaderboard enter", "needs a name"),
+    ("leaderboard enter mine --file 0=nowhere --code c --by me", "no file"),
+    ("leaderboard enter mine --file zero=file --code c --by me", "SEED=FILE"),
+    ("leaderboard enter a/b --file 0=file --code c --by me", "no name of an entry"),
+    ("leaderboard enter --shipped --weights empty", "no weights"),
+    ("leaderboard seed file", "submission"),
+    ("leaderboard score nowhere.yaml", "cannot be read"),
+    ("leaderboard check file", "submission"),
+    ("leaderboard check", "has no entry"),
+    ("leaderboard page empty", "no tested entry"),
+    ("lessons --out file", "choose another folder"),
+    ("lessons --data maybe", "unexpected extra argument"),
+]
+HERE = {"reproduce", "lessons", "list", "figure"}  # verbs that look for the repository they are called in
+
+
+@pytest.mark.parametrize("words, said", MISTAKES, ids=[words for words, _ in MISTAKES])
+def test_a_mistake_is_one_line_and_not_zero(words, said, place, capsys, monkeypatch):
+    verb, *others = words.split()
+    monkeypatch.chdir(ROOT if verb in HERE else place)
+    others = [str(place / word) if verb in HERE and word == "file" else word for word in others]
+    before = sorted(path.relative_to(place) for path in place.rglob("*") if "__pycache__" not in path.parts)
+    with pytest.raises(SystemExit) as end:
+        cli.main([verb, *others])
+    err = capsys.readouterr().err
+    assert end.value.code in (2, 3, 4, 5), (end.value.code, err)
+    assert said in err and err.startswith("aawm: ") and err.count("\n") == 1 and "Traceback" not in err, err
+    left = sorted(path.relative_to(place) for path in place.rglob("*") if "__pycache__" not in path.parts)
+    assert left == before, "nothing is written"
+
+
+def test_there_are_fifty():
+    assert len(MISTAKES) >= 80
+
+
+PARAMETERS = "profile: str = 'smoke'\nevaluations: str = 'data/smoke/evaluations'\nscoring: str = 'strict'\nseed: int = 0\npublished: bool = True"
+
+
+@pytest.mark.parametrize("line, said", [("scorng = 'published'", "did you mean 'scoring'"), ("seed = 'one'", "must be int"),
+                                        ("seed = 0.5", "must be int"), ("published = 'perhaps'", "must be bool")])  # fmt: skip
+def test_a_notebook_run_by_hand_refuses(line, said):
+    with pytest.raises(UsageError, match=said) as fault:
+        hand_parameters([PARAMETERS, f"# Parameters\n{line}\n"])
+    assert "\n" not in str(fault.value) and "Traceback" not in fault.value._render_traceback_()[0]
+
+
+def test_every_figure_checks_its_parameters_by_hand_too():
+    for folder in ("paper", "pipeline"):
+        for page in sorted((ROOT / "nbs" / folder).glob("*.ipynb")):
+            assert "check_hand_run()" in page.read_text(encoding="utf-8"), page.name
+
+
+def test_reproduce_refuses_before_a_kernel_starts(tmp_path):
+    for parameters, said in (({"scorng": "published"}, "did you mean 'scoring'"), ({"seed": "one"}, "must be int")):
+        with pytest.raises(UsageError, match=said):
+            run_notebook("nbs/paper/fig3.ipynb", tmp_path / "out.ipynb", parameters)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,53 @@
+"Twenty faults put into scores, labels, sampling and choices, one at a time: a test must notice each."
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1]
+EVALUATION, LEDGER, CLAIMS, EXCHANGE = ("aawm/tests/test_evaluation.py", "aawm/tests/test_ledger.py", "aawm/tests/test_claims.py", "aawm/tests/test_exchange.py")
+MUTANTS = {  # name -> module, its text, what stands there instead, tests that must notice
+    "a context as long as the trial is predicted": ("evaluation/tasks.py", "plan.context >= STEPS", "plan.context > STEPS + 9", EXCHANGE, "contexts"),
+    "a delivery in the first step is left out": ("evaluation/tasks.py", "(inside < plan.context)", "(inside <= plan.context)", EVALUATION, "began_before"),
+    "every delivery is true": ("evaluation/tasks.py", "objects == carried[:, None]", "objects >= 0", EVALUATION, "single_goal_agrees"),
+    "recall counts what was called": ("evaluation/scores.py", '"hit": true & said', '"hit": said', EVALUATION, "moves_and_errors"),
+    "false positives count what is true": ("evaluation/scores.py", '"false": ~true & said', '"false": true & said', EVALUATION, "single_goal_agrees"),
+    "F1 is halved": ("evaluation/scores.py", '(2 * of["hit"]', '(of["hit"]', EVALUATION, "moves_and_errors"),
+    "broken rollouts are right": ("evaluation/scores.py", "np.where(broken, ~rows.truth", "np.where(broken, rows.truth", EVALUATION, "no_score_rises"),
+    "broken rollouts have no error": ("evaluation/scores.py", "error[broken] = np.inf", "error[broken] = 0.0", EVALUATION, "nan_in_a_rollout"),
+    "the order of goals is turned round": ("evaluation/intervals.py", "np.argsort(-score", "np.argsort(score", EVALUATION, "single_goal_agrees"),
+    "one step of the future is shown": ("evaluation/rollouts.py", "(step >= context[:, None])[..., None]", "(step > context[:, None])[..., None]", EVALUATION, "future_is_hidden"),
+    "rollouts are laid a step early": ("evaluation/rollouts.py", "np.clip(step - context, 0", "np.clip(step - context + 1, 0", EXCHANGE, "laid_after"),
+    "goals are far from the observer": ("events/labels.py", "goal_distance(xyz) < radius", "goal_distance(xyz) > radius", EVALUATION, "single_goal_agrees"),
+    "staying at the goal is entering it": ("events/labels.py", "& ~inside[..., :-1]", "& inside[..., :-1]", EXCHANGE, "rests_at_the_goal"),
+    "what rests is moved": ("events/labels.py", "(length > threshold)", "(length < threshold)", EVALUATION, "above_any_threshold"),
+    "carried objects are far from robots": ("events/labels.py", "axis=-1) < NEAR", "axis=-1) > NEAR", EVALUATION, "agree_with_the_released"),
+    "latents are sampled at their least": ("models/base.py", "return logits.argmax(-1)", "return logits.argmin(-1)", "aawm/tests/test_models.py", ""),
+    "comparisons are not corrected": ("ledger.py", "(len(ordered) - least + 1) *", "1 *", LEDGER, "partial_probabilities"),
+    "differences are sums": ("ledger.py", "apart = self + other * -1", "apart = self + other * 1", LEDGER, "paired"),
+    "precision is recall": ("evaluation/claims.py", '"precision": (true & said, said)', '"precision": (true & said, true)', CLAIMS, "bears_every"),
+    "the most false threshold is chosen": ("evaluation/threshold.py", "known.false_positive <= bound", "known.false_positive >= bound", EXCHANGE, "threshold"),
+    "rollouts from outside keep their order": ("evaluation/exchange.py", "rollouts[np.argsort(answered)]", "rollouts[np.sort(answered)]", EXCHANGE, "any_order"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_text_of_each_fault_is_there_once(name):
+    module, text, *_ = MUTANTS[name]
+    assert (PACKAGE / module).read_text().count(text) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_fault_is_noticed(name, tmp_path):
+    module, text, instead, tests, which = MUTANTS[name]
+    shutil.copytree(PACKAGE, tmp_path / "aawm", ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path / "aawm" / module
+    path.write_text(path.read_text().replace(text, instead))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests, *(["-k", which] if which else [])]
+    run = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert run.returncode == 1, f"no test notices that {name}: {run.stdout[-600:]}"

@@ -1,0 +1,84 @@
+"""The wheel works alone: built, installed into a fresh environment, and used outside of the clone."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("aawm", "nbs", "data/weights", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+ALONE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    "The wheel, built without a network from a copy of the sources."
+    place = tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        source, copy = ROOT / name, place / "sources" / name
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        elif source.is_file():
+            shutil.copy(source, copy)
+    words = ["wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", place, place / "sources"]
+    subprocess.run([sys.executable, "-m", "pip", *words], env=ALONE, check=True)
+    return next(place.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def program(wheel, tmp_path_factory):
+    "The program of a fresh environment, in which the wheel alone is new: what it requires is borrowed from this one."
+    place = tmp_path_factory.mktemp("fresh")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    python = place / "bin" / "python"
+    install = ["--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    subprocess.run([sys.executable, "-m", "pip", *install], env=ALONE, check=True)
+    libraries = next(place.glob("lib/python*/site-packages"))
+    (libraries / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return place / "bin" / "aawm"
+
+
+def call(program, folder, *words) -> str:
+    "What a program says, run in a folder outside of the clone."
+    done = subprocess.run([program, *map(str, words)], cwd=folder, env=ALONE, capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def test_notebooks_travel_and_fixtures_do_not(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    notebooks = {f"aawm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    papers = {f"aawm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "nbs").rglob("*.yaml")}
+    assert notebooks | papers <= set(names) and "aawm/py.typed" in names
+    assert not [name for name in names if "tests/" in name or "__pycache__" in name]
+
+
+def test_the_program_works_outside_of_the_clone(program, tmp_path):
+    found = call(program.with_name("python"), tmp_path, "-c", "import aawm; print(aawm.__file__)")
+    assert Path(found.strip()).is_relative_to(program.parents[1]), "the wheel's own, not the clone's"
+    assert call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h")
+    call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
+    call(program, tmp_path, "train", "oracle", "trials", "run", "--preset", "smoke", "--no-progress")
+    call(program, tmp_path, "evaluate", "run", "trials", "scores", "--curve-trials", 2, "--no-progress")
+    assert len(pd.read_csv(tmp_path / "scores" / "scores.csv"))
+    call(program, tmp_path, "lessons", "--out", "course", "--no-data")
+    assert len(list((tmp_path / "course" / "student").rglob("*.ipynb"))) >= 7
+    call(program, tmp_path, "play", "trials", "--run", "run", "--save", "film.gif")
+    assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
+    call(program, tmp_path, "play", "trials", "--no-open")
+    assert (tmp_path / "data/play/trial-0.ipynb").is_file()
+
+
+@pytest.mark.slow
+def test_paper_and_course_are_made_in_the_current_folder(program, tmp_path):
+    call(program, tmp_path, "reproduce", "--profile", "smoke", "--no-progress")
+    call(program, tmp_path, "lessons", "--out", "course")
+    made = tmp_path / "figures" / "smoke"
+    assert {"fig1.png", "fig3.png", "fig3.csv", "claims.csv"} <= {path.name for path in made.iterdir()}
+    assert "version " in (made / "fig3.json").read_text()
