@@ -26,7 +26,7 @@ from ..sim.behaviors import ROLE, Stage
 from ..sim.driving import travel, turn, wait
 from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, reach, stand_before
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
-from ..sim.simulate import as_states, reject, run, set_up
+from ..sim.trial import as_states, reject, run, set_up
 from ..viz.style import INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label
 
 # %% ../../nbs/infant/21_battery.ipynb #7a086a97

@@ -102,7 +102,9 @@ def local_client(
     workers = workers or min(cores, 8)
     threads = str(max(1, cores // workers))
     os.environ |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}  # inherited by workers and their kernels
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50)
+    settings = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": 0, "silence_logs": 50}
+    # no dashboard; any free port, as the usual one may be another run's
+    cluster = LocalCluster(**settings, dashboard_address=None, scheduler_kwargs={"dashboard_address": "127.0.0.1:0"})
     client = Client(cluster)
     client.run(end_with_parent)
     for place, worker in enumerate(client.scheduler_info(n_workers=-1)["workers"] if (gpus := visible_gpus()) else ()):
@@ -122,7 +124,8 @@ def slurm_client(
     jobs, settings = slurm_settings(path)
     if not shutil.which("sbatch"):
         raise EnvironmentProblem("there is no `sbatch` here: run this on a machine that may submit SLURM jobs, or name a scheduler's address")
-    cluster = SLURMCluster(**{"scheduler_options": {"dashboard_address": None}, "silence_logs": "error"} | settings)
+    quiet = {"scheduler_options": {"dashboard": False, "dashboard_address": "127.0.0.1:0"}, "silence_logs": "error"}
+    cluster = SLURMCluster(**quiet | settings)
     cluster.scale(jobs=jobs)
     return Client(cluster)
 

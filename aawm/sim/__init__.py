@@ -7,6 +7,6 @@ __all__ = ['KINDS', 'ArenaSettings', 'FIDELITIES', 'SIMULATOR_SETTINGS', 'RawTri
 
 # %% ../../nbs/sim/00_overview.ipynb #efda47f3
 from .scene import FIDELITIES, KINDS, ArenaSettings
-from .simulate import SIMULATOR_SETTINGS, RawTrial, draw_scenario, simulate
+from .trial import SIMULATOR_SETTINGS, RawTrial, draw_scenario, simulate
 
 _all_ = ["KINDS", "ArenaSettings", "FIDELITIES", "SIMULATOR_SETTINGS", "RawTrial", "draw_scenario", "simulate"]

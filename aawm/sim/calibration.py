@@ -19,7 +19,7 @@ from ..schema import (AGENT_INDEX, FRAME_RATE, FRAMES_PER_STEP, GOAL, GOAL_RADIU
                          MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX, OBJECTS, OBSERVER, POSITION,
                          SINGLE_GOAL_SCENARIOS, event_object, frame_to_step)
 from .scene import FIDELITIES, ArenaSettings
-from .simulate import RawTrial, draw_scenario, simulate
+from .trial import RawTrial, draw_scenario, simulate
 
 # %% ../../nbs/sim/08_calibration.ipynb #2d581e25
 def first_steps(

@@ -151,7 +151,7 @@ def die(root_seed, index, fidelity):
 def test_a_dask_scheduler_in_place_of_processes(tmp_path, capsys):
     from distributed import LocalCluster
 
-    with LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=None, scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}, silence_logs=50) as cluster:
         words = ["--trials", "9", "--seed", "5", "--fidelity", "planar", "--no-progress"]
         with pytest.raises(SystemExit) as end:
             cli.main(["generate", str(tmp_path / "there"), "--scheduler", cluster.scheduler_address, *words])

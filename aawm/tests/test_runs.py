@@ -1,8 +1,10 @@
 """The runner: what is done is skipped, what is killed goes on, what is mistyped stops before any work."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -198,6 +200,10 @@ def test_killed_run_goes_on_and_a_second_one_is_refused(repository):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_says_how_to_go_on(repository, how):
     (repository / "hold").touch()
+    other = socket.socket()  # another run's port, which is nothing to warn about
+    with contextlib.suppress(OSError):  # somebody holds it already
+        other.bind(("127.0.0.1", 8787))
+        other.listen()
     run = start(repository)
     wait_for(lambda: (repository / "log").exists() and "double-2" in logged(repository))
     run.send_signal(how)
@@ -205,6 +211,7 @@ def test_interrupt_says_how_to_go_on(repository, how):
     assert run.returncode == 6 and "jobs to do; the same command goes on" in output, output
     assert "semaphore" not in output and "port" not in output.lower(), output
     (repository / "hold").unlink()  # what it started ends too
+    other.close()
 
 
 def smoke_keys() -> dict:

@@ -16,7 +16,7 @@ from aawm.errors import UsageError
 from aawm.schema import EVENTS, GOAL, OBJECT_KINDS, OBJECTS, SCENARIO_ROLES, SCENARIOS, event_object
 from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS, ArenaSettings, draw_scenario, simulate
 from aawm.sim.calibration import REAL_TIMES, delivery_times, describe_trial, times_table
-from aawm.sim.simulate import moved_untouched
+from aawm.sim.trial import moved_untouched
 from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import Arena, Robot, Thing, arm_joints
 from aawm.sim.handling import CAUSES, tip_over
