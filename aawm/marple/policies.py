@@ -277,7 +277,7 @@ def loop_settings(steps: int, batch: int, learning_rate: float = 1e-4, warm_up: 
 
 PRESETS = {
     "smoke": Preset("field", {"width": 8, "waves": 4}, loop_settings(20, 8, 1e-2, 0.1, 10), 512),
-    "small": Preset("field", {"width": 48, "waves": 16}, loop_settings(600, 16, 8e-3, 0.05, 60)),
+    "small": Preset("field", {"width": 48, "waves": 16}, loop_settings(3000, 16, 8e-3, 0.05, 150)),
     "patch": Preset("patch", {"width": 192, "depth": 4, "heads": 6, "embed": True}, loop_settings(20_000, 64), 64),
     "paper": Preset("patch", {}, loop_settings(70_000, 64), 64),  # Adam at 1e-4, 64 states a step, 4 of 20 epochs of warm-up, cosine
 }
