@@ -149,7 +149,7 @@ def import_released(
     skip_bad: SkipBad = False,
     progress: Progress = True,
 ):
-    "Turn the authors' released data into a trial store. Nothing that the files ask for is run."
+    "Turn the authors' released data into a trial store. No code in the files is run."
     from aawm import data
 
     data.import_released(data_pkl, info_pkl, out, skip_bad=skip_bad, progress=progress)
@@ -430,7 +430,7 @@ def enter(
 
     if shipped:
         found = entries.shipped_submissions(resolve(weights), trials=trials)
-        found = {each: told for each, told in found.items() if name in ("", each)}
+        found = {each: entry for each, entry in found.items() if name in ("", each)}
     else:
         if not (name and file and code and by):
             raise UsageError("an entry needs a name, --file, --code and --by; or give --shipped to enter weights of the package")
@@ -438,9 +438,9 @@ def enter(
         found = {name: entries.submission_for(name, files, code, by, about, privileged=given or (), kind=kind, trials=trials)}
     if not found:
         raise UsageError(f"{weights} has no weights of {name}")
-    for each, told in found.items():
-        entries.enter_submission(resolve(folder), each, told)
-        typer.echo(f"{folder / each}.yaml: commit it; then `aawm leaderboard {'score' if told['kind'] == 'weights' else 'requests'}` goes on")
+    for each, entry in found.items():
+        entries.enter_submission(resolve(folder), each, entry)
+        typer.echo(f"{folder / each}.yaml: commit it; then `aawm leaderboard {'score' if entry['kind'] == 'weights' else 'requests'}` goes on")
 
 # %% ../nbs/90_cli.ipynb #bcc63fd6
 @board.command(epilog="Example: aawm leaderboard seed leaderboard/entries/mine.yaml")
@@ -500,7 +500,7 @@ def check(
     device: Device = "auto",
     progress: Progress = True,
 ):
-    "Check entries: their fields, seeds, files and, where asked, every score. Exit code 3 where one is not what it says."
+    "Check entries: their fields, seeds, files and, on request, every score. Exit code 3 where one is not what it says."
     from aawm.evaluation.entries import check_standing, entry_faults, standing_of
     from aawm.runs.leaderboard import entry_tests, recheck_entry
 

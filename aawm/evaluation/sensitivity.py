@@ -74,7 +74,7 @@ def leave_out_missing(
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #017b09de
 def sensitivity(
-    rollouts: Rollouts,  # with those that `offset_plan` asks for
+    rollouts: Rollouts,  # with those that `offset_plan` requests
     test: TrialSet,
     scoring: Scoring,
     cap: int = 0,  # trials of the offsets; 0: all

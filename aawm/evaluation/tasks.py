@@ -308,7 +308,7 @@ def plan_error(
 def plan_loss(
     test: TrialSet,
     scoring: Scoring,
-    count: int = 64,  # trials, drawn without replacement; all where there are fewer
+    count: int = 64,  # trials, sampled without replacement; all where there are fewer
     seed: int = 0,
 ) -> pd.DataFrame:
     "Errors of 30-step rollouts around the first pickup and the first goal (paper, Figure 4B)."

@@ -138,7 +138,7 @@ class CloningBatches:
         return self.pictures(batch, trial, frame), *tensors
 
     def __call__(self, step: int) -> dict:
-        "The batch of a step: eight trials as context, the ninth asked."
+        "The batch of a step: eight trials as context, the ninth to predict."
         rng = np.random.default_rng((self.seed, step))
         batch = self.batch_of(rng, self.batch)
         order = np.stack([rng.permutation(TRIALS) for _ in range(self.batch)])

@@ -33,7 +33,7 @@ DIFFERENCES = """- The paper's data are not at hand; houses and runs are new, by
 LICENCE = """The package's own (MIT, see `LICENSE`). Imported houses stay under the licence of their authors. Please cite the MARPLE paper and
 this package."""
 
-
+# %% ../../nbs/marple/21_card.ipynb #d74c7971
 def statistics(
     path,  # a store
 ) -> pd.DataFrame:  # a row for each scenario

@@ -191,7 +191,7 @@ def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
         drawn.append({"series": f"{name}, published", "scenario": "mean", "part": np.nan, "value": value})
     return drawn
 
-
+# %% ../../nbs/marple/19_figures.ipynb #7d40e906
 def fig_accuracy(
     table: pd.DataFrame,  # of `score_pairs`
     series: str = "variant",

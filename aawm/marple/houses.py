@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
-           'HEADING', 'PARTS', 'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects',
-           'static_array', 'describe', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
+           'HEADING', 'PARTS', 'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece',
+           'check_objects', 'static_array', 'describe', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass, replace
@@ -67,24 +67,9 @@ class Thing:
     state: int = 0  # bits
     number: int = 0  # instance id
 
-# %% ../../nbs/marple/02_houses.ipynb #1a3b218c
-@dataclass(frozen=True)
-class House:
-    "A furnished house; raises `BadData` where its parts do not fit together."
-
-    width: int  # cells, walls included
-    height: int
-    rooms: tuple  # of Room
-    doors: tuple  # of Door
-    furniture: tuple = ()  # of Piece, by room
-    objects: tuple = ()  # of Thing, by furniture
-
-    def __post_init__(self):
-        check_house(self)
-
-    def __repr__(self) -> str:
-        return (f"House({self.width} x {self.height} cells; rooms {', '.join(room.type for room in self.rooms)}; "
-                f"{len(self.furniture)} pieces of furniture, {len(self.objects)} objects, {int(self.free.sum())} free cells)")
+# %% ../../nbs/marple/02_houses.ipynb #35d72350
+class HouseGrids:
+    "A house's arrays, computed once from its rooms, doors and furniture."
 
     @cached_property
     def room_grid(self) -> np.ndarray:
@@ -118,6 +103,25 @@ class House:
         for door in self.doors:
             free[door.y, door.x] = door.open
         return free
+
+# %% ../../nbs/marple/02_houses.ipynb #1a3b218c
+@dataclass(frozen=True)
+class House(HouseGrids):
+    "A furnished house; raises `BadData` where its parts do not fit together."
+
+    width: int  # cells, walls included
+    height: int
+    rooms: tuple  # of Room
+    doors: tuple  # of Door
+    furniture: tuple = ()  # of Piece, by room
+    objects: tuple = ()  # of Thing, by furniture
+
+    def __post_init__(self):
+        check_house(self)
+
+    def __repr__(self) -> str:
+        return (f"House({self.width} x {self.height} cells; rooms {', '.join(room.type for room in self.rooms)}; "
+                f"{len(self.furniture)} pieces of furniture, {len(self.objects)} objects, {int(self.free.sum())} free cells)")
 
     @cached_property
     def key(self) -> str:

@@ -157,12 +157,7 @@ def world_stages(house: House, mission: Mission | str) -> list:  # of (states of
 
 
 @lru_cache(maxsize=256)
-def arrived(
-    house: House,
-    mission: Mission | str,
-    tau: int,
-    noise: float,
-) -> np.ndarray:  # float `[stages + 1, poses]`
+def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.ndarray:  # float `[stages + 1, poses]`
     "Where an agent on a mission is after tau steps, from a uniform start."
     moves, steps = moves_of(house), stages(house, mission)
     if tau:

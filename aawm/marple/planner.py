@@ -76,7 +76,7 @@ class Run:
         "The replayed states, uint8 `[steps + 1, height, width, 8]`, up to and with state `until`."
         return replay(self.house, self.poses[0], self.actions[:until], self.targets[:until], released)
 
-
+# %% ../../nbs/marple/07_planner.ipynb #44d4e1d1
 def replay(
     house: House,
     pose: tuple,  # (x, y, heading)

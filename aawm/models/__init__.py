@@ -38,6 +38,7 @@ from .sgnet import SGNet, SGNetConfig
 from .transformer import Transformer, TransformerConfig
 from .weights import load_weights, pretrained
 
+# %% ../../nbs/models/00_overview.ipynb #35c5c4a7
 _all_ = [
     "load_weights",
     "pretrained",

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SMALLEST_LATENT_SPREAD', 'LATENT_SPREAD_RANGE', 'OneHot', 'Gaussian', 'DiscreteConfig', 'ContinuousConfig', 'observe',
-           'filter_states', 'imagine_latents', 'balanced_kl', 'RSSM', 'DiscreteRSSM', 'ContinuousRSSM', 'PublishedRSSM',
-           'PublishedDiscreteRSSM', 'PublishedContinuousRSSM']
+           'filter_states', 'imagine_latents', 'LatentSteps', 'balanced_kl', 'RSSM', 'DiscreteRSSM', 'ContinuousRSSM',
+           'PublishedRSSM', 'PublishedDiscreteRSSM', 'PublishedContinuousRSSM']
 
 # %% ../../nbs/models/03_rssm.ipynb #3559f558
 import dataclasses
@@ -193,6 +193,22 @@ def imagine_latents(
     return tuple(torch.stack(parts, 1) for parts in zip(*steps))
 
 # %% ../../nbs/models/03_rssm.ipynb #2e5b0fb9
+class LatentSteps(WorldModel):
+    "The steps that both variants share; a subclass makes `encoder_rnn`, `decoder_mlp` and `latent`."
+
+    def start(self, states: torch.Tensor):
+        "Memory and latent before the first step, both zero."
+        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(len(states), self.latent.size)
+
+    def advance(self, memory: object, latent: torch.Tensor):
+        "The memory one step later."
+        return run_recurrent(torch.gru_cell, latent, memory, *self.encoder_rnn.all_weights[0])
+
+    def decode(self, memory: object, latent: torch.Tensor):
+        "The decoder's output: this step's state in metres (published), or its change in spreads of such changes (corrected)."
+        return self.decoder_mlp(torch.cat([memory, latent], -1))
+
+
 def balanced_kl(
     latent: torch.Tensor,  # a `OneHot` or `Gaussian`
     posterior: torch.Tensor,  # described distributions `[B, T, ...]`
@@ -205,7 +221,7 @@ def balanced_kl(
     return c.balance * to_prior + (1 - c.balance) * to_posterior
 
 # %% ../../nbs/models/03_rssm.ipynb #d91b78ca
-class RSSM(WorldModel):
+class RSSM(LatentSteps):
     "Recurrent state-space model (after DreamerV2 and Dreamer); its `Config` says which latent."
 
     Config = DiscreteConfig
@@ -226,14 +242,6 @@ class RSSM(WorldModel):
         super().calibrate(states)
         self.change.calibrate(states, self.scaler)
 
-    def start(self, states: torch.Tensor):
-        "Memory and latent before the first step, both zero."
-        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(len(states), self.latent.size)
-
-    def advance(self, memory: object, latent: torch.Tensor):
-        "The memory one step later."
-        return run_recurrent(torch.gru_cell, latent, memory, *self.encoder_rnn.all_weights[0])
-
     def prior(self, memory: object):
         "The latent's distribution, from the memory alone."
         return self.latent.describe(self.fc_prior(memory))
@@ -245,10 +253,6 @@ class RSSM(WorldModel):
     def posterior(self, seen: torch.Tensor, memory: object):
         "The latent's distribution, from an embedded observation and the memory."
         return self.latent.describe(self.fc_post(functional.elu(seen + self.recall(memory))))
-
-    def decode(self, memory: object, latent: torch.Tensor):
-        "What the decoder puts out: the change to this step's state, in spreads of such changes."
-        return self.decoder_mlp(torch.cat([memory, latent], -1))
 
     def loss(self, batch: dict, mode: bool = False):
         states = self.scaler(batch["states"])
@@ -281,7 +285,7 @@ class ContinuousRSSM(RSSM):
     Config = ContinuousConfig
 
 # %% ../../nbs/models/03_rssm.ipynb #d4ca441c
-class PublishedRSSM(WorldModel):
+class PublishedRSSM(LatentSteps):
     "The released RSSM: raw metres, a summed error beside a mean KL, a rollout that never looks at the last context step."
 
     variants = ("published",)
@@ -299,8 +303,6 @@ class PublishedRSSM(WorldModel):
             for name in names:
                 setattr(self, name, nn.Linear(inputs, outputs))
         self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
-
-    start, advance, decode = RSSM.start, RSSM.advance, RSSM.decode
 
     def prior(self, memory: object):
         "The latent's distribution, from the memory alone."

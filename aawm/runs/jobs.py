@@ -186,7 +186,6 @@ def run_jobs(
         tqdm.write(f"{values['profile']}: all {len(jobs)} jobs are done")
         return
     from dask.distributed import wait
-
     waiting, running, failures = dict(remaining), {}, {}
     client = connect(workers, scheduler)
     try:
@@ -224,8 +223,7 @@ def run_jobs(
         client.close(timeout=5)
     if failures:
         name, fault = next(iter(failures.items()))
-        if not isinstance(fault, AawmError):
-            fault = AawmError(f"{name}: {type(fault).__name__}: {fault}")
+        fault = fault if isinstance(fault, AawmError) else AawmError(f"{name}: {type(fault).__name__}: {fault}")
         undone = sum(not is_done(job) for job in remaining.values())
         raise type(fault)(f"{fault}; {undone} of {len(jobs)} jobs are not done, the same command goes on")
 

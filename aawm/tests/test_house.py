@@ -47,7 +47,7 @@ def wing(module: str) -> str:
 
 NO_EXAMPLE = {}  # definitions, by room
 NO_TYPE = {}  # share of the arguments; 5 % elsewhere
-LONG = set()  # pages with an exported cell above 60 lines
+LONG = {"sim/03_arena"}  # pages with an exported cell above 60 lines
 MEDIAN = 18  # lines of an exported cell; 14 is wanted
 OLD_WORDS = ()
 OLD_HEADINGS = ("models/event/07_",)
@@ -134,18 +134,19 @@ def test_a_room_opens_with_an_overview_and_its_numbers_are_unique():
 
 
 def exported_lines(path: Path) -> list:
-    "(cell, lines) of exported cells that define something, imports apart."
+    "(cell, lines, those that are not blank) of exported cells that define something, imports apart."
     found = []
     for place, (kind, source) in enumerate(cells_of(path)):
         if kind == "code" and is_exported(source) and "_all_" not in source and re.search(r"^(def|class|@|[A-Za-z_]+( *:.*)? *=)", source, re.MULTILINE):
-            found.append((place, len([line for line in source.splitlines() if line.strip() and not line.startswith("#|")])))
+            lines = source.splitlines()
+            found.append((place, len(lines), len([line for line in lines if line.strip() and not line.startswith("#|")])))
     return found
 
 
 def test_exported_cells_are_short():
-    sizes = {(path.relative_to(NBS).as_posix(), place): lines for path in LIBRARY for place, lines in exported_lines(path)}
-    assert not (long := {cell: lines for cell, lines in sizes.items() if lines > 60 and cell[0].removesuffix(".ipynb") not in LONG}), long
-    assert statistics.median(sizes.values()) < MEDIAN
+    sizes = {(path.relative_to(NBS).as_posix(), place): sizes for path in LIBRARY for place, *sizes in exported_lines(path)}
+    assert not (long := {cell: lines for cell, (lines, _) in sizes.items() if lines > 60 and cell[0].removesuffix(".ipynb") not in LONG}), long
+    assert statistics.median(filled for _, filled in sizes.values()) < MEDIAN
 
 
 def public_definitions(source: str) -> list:

@@ -43,7 +43,7 @@ CLOSE = 1e-3  # largest difference, in metres, of what should be the same but is
 
 
 class Subject:
-    "A model, trials to try it on, and what it is told."
+    "A model, trials to try it on, and its privileged inputs."
 
     def __init__(self, model: WorldModel, seed: int, device: torch.device | str = "cpu"):
         self.model = model.to(device)
@@ -51,20 +51,20 @@ class Subject:
         self.lengths = torch.tensor(CONTEXTS, device=device)
         self.seed, self.device = seed, device
 
-    def told(self, states: torch.Tensor):
+    def given(self, states: torch.Tensor):
         "Privileged information about some trials, or None."
         return {"end_state": states[:, -1].clone()} if self.model.privileged else None
 
     def rollout(
         self, states: torch.Tensor = None, context: int | torch.Tensor = None, horizon: int = HORIZON,
-        told: dict | None = None, seed: int = None, mode: bool = True,
+        given: dict | None = None, seed: int = None, mode: bool = True,
     ):
         "A rollout; by default of all trials, each after its own context."
         states = self.states if states is None else states
         context = self.lengths if context is None else context
-        told = self.told(self.states[: len(states)]) if told is None else told
+        given = self.given(self.states[: len(states)]) if given is None else given
         generator = None if seed is None else torch.Generator(self.device).manual_seed(seed)
-        return self.model.rollout(states.clone(), context, horizon, generator=generator, mode=mode, privileged=told)
+        return self.model.rollout(states.clone(), context, horizon, generator=generator, mode=mode, privileged=given)
 
 # %% ../../nbs/training/07_check.ipynb #75fc8454
 CHECKS = {}
@@ -123,7 +123,7 @@ def check_shape(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #95bc5604
 @check("finite")
 def check_finite(subject: Subject):
-    "No NaN and no infinity in a rollout, drawn or at the mode."
+    "No NaN and no infinity in a rollout, sampled or at the mode."
     for mode in (True, False):
         finite = subject.rollout(mode=mode, seed=0).isfinite().all(-1).all(0)
         if not finite.all():
@@ -158,7 +158,7 @@ def check_batch(subject: Subject):
     together = subject.rollout()
     for row, context in enumerate(CONTEXTS):
         states = subject.states[row : row + 1]
-        alone = subject.rollout(states, context, told=subject.told(states))
+        alone = subject.rollout(states, context, given=subject.given(states))
         if far(together[row : row + 1], alone) > CLOSE:
             return f"trial {row} with context {context} differs by {far(together[row : row + 1], alone):.2g} m when rolled out alone"
     return ""
@@ -180,13 +180,13 @@ def check_hidden(subject: Subject):
 @check("nothing changed")
 def check_mutation(subject: Subject):
     "A rollout leaves the states, the privileged values, the weights and the training mode as they were."
-    told, weights = subject.told(subject.states), {name: value.clone() for name, value in subject.model.state_dict().items()}
-    states, told_before = subject.states.clone(), told and {name: value.clone() for name, value in told.items()}
+    given, weights = subject.given(subject.states), {name: value.clone() for name, value in subject.model.state_dict().items()}
+    states, given_before = subject.states.clone(), given and {name: value.clone() for name, value in given.items()}
     subject.model.train()
-    subject.model.rollout(states, subject.lengths, HORIZON, mode=True, privileged=told)
+    subject.model.rollout(states, subject.lengths, HORIZON, mode=True, privileged=given)
     if not torch.equal(states, subject.states):
         return "the states it was given are changed: work on a copy"
-    if told and not all(torch.equal(told[name], told_before[name]) for name in told):
+    if given and not all(torch.equal(given[name], given_before[name]) for name in given):
         return "the privileged values it was given are changed: work on a copy"
     changed = [name for name, value in subject.model.state_dict().items() if not torch.equal(value, weights[name])]
     if changed:
@@ -218,11 +218,11 @@ def check_last_step(subject: Subject):
 
 @check("privileged values used", warning=True)
 def check_privileged_used(subject: Subject):
-    "A model that is told something listens."
+    "A model uses its privileged inputs."
     if not subject.model.privileged:
         return ""
-    told = {name: value + 1 for name, value in subject.told(subject.states).items()}
-    return "what it is told changes nothing" if torch.equal(subject.rollout(told=told), subject.rollout()) else ""
+    given = {name: value + 1 for name, value in subject.given(subject.states).items()}
+    return "its privileged inputs change nothing" if torch.equal(subject.rollout(given=given), subject.rollout()) else ""
 
 
 @check("CPU and GPU agree")

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['EVENT_WORDS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'SPEEDS', 'FASTEST', 'HIDE_STILLS', 'read_events',
            'continued', 'View', 'view_events', 'view_disputes', 'dispute_words', 'view_labels', 'label_mark',
-           'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'corner_words', 'Screen', 'moments', 'stills',
-           'describe_view', 'unpacked', 'FewColors', 'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'controls',
-           'step_words', 'Player']
+           'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'corner_words', 'draw_panel', 'draw_fixed',
+           'Screen', 'moments', 'stills', 'describe_view', 'unpacked', 'FewColors', 'save_animation', 'pace', 'jpeg',
+           'small_png', 'live', 'controls', 'step_words', 'connect_controls', 'Player']
 
 # %% ../../nbs/viz/05_player.ipynb #6a108c4a
 from matplotlib.axes import Axes
@@ -282,6 +282,29 @@ def corner_words(
     "Room for a few words in the upper right corner of a stage."
     return axes.text(0.97, 0.97, "", transform=axes.transAxes, ha="right", va="top", color=INK, zorder=6)
 
+# %% ../../nbs/viz/05_player.ipynb #c5e9129e
+def draw_panel(
+    view: View,
+    source: str,  # "truth", or a model's name
+    axes: Axes,  # of the room
+    labels: Axes,  # of the labels under it
+) -> Stage:
+    "One panel of a screen: the room, and the labels that its source earned."
+    draw_labels(labels, view, source)
+    return Stage(axes, view.sources[source], context=None if source == "truth" else view.context)
+
+
+def draw_fixed(
+    figure: Figure,
+    moving: list,  # artists that are drawn anew at each step
+) -> object:  # the canvas's pixels, as `restore_region` takes them
+    "Draw once what does not move."
+    for artist in moving:
+        artist.set_animated(True)
+    figure.canvas.draw()
+    figure.set_layout_engine("none")  # what has found its place stays there
+    return figure.canvas.copy_from_bbox(figure.bbox)
+
 # %% ../../nbs/viz/05_player.ipynb #ea2adfcb
 class Screen:
     "The picture of a view at one step."
@@ -297,20 +320,13 @@ class Screen:
         self.view, self.step, self.under = view, 0, under
         with house_style():
             self.figure, panels, self.timeline = lay_out(view, dpi)
-            self.stages = {}
-            for source, (axes, labels) in panels.items():
-                self.stages[source] = Stage(axes, view.sources[source], context=None if source == "truth" else view.context)
-                draw_labels(labels, view, source)
+            self.stages = {source: draw_panel(view, source, *panel) for source, panel in panels.items()}
             self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts]
             draw_timeline(self.timeline, view)
             self.words = {source: corner_words(axes) for source, (axes, _) in panels.items()}
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
             self.set_traces(trace, traces)
-            for artist in self.moving():
-                artist.set_animated(True)
-            self.figure.canvas.draw()
-            self.figure.set_layout_engine("none")  # what has found its place stays there
-        self.fixed = self.figure.canvas.copy_from_bbox(self.figure.bbox)
+            self.fixed = draw_fixed(self.figure, self.moving())
 
     def __repr__(self) -> str:
         width, height = self.figure.canvas.get_width_height()
@@ -551,6 +567,17 @@ def step_words(
     part += "".join(f"<br>* {words}" for words in dispute_words(view))
     return f"step {step} of {len(view.truth) - 1}, {step * STEP_SECONDS:.1f} s{part}"
 
+# %% ../../nbs/viz/05_player.ipynb #960df301
+def connect_controls(player: "Player") -> None:
+    "Let the widgets do what they say."
+    player.link = widgets.jslink((player.play, "value"), (player.slider, "value"))
+    player.slider.observe(player.draw, "value")
+    for setting in (player.trace, player.traces, player.under):
+        setting.observe(player.change, "value")
+    player.speed.observe(lambda change: player.set_speed(change["new"]), "value")
+    player.back.on_click(lambda _: player.jump(-1))
+    player.forth.on_click(lambda _: player.jump(1))
+
 # %% ../../nbs/viz/05_player.ipynb #ee5b0168
 class Player(widgets.VBox):
     "A view that can be played, scrubbed, slowed down and stepped through event by event."
@@ -576,18 +603,8 @@ class Player(widgets.VBox):
         width, _ = self.screen.figure.canvas.get_width_height()
         super().__init__([self.picture, *rows, self.status], layout=widgets.Layout(width=f"{width + 8}px", max_width="100%"))
         self.add_class("aawm-player")
-        self.connect()
+        connect_controls(self)
         self.draw()
-
-    def connect(self) -> None:
-        "Let the widgets do what they say."
-        self.link = widgets.jslink((self.play, "value"), (self.slider, "value"))
-        self.slider.observe(self.draw, "value")
-        for setting in (self.trace, self.traces, self.under):
-            setting.observe(self.change, "value")
-        self.speed.observe(lambda change: self.set_speed(change["new"]), "value")
-        self.back.on_click(lambda _: self.jump(-1))
-        self.forth.on_click(lambda _: self.jump(1))
 
     def draw(self, _: object = None) -> None:
         "Show the step that the slider is at."

@@ -36,7 +36,7 @@ class Name:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Call:
-    "What a pickle asks to call, the arguments, and the state it would set on the result. Nothing was called."
+    "What a pickle would call, the arguments, and the state it would set on the result. Nothing was called."
 
     name: Name
     arguments: tuple

@@ -250,7 +250,7 @@ def write_trial(
     if beside:
         write_json(folder / BESIDE, beside)
 
-
+# %% ../../../nbs/data/authors/03_raw.ipynb #665389a6
 def export_raw(
     trials: str | Path,  # a store's folder
     folder: str | Path,  # where to write the trials' folders

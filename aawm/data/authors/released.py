@@ -261,7 +261,7 @@ def trial_table(
     split: str | np.ndarray,  # "train" or "validation" for each
     log: Iterable[str],  # of `LOGS` for each
 ) -> pd.DataFrame:
-    "The trial table as far as names tell; an unknown pair of behaviours is left for the checks."
+    "The trial table as far as names go; an unknown pair of behaviours is left for the checks."
     roles = [roles_of(name) or (UNKNOWN, UNKNOWN) for name in names]
     table = pd.DataFrame({"name": list(names), "scenario": [PAIRS.get(pair, UNKNOWN) for pair in roles]})
     table[list(ROLE_COLUMNS)] = roles
@@ -315,7 +315,7 @@ def step_differences(told: np.ndarray, derived: np.ndarray, kind: str) -> list:
 
 
 def joined_rows(rows: dict, what: str) -> Rows:
-    "Both splits as one, training first; raise `BadData` if an event is none or a name tells no behaviours."
+    "Both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
     train, validation = rows["train"], rows["val"]
     events = pd.concat([train.events, validation.events.assign(row=validation.events.row + len(train.names))], ignore_index=True)
     if unknown := sorted({str(event) for event in events.event[~events.event.isin(EVENTS)]}):
@@ -373,12 +373,12 @@ BESIDE_FORMAT = "aawm, beside a released pair"
 
 
 def beside(data_pkl: str | Path) -> Path:  # e.g. `swm_data_trials.json`
-    "The file that tells what the pair does not."
+    "The file that holds what the pair lacks."
     return Path(data_pkl).with_name(f"{Path(data_pkl).stem}_trials.json")
 
 # %% ../../../nbs/data/authors/02_released.ipynb #3d16fa82
 def add_beside(content: Content, data_pkl: str | Path, info_pkl: str | Path) -> Content:
-    "Fill in seeds and kinds of objects, where they are told."
+    "Fill in seeds and kinds of objects from the file beside the pair, where there is one."
     if not (path := beside(data_pkl)).exists():
         return content
     told = read_json(path)
@@ -520,7 +520,7 @@ def import_released(
     skip_bad: bool = False,  # leave out trials with a fault and count them, instead of stopping
     progress: bool = True,  # show a bar
 ) -> Path:  # the store
-    "Turn the authors' released data into a trial store, without running anything that the files ask for."
+    "Turn the authors' released data into a trial store, without running any code in them."
     if out is None:
         raise UsageError("say where the store is to be: import_released(data_pkl, info_pkl, out=folder)")
     data_pkl = Path(data_pkl)

@@ -280,7 +280,7 @@ def landmark_features(
     start: torch.Tensor,  # the trial's first state `[B, 5, 7]`
     end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is given it
 ) -> torch.Tensor:  # `[B, T, agent, landmark, features]`
-    "Each landmark as each agent sees it: where, of what sort; of an object whether at the goal, off its start, aloft, near the other agent."
+    "Each landmark as each agent sees it: place and sort, and an object's status (at goal, off its start, aloft, near the other agent)."
     now, first = Scene.of(states), Scene.of(start[:, None].expand_as(states))
     places = landmarks(now, first)
     goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
