@@ -147,7 +147,7 @@ def find_lessons(
 def build_lessons(
     out: str | Path,  # folder to write; lessons that are there already are replaced
     folder: str | Path = LESSONS,  # where the lessons are
-    data: bool = False,  # write `lesson_data` too: the trials and networks that lessons share (two minutes)
+    data: bool = False,  # write `lesson_data` too: the trials that lessons share (a minute or two)
 ) -> Path:  # the folder
     "Write `student/NAME/NAME.ipynb`, and the same under `instructor` and `slides`, for every lesson."
     out, found = Path(out), find_lessons(folder)

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 from aawm import cli
 from aawm.errors import BadData
-from aawm.lessons import checks
+from aawm.lessons import checks, detective, expectation
 from aawm.lessons.copies import BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
 
@@ -68,6 +68,40 @@ def test_students_copy_fails_with_helpful_words_and_instructors_passes(course, l
     instructor = executed(course / "instructor" / lesson.stem / lesson.name)
     assert [fault for cell in instructor.cells for fault in errors(cell)] == []
     assert all(cell.outputs for cell in instructor.cells if kind_of(cell) == "check")
+
+
+OF_THE_LESSON = {"05_when_is_the_goal_knowable": {"shown": range(6)}}  # what a check needs besides the exercise
+
+
+def checked(path):
+    "What each check of a copy says, nothing where it is passed: imports, exercises and checks are run, and no trial is simulated."
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    names, said = dict(OF_THE_LESSON.get(path.stem, {})), []
+    for cell in cells[:1] + [cell for cell in cells[1:] if kind_of(cell)]:
+        code = "\n".join(line for line in cell.source.splitlines() if not line.startswith("%"))
+        if kind_of(cell) != "check":
+            exec(code, names)
+            continue
+        try:
+            exec(code, names)
+            said.append("")
+        except checks.Wrong as fault:
+            said.append(str(fault))
+    return said
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_checks_pass_the_solved_copy_and_say_what_the_unsolved_one_lacks(course, lesson):
+    solved, unsolved = (checked(course / copies / lesson.stem / lesson.name) for copies in ("instructor", "student"))
+    assert len(solved) == len(unsolved) >= 3 and not any(solved), solved
+    for number, words in enumerate(unsolved, 1):
+        assert words.startswith(f"Exercise {number} is not solved yet: write your own lines in `") and "\n" not in words
+
+
+def test_the_course_has_all_lessons():
+    assert [path.stem[:2] for path in LESSONS] == ["01", "02", "03", "04", "05", "06", "07", "10", "12"]
+    page = (ROOT / "nbs" / "lessons" / "for_instructors.ipynb").read_text()
+    assert all(page.count(path.stem) >= 3 for path in LESSONS), "the course's table, and links to open it"
 
 
 def at(name):
@@ -135,6 +169,19 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "of all": (checks.check_own_recall, lambda length, low, high: (length > high).mean(), "recall is a share of those"),
     "accuracy": (checks.check_recall, lambda o: (o.truth == o.prediction).mean(), "that is accuracy"),
     "precision": (checks.check_recall, lambda o: (o.truth & o.prediction).sum() / o.prediction.sum(), "that is precision"),
+    "a's share": (detective.check_one_of_two, lambda a, b: a / (a + b), "exactly one of them did"),
+    "not divided": (detective.check_one_of_two, lambda a, b: a * (1 - b), "divide by the chance"),
+    "first point above": (detective.check_needed, lambda c: np.argmax(c >= 0.8) / (len(c) - 1) if c.max() >= 0.8 else 1.0, "crosses 0.8 earlier"),
+    "one number": (detective.check_method, lambda *given: 0.5, "two probabilities"),
+    "always A": (detective.check_method, lambda *given: (0.9, 0.1), "change places"),
+    "blind": (detective.check_method, lambda *given: (0.5, 0.5), "everybody could see A"),
+    "NaN kept": (expectation.check_video_score, lambda curve, first, end: curve[first:end].mean(), "as `np.nanmean` does"),
+    "whole video": (expectation.check_video_score, lambda curve, first, end: np.nanmean(curve), "you take all frames"),
+    "end counted": (expectation.check_video_score, lambda curve, first, end: np.nanmean(curve[first : end + 1]), "after the motion"),
+    "ties are right": (expectation.check_share_right, lambda odd, plausible: (odd >= plausible).mean(), "a tie as right"),
+    "ties are wrong": (expectation.check_share_right, lambda odd, plausible: (odd > plausible).mean(), "a tie as wrong"),
+    "one a video": (expectation.check_observer, lambda batch: batch.length[:, 8], "a number for each video and frame"),
+    "silent": (expectation.check_observer, lambda batch: np.full((len(batch), batch.state.shape[2]), np.nan), "no number in any frame"),
     "no third word": (checks.check_verdict, lambda low, high, least: "supported" if low >= least else "contradicted", "Not to know is a result"),
 }
 
@@ -194,7 +241,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
 @pytest.mark.slow
 def test_nbgrader_grades_solved_and_unsolved_copies_outside_a_clone(tmp_path):
     "One shared folder, nothing simulated or trained for it: solved copies have every point that a check gives, unsolved ones none."
-    pytest.importorskip("nbgrader")
+    pytest.importorskip("nbgrader", reason="grading needs nbgrader: pip install nbgrader, in an environment of its own")
     from nbgrader.api import Gradebook
 
     course = build_lessons(tmp_path / "course", ROOT / "nbs" / "lessons", data=True)
