@@ -39,7 +39,7 @@ LABELLED_AT_ONCE = 256  # rollouts labelled together; bounds memory
 
 
 def label(
-    trials: xr.Dataset,  # `[n, 300, 5, 7]`, from `as_trials`
+    states: np.ndarray,  # `[n, 300, 5, 7]`, from `as_trials`
     measure: str,  # "goal", "pickup", "move", or a registered event rule
     scoring: Scoring,
     moved: float,  # threshold of a move, m
@@ -47,12 +47,12 @@ def label(
 ) -> np.ndarray:  # bool `[n, 3]`
     "Does it happen to each object?"
     if scoring.rollout_alone:
-        trials = trials.astype(np.float64)  # a wild but finite rollout overflows nowhere
+        states = states.astype(np.float64)  # a wild but finite rollout overflows nowhere
     if measure in OWN_RULES:
-        return own_events(measure, trials)
+        return own_events(measure, states)
     if measure == "pickup":
-        return pickups(trials, rules=scoring.rules, lifted=scoring.lifted)
-    paths = np.moveaxis(positions(trials)[:, :, OBJECT_INDEX], 2, 1)
+        return pickups(states, rules=scoring.rules, lifted=scoring.lifted)
+    paths = np.moveaxis(positions(states)[:, :, OBJECT_INDEX], 2, 1)
     if measure == "move":
         return moves(paths, threshold=moved, rules=scoring.rules)
     if scoring.rollout_alone and not final:

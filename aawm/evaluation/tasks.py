@@ -174,7 +174,7 @@ def plan_rows(
     row: np.ndarray,  # int `[n]`: which test trials
     context: np.ndarray,  # int `[n]`: steps shown of each
     objects: np.ndarray = None,  # int `[n, k]`: the objects looked at in each; `None` where all entities are
-    truth: np.ndarray = False,  # bool `[n, k]`: whether it truly happens to the object
+    truth: np.ndarray | bool = False,  # bool `[n, k]`: whether it truly happens to the object
     target: str = "object",  # what the scores call these objects
     horizon: np.ndarray = None,  # steps to roll out; `None`: to the end of the trial
     start: int = 0,  # the first step that is shown

@@ -31,12 +31,12 @@ def first_goal(
 
 
 def first_pickup(
-    state: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
     share: float = END_SHARE,  # strict only, see `aawm.events.labels.steady`
 ) -> np.ndarray:  # int64 `[..., 3]`, step, -1 never
     "The step at which each object is first carried."
-    return first_true(np.moveaxis(carries(state, rules, share), -1, -2))
+    return first_true(np.moveaxis(carries(states, rules, share), -1, -2))
 
 # %% ../../nbs/events/03_firsts.ipynb #da0e9f85
 RESTING = 0.002  # an object whose L1 displacement in a step is below this rests, m
@@ -46,11 +46,11 @@ LIFT_LAG = 10  # steps from the log within which an object is aloft
 
 
 def lift_start(
-    state: np.ndarray,  # true states `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    states: np.ndarray,  # true states `[..., step, 5, 7]`, or flat `[..., step, 35]`
     pickup_step: np.ndarray,  # logged step `[..., 3]` over objects, negative where none
 ) -> np.ndarray:  # int64 `[..., 3]`: first step higher than at rest, -1 where there is no pickup
     "The step at which the lift that leads to a logged pickup starts."
-    xyz = np.moveaxis(positions(np.asarray(state))[..., OBJECT_INDEX, :], -2, -3)
+    xyz = np.moveaxis(positions(np.asarray(states))[..., OBJECT_INDEX, :], -2, -3)
     logged = np.asarray(pickup_step, dtype=np.int64)
     if logged.shape != xyz.shape[:-2] or (logged >= xyz.shape[-2]).any():
         raise UsageError(f"pickup_step must be {list(xyz.shape[:-2])} with steps below {xyz.shape[-2]}")

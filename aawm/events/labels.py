@@ -159,19 +159,19 @@ def accepted_carries(
 
 
 def carries(
-    state: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
     share: float = END_SHARE,  # strict only, see `steady`
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
     "At which steps is each object carried, by whichever agent?"
-    state = np.asarray(state)
-    if state.ndim < 2 or (state.shape[-1] != STATE_SIZE and (state.ndim < 3 or state.shape[-2:] != (5, 7))):
-        raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(state.shape)}")
+    states = np.asarray(states)
+    if states.ndim < 2 or (states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))):
+        raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(states.shape)}")
     if not 0 <= share <= 0.5:
         raise UsageError(f"share must be between 0 and 0.5, got {share}")
     check_name(rules, RULES, "rules")
-    xyz = np.moveaxis(positions(state), -2, -3)
+    xyz = np.moveaxis(positions(states), -2, -3)
     lead, rest = xyz.shape[:-3], xyz.shape[-3:]
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
@@ -181,13 +181,13 @@ def carries(
 
 
 def pickups(
-    state: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
     share: float = END_SHARE,  # strict only, see `steady`
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
-    return carries(state, rules, share, lifted).any(axis=-2)
+    return carries(states, rules, share, lifted).any(axis=-2)
 
 # %% ../../nbs/events/02_labels.ipynb #dc0efe56
 OWN_RULES = {}  # name -> function

@@ -15,6 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from aawm.models.base import (
+    Batch,
+    Logs,
     Metres,
     Scaler,
     WorldModel,
@@ -77,11 +79,12 @@ def unroll(
 # %% ../../nbs/models/02_multistep.ipynb #d713f5fa
 def unroll_error(
     model: nn.Module,  # with `scaler` and `predict(states, lengths, horizon, **privileged)`
-    batch: dict,  # `states [B, window, 35]`, what the model declared privileged, perhaps `context`
+    batch: Batch,  # with what the model declared privileged
 ) -> torch.Tensor:  # `[B, steps after the context, 35]`, in the model's scale
     "Predicted minus true states after the context of training windows."
     states, context = model.scaler(batch["states"]), window_context(batch)
-    privileged = {name: model.scaler(batch[name]) for name in model.privileged}
+    given = dict(batch)
+    privileged = {name: model.scaler(given[name]) for name in model.privileged}
     return model.predict(states[:, :context], None, states.shape[1] - context, **privileged) - states[:, context:]
 
 # %% ../../nbs/models/02_multistep.ipynb #892156d1
@@ -106,7 +109,7 @@ class MultistepPredictor(WorldModel):
         anchor = last_shown(states, lengths)
         return unroll(self.rnn, self.input_embed, lambda top, _: anchor + self.mlp(top), states, lengths, horizon)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         error = unroll_error(self, batch)
         return (self.weights * error.square()).mean(), {"rmse": error.detach().square().mean().sqrt()}
 
@@ -143,7 +146,7 @@ class PublishedMultistepPredictor(WorldModel):
         "The steps after `states [B, T, 35]`, in metres."
         return unroll(self.rnn, self.input_embed, lambda top, _: self.mlp(top), states, lengths, horizon)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         error = unroll_error(self, batch)
         return error.square().sum(), {"rmse": error.detach().square().mean().sqrt()}
 

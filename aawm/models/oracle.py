@@ -9,7 +9,7 @@ __all__ = ['Oracle', 'along', 'PublishedOracle']
 import torch
 from torch import nn
 
-from .base import Metres, Scaler, WorldModel, entity_weights, last_shown, perceptron, register
+from .base import Batch, Logs, Metres, Scaler, WorldModel, entity_weights, last_shown, perceptron, register
 from .multistep import MultistepConfig, MultistepPredictor, start_recurrent, unroll, unroll_error
 from ..schema import ENTITIES, FEATURES, STATE_SIZE
 
@@ -84,7 +84,7 @@ class PublishedOracle(WorldModel):
 
         return unroll(self.rnn, read, lambda top, _: self.mlp(top), states, lengths, horizon)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         error = unroll_error(self, batch)
         return error.square().sum(), {"rmse": error.detach().square().mean().sqrt()}
 

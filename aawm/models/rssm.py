@@ -15,7 +15,9 @@ from torch import nn
 from torch.nn import functional
 
 from aawm.models.base import (
+    Batch,
     ChangeScaler,
+    Logs,
     Metres,
     Scaler,
     WorldModel,
@@ -210,10 +212,10 @@ class LatentSteps(WorldModel):
 
 
 def balanced_kl(
-    latent: torch.Tensor,  # a `OneHot` or `Gaussian`
+    latent: OneHot | Gaussian,
     posterior: torch.Tensor,  # described distributions `[B, T, ...]`
     prior: torch.Tensor,  # likewise
-    c: float,  # settings, with `balance` and `free_nats`
+    c: object,  # settings, with `balance` and `free_nats`
 ) -> torch.Tensor:  # a scalar, nats per step
     "KL with most of its gradient on the prior, and none of it below the free nats (DreamerV2; free bits)."
     to_prior = latent.divergence(posterior.detach(), prior).mean().clamp(min=c.free_nats)
@@ -254,7 +256,7 @@ class RSSM(LatentSteps):
         "The latent's distribution, from an embedded observation and the memory."
         return self.latent.describe(self.fc_post(functional.elu(seen + self.recall(memory))))
 
-    def loss(self, batch: dict, mode: bool = False):
+    def loss(self, batch: Batch, mode: bool = False) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
         memories, latents, posterior = filter_states(self, states, mode)
         prior = self.prior(memories)
@@ -318,7 +320,7 @@ class PublishedRSSM(LatentSteps):
         layers = (getattr(self, name) for name in self.posteriors)
         return self.latent.describe(seen + torch.cat([functional.linear(memory, layer.weight[:, STATE_SIZE:]) for layer in layers], -1))
 
-    def loss(self, batch: dict, mode: bool = False):
+    def loss(self, batch: Batch, mode: bool = False) -> tuple[torch.Tensor, Logs]:
         memories, latents, posterior = filter_states(self, batch["states"], mode)
         prior = self.prior(memories)
         error = (self.decode(memories, latents) - batch["states"]).square()

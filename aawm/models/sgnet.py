@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ..errors import UsageError
-from .base import Metres, Scaler, WorldModel, last_shown, perceptron, register, run_recurrent, window_context
+from .base import Batch, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register, run_recurrent, window_context
 from .rssm import Gaussian
 from ..schema import STATE_SIZE
 
@@ -46,7 +46,7 @@ def linear(inputs: int, outputs: int) -> nn.Sequential:
 class Goals(nn.Module):
     "Step-wise goals from the encoder's output, and their summaries for encoder and decoder."
 
-    def __init__(self, c: float):
+    def __init__(self, c: SGNetConfig):
         super().__init__()
         size, self.steps = c.hidden_size // 4, c.goal_steps
         self.start, self.cell, self.next_input = linear(c.hidden_size, size), nn.GRUCell(size, size), linear(size, size)
@@ -89,7 +89,7 @@ def distance(
 class Paths(nn.Module):
     "Displacements of the next steps, from what is encoded, the goals ahead and a latent."
 
-    def __init__(self, c: float, bounded: bool):
+    def __init__(self, c: SGNetConfig, bounded: bool):
         super().__init__()
         size, self.samples = c.hidden_size, c.samples
         self.latent = Gaussian(c.latents, bounded)
@@ -163,7 +163,7 @@ class SGNet(WorldModel):
         size = self.config.hidden_size
         return states.new_zeros(len(states), size), states.new_zeros(len(states), size // 4)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
         total, logs, steps, path, carried = observed_loss(self, states, window_context(batch), self.config.decoded)
         return total + chunk_loss(self, states, steps, path, *carried), logs
@@ -267,6 +267,6 @@ class PublishedSGNet(SGNet):
     def set_scale(self):
         "Metres as they are, and weights as PyTorch initialises them."
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         context = window_context(batch)
         return observed_loss(self, batch["states"], context, count=context)[:2]

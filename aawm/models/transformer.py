@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from ..errors import UsageError
-from .base import ChangeScaler, Scaler, WorldModel, last_shown, register
+from .base import Batch, ChangeScaler, Logs, Scaler, WorldModel, last_shown, register
 from ..schema import FEATURES, STATE_SIZE
 
 # %% ../../nbs/models/04_transformer.ipynb #0b7ef6e7
@@ -57,7 +57,7 @@ def turn(
 class Attention(nn.Module):
     "Causal attention with several heads, over a window or over kept keys and values."
 
-    def __init__(self, c: float, rotary: bool):
+    def __init__(self, c: TransformerConfig, rotary: bool):
         super().__init__()
         self.heads, self.dropout, self.rotary = c.heads, c.dropout, rotary
         for name in ("key", "query", "value", "proj"):
@@ -90,7 +90,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     "Attention and a perceptron, each added to what it read."
 
-    def __init__(self, c: float, rotary: bool):
+    def __init__(self, c: TransformerConfig, rotary: bool):
         super().__init__()
         self.ln1, self.ln2 = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
         self.attn = Attention(c, rotary)
@@ -106,7 +106,7 @@ class Block(nn.Module):
 class Stack(nn.Module):
     "All blocks, and a last normalisation."
 
-    def __init__(self, c: float, rotary: bool):
+    def __init__(self, c: TransformerConfig, rotary: bool):
         super().__init__()
         self.blocks = nn.ModuleList(Block(c, rotary) for _ in range(c.layers))
         self.ln_f = nn.LayerNorm(c.width)
@@ -177,7 +177,7 @@ class Transformer(WorldModel):
         mixed, new = self.transformer(self.drop(self.embedder(states)), positions, kept)
         return states + self.change.spread * self.decoder(mixed), new
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
         shown, target = states[:, :-1], states[:, 1:]
         if self.training:
@@ -230,7 +230,7 @@ class PublishedTransformer(WorldModel):
         mixed, _ = self.transformer(self.drop(self.pos_emb_proj(torch.cat([embedded, place], -1))), positions)
         return self.decoder(mixed)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         shown, target = batch["states"][:, :-1], batch["states"][:, 1:]
         error = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device)) - target
         return error.square().mean(), {"rmse": error.detach().square().mean().sqrt()}

@@ -48,6 +48,10 @@ def wing(module: str) -> str:
 NO_EXAMPLE = {}  # definitions, by room
 NO_TYPE = {}  # share of the arguments; 5 % elsewhere
 LONG = {"sim/03_arena"}  # pages with an exported cell above 60 lines
+LONG_SENTENCES = {  # share of sentences of 25 words and more, by room; 2 % elsewhere
+    ".": 0.05, "benchmarks": 0.13, "events": 0.09, "guides": 0.11, "infant": 0.06, "lessons": 0.08, "marple": 0.07, "paper": 0.19,
+    "paper/infant": 0.08, "pipeline": 0.11, "runs": 0.11, "sim": 0.08, "studies": 0.25, "viz": 0.11,
+}
 MEDIAN = 18  # lines of an exported cell; 14 is wanted
 OLD_WORDS = ()
 OLD_HEADINGS = ("models/event/07_",)
@@ -118,6 +122,34 @@ def test_no_name_hides_its_module(modules):
     for name, content in modules.items():
         package, _, last = name.rpartition(".")
         assert getattr(importlib.import_module(package), last) is content, f"{package}.{last} is no module: something hides it"
+
+
+# sentences
+
+
+def sentences_of(text: str) -> list:
+    "The sentences of a text in Markdown; headings, tables, pictures and code left out, what stands in backticks or dollars as one word."
+    text = re.sub(r"```.*?```|<[^>]+>|!\[[^\]]*\]\([^)]*\)", " ", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`\n]*`|\$[^$]*\$", "word", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
+    text = re.sub(r"^\s*(#|\|).*$", "", text, flags=re.MULTILINE)
+    blocks = re.split(r"\n\s*\n|^\s*(?:[-*+]|\d+\.)\s", text, flags=re.MULTILINE)
+    return [part for block in blocks for part in re.split(r"(?<=[.!?:])[)\"*]*\s+(?=[A-Z\"(*0-9]|word)", block) if re.search(r"\w", part)]
+
+
+def docstrings_of(source: str) -> list:
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")]
+    return [ast.get_docstring(node) or "" for node in nodes]
+
+
+def test_sentences_are_short():
+    lengths = defaultdict(list)
+    for path in NOTEBOOKS:
+        for kind, source in cells_of(path):
+            texts = [source] if kind == "markdown" else docstrings_of(source) if is_exported(source) else []
+            here = [sentence for text in texts for sentence in sentences_of(text)]
+            lengths[path.relative_to(NBS).parent.as_posix()] += [len(re.findall(r"[\w.'\u2019/-]*\w[\w.'\u2019/-]*", sentence)) for sentence in here]
+    share = {room: sum(length >= 25 for length in found) / len(found) for room, found in lengths.items()}
+    assert not (over := {room: round(part, 3) for room, part in share.items() if part > LONG_SENTENCES.get(room, 0.02)}), over
 
 
 # rooms

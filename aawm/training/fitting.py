@@ -15,6 +15,7 @@ from ..data import open_trials
 from ..data.windows import Windows
 from ..errors import BadData
 from ..models import build
+from ..models.base import Batch
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS
 from .folder import describe_model
 from .run import train_run
@@ -40,7 +41,7 @@ def split_states(
 def validation_batches(
     states: torch.Tensor,  # `[N, 300, 35]`
     settings: TrainingSettings,
-) -> list:  # of batches
+) -> list:  # of `Batch`
     "Windows of validation trials: always the same, whatever the seed of the run."
     windows = Windows(states, window=settings.window, batch=settings.batch, seed=0)
     needed = -(-settings.validation_windows // settings.batch)
@@ -48,7 +49,7 @@ def validation_batches(
 
 # %% ../../nbs/training/05_fitting.ipynb #3d8c46e9
 def locate_in_trials(
-    batch: dict,  # `states [B, window, 35]`, perhaps `trial` and `start`
+    batch: Batch,
 ) -> str:  # empty where all is finite
     "Where a batch of windows holds something that is no number."
     wrong = (~batch["states"].isfinite()).nonzero()

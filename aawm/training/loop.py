@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['COLUMNS', 'step_seed', 'name_of', 'checked_loss', 'training_step', 'locate_not_finite', 'not_finite_weight', 'Watch',
-           'read_log', 'Log', 'validation_loss', 'Best', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step',
-           'drop_checkpoint', 'resume', 'train']
+           'LogRow', 'read_log', 'Log', 'validation_loss', 'Best', 'save_checkpoint', 'read_checkpoint',
+           'checkpoint_step', 'drop_checkpoint', 'resume', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import csv
 import io
 import math
 import time
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ def name_of(
 
 def checked_loss(
     module: nn.Module,  # with `loss(batch) -> (loss, logs)`
-    batch: dict,
+    batch: Mapping,  # name -> tensor on the module's device, or a plain value
 ) -> torch.Tensor:  # one number, with a gradient while training
     "The loss of a module on a batch; `ModelContractError` where `loss` fails or returns something else."
     name = name_of(module)
@@ -68,7 +69,7 @@ def checked_loss(
 def training_step(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    batch: dict,
+    batch: Mapping,  # name -> tensor on the module's device, or a plain value
     step: int,  # optimiser steps done
     seed: int,  # of the run
     settings: LoopSettings,
@@ -89,7 +90,7 @@ def training_step(
 
 # %% ../../nbs/training/03_loop.ipynb #ea3f0e5e
 def locate_not_finite(
-    batch: dict,
+    batch: Mapping,  # name -> tensor on the module's device, or a plain value
 ) -> str:  # empty where all is finite
     "Where a batch holds something that is no number."
     for name, value in batch.items():
@@ -136,13 +137,22 @@ class Watch:
         return mean
 
 # %% ../../nbs/training/03_loop.ipynb #759fbe34
-COLUMNS = ("step", "train_loss", "validation_loss", "seconds")
+class LogRow(TypedDict):
+    "A row of a run's log, as text."
+
+    step: str  # optimiser steps done
+    train_loss: str  # mean since the last row, in the module's units
+    validation_loss: str  # in the same units; empty where none was taken
+    seconds: str  # of training so far
+
+
+COLUMNS = tuple(LogRow.__annotations__)
 
 
 def read_log(
     folder: str | Path,  # of a run
     steps: int | None = None,  # rows up to this step; all without it
-) -> list:  # dicts of text, by `COLUMNS`
+) -> list[LogRow]:
     "The rows of a run's log."
     path = Path(folder) / LOG
     if not path.exists():
@@ -176,7 +186,7 @@ class Log:
 @torch.no_grad()
 def validation_loss(
     module: nn.Module,
-    batches: list,  # of dicts
+    batches: list[Mapping],  # as for `checked_loss`
     seed: int,  # of the run
 ) -> float:
     "The mean loss over fixed batches, with fixed noise."

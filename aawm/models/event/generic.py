@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..base import WorldModel, register, sample_categorical
+from ..base import Batch, Logs, WorldModel, register, sample_categorical
 from aawm.models.event.features import (
     GROUND,
     MOTION_UNIT,
@@ -102,7 +102,7 @@ class GenericEventTransformer(WorldModel):
         steps = torch.arange(states.shape[1], device=states.device)
         return self.network.trunk(relative_features(states, before, steps), steps)
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states, network = unflatten(batch["states"]), self.network
         if self.training:
             states, _ = augmented(states, states[:, -1])

@@ -10,7 +10,7 @@ import dataclasses
 
 import torch
 
-from ..base import WorldModel, make_config, register
+from ..base import Batch, Logs, WorldModel, make_config, register
 from aawm.models.event.features import (
     FEATURE_COUNT,
     LANDMARK_FEATURE_COUNT,
@@ -80,7 +80,7 @@ class EventTransformer(WorldModel):
         "The events that rollouts are ranked by; `states [B, T, 5, 7]`, of which `lengths [B]` count."
         return expected
 
-    def loss(self, batch: dict):
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         return event_transformer_loss(self, unflatten(batch["states"]), unflatten(batch["end_state"]))
 
     def imagine(

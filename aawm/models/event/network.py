@@ -67,7 +67,7 @@ class EventTransformerConfig:
 class SlidingWindowAttention(Attention):
     "Causal attention with several heads over the last `window` steps."
 
-    def __init__(self, c: float):
+    def __init__(self, c: EventTransformerConfig):
         super().__init__(c, rotary=True)
         self.window = c.window
 
@@ -120,7 +120,7 @@ def ring_buffer(
 class Trunk(nn.Module):
     "The past of each agent, summarised at every step."
 
-    def __init__(self, c: float, inputs: int):
+    def __init__(self, c: EventTransformerConfig, inputs: int):
         super().__init__()
         self.embedder = nn.Sequential(nn.Linear(inputs, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
         self.drop = nn.Dropout(c.dropout)
@@ -202,7 +202,7 @@ ENDING_FACTS = 6  # numbers on what is done in a step that may end a segment
 class IntentHead(nn.Module):
     "Which landmark an agent heads for, what that changes, and when it is over."
 
-    def __init__(self, c: float):
+    def __init__(self, c: EventTransformerConfig):
         super().__init__()
         self.none, self.some = nn.Linear(c.width, 1), nn.Linear(c.width, 1)
         inside = c.width + PLACE_SIZE + len(DISTANCE_RUNGS) + NO_LANDMARK + 1
@@ -232,7 +232,7 @@ class IntentHead(nn.Module):
 class GraspHead(nn.Module):
     "Who holds each object in a step: nobody, either agent, or a push."
 
-    def __init__(self, c: float):
+    def __init__(self, c: EventTransformerConfig):
         super().__init__()
         self.hidden = nn.Linear(c.width, 2 * len(OBJECTS))  # held by me, pushed
         self.moving = nn.Embedding(c.motions, 2 * len(OBJECTS))
@@ -248,7 +248,7 @@ class GraspHead(nn.Module):
 class CarryHead(nn.Module):
     "How an object moves relative to its holder, or in the room if it is pushed."
 
-    def __init__(self, c: float):
+    def __init__(self, c: EventTransformerConfig):
         super().__init__()
         self.moving = nn.Embedding(c.motions, c.width)
         self.holding, self.pushing = nn.Linear(c.width, c.width), nn.Linear(c.width, c.width)
@@ -296,7 +296,7 @@ class EventProbabilities:
 class EventHead(nn.Module):
     "Event probabilities, from what agents make of the objects."
 
-    def __init__(self, c: float):
+    def __init__(self, c: EventTransformerConfig):
         super().__init__()
         self.times = nn.Linear(c.width, len(EVENT_KINDS) * (NEVER_AGAIN + 1))
         self.moved = nn.Linear(c.width, 1)
