@@ -28,11 +28,15 @@ MODEL_USE = """## How to use it
 
     model = pretrained("{model}", seed={seed}, variant="{variant}", folder="{model}")
 
-`model.rollout(states, context, horizon)` imagines the rest of a trial: `states` is `[trial, 300, 35]`, positions in metres and orientations
-as unit quaternions, of which it sees the first `context` steps.
+`model.rollout(states, context, horizon)` imagines the rest of a trial from the first `context` steps of `states`
+`[trial, 300, 35]`, in metres and unit quaternions.
 """
-CARD_SCORES = {"single_goal object recall": "single goal", "single_goal object false_positive": "falsely",
-         "multi_goal 2nd recall": "second of three", "multi_goal 3rd recall": "third of three"}  # fmt: skip  # name of a score -> column
+CARD_SCORES = {  # name of a score -> column
+    "single_goal object recall": "single goal",
+    "single_goal object false_positive": "falsely",
+    "multi_goal 2nd recall": "second of three",
+    "multi_goal 3rd recall": "third of three",
+}
 
 # %% ../../nbs/models/08_model_cards.ipynb #a29547c1
 def score_rows(
