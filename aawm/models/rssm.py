@@ -202,11 +202,11 @@ class LatentSteps(WorldModel):
         "Memory and latent before the first step, both zero."
         return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(len(states), self.latent.size)
 
-    def advance(self, memory: object, latent: torch.Tensor):
+    def advance(self, memory: torch.Tensor, latent: torch.Tensor):
         "The memory one step later."
         return run_recurrent(torch.gru_cell, latent, memory, *self.encoder_rnn.all_weights[0])
 
-    def decode(self, memory: object, latent: torch.Tensor):
+    def decode(self, memory: torch.Tensor, latent: torch.Tensor):
         "The decoder's output: this step's state in metres (published), or its change in spreads of such changes (corrected)."
         return self.decoder_mlp(torch.cat([memory, latent], -1))
 
@@ -244,7 +244,7 @@ class RSSM(LatentSteps):
         super().calibrate(states)
         self.change.calibrate(states, self.scaler)
 
-    def prior(self, memory: object):
+    def prior(self, memory: torch.Tensor):
         "The latent's distribution, from the memory alone."
         return self.latent.describe(self.fc_prior(memory))
 
@@ -252,7 +252,7 @@ class RSSM(LatentSteps):
         "What the posterior reads of the observations, all steps at once."
         return self.see(states)
 
-    def posterior(self, seen: torch.Tensor, memory: object):
+    def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
         "The latent's distribution, from an embedded observation and the memory."
         return self.latent.describe(self.fc_post(functional.elu(seen + self.recall(memory))))
 
@@ -306,7 +306,7 @@ class PublishedRSSM(LatentSteps):
                 setattr(self, name, nn.Linear(inputs, outputs))
         self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
 
-    def prior(self, memory: object):
+    def prior(self, memory: torch.Tensor):
         "The latent's distribution, from the memory alone."
         return self.latent.describe(torch.cat([getattr(self, name)(memory) for name in self.priors], -1))
 
@@ -315,7 +315,7 @@ class PublishedRSSM(LatentSteps):
         layers = (getattr(self, name) for name in self.posteriors)
         return torch.cat([functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1)
 
-    def posterior(self, seen: torch.Tensor, memory: object):
+    def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
         "The latent's distribution, from an embedded observation and the memory."
         layers = (getattr(self, name) for name in self.posteriors)
         return self.latent.describe(seen + torch.cat([functional.linear(memory, layer.weight[:, STATE_SIZE:]) for layer in layers], -1))
