@@ -13,7 +13,6 @@ import os
 import sys
 from pathlib import Path
 
-import nbformat
 
 from ..errors import AawmError, check_name
 from ..files import commit, read_json, replacing, repository_root, resolve
@@ -25,6 +24,8 @@ def notebook_parameters(
     notebook: str | Path,  # path, absolute or relative to the root of the repository
 ) -> dict:  # name -> default
     "The parameters of a notebook with their defaults."
+    import nbformat  # takes a second, which a run of many notebooks would pay in each
+
     cells = nbformat.read(resolve(notebook), as_version=4).cells
     return assigned("\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())))
 
@@ -131,6 +132,8 @@ def plain_metadata(
     path: str | Path,  # an executed notebook, rewritten in place
 ) -> None:
     "Take times and paths out of an executed notebook's metadata."
+    import nbformat
+
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata = {name: value for name, value in notebook.metadata.items() if name == "kernelspec"}
     for number, cell in enumerate(notebook.cells):

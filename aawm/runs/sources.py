@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import nbformat
 
 from ..errors import BadData
 from ..files import digest, repository_root, resolve
@@ -39,6 +38,8 @@ def notebook_digest(
     path = resolve(path)
     if not path.is_file():
         raise BadData(f"the manifest names a notebook that is not there: {path}")
+    import nbformat  # takes a second, which a run of many notebooks would pay in each
+
     cells = nbformat.read(path, as_version=4).cells
     return digest([cell.source for cell in cells if cell.cell_type == "code"])
 
