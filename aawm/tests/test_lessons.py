@@ -1,5 +1,6 @@
 """Lessons: students' copies hold no solution and fail with helpful words, instructors' copies pass, and usual mistakes are named."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -246,14 +247,15 @@ def test_nbgrader_grades_solved_and_unsolved_copies_outside_a_clone(tmp_path):
 
     course = build_lessons(tmp_path / "course", ROOT / "nbs" / "lessons", data=True)
     shared = sorted(path.name for path in (course / "lesson_data").iterdir())
+    active = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # nbgrader calls programs beside it
     for lesson in LESSONS:
         grade = [sys.executable, "-m", "nbgrader"]
-        subprocess.run([*grade, "generate_assignment", lesson.stem, "--force"], cwd=course, check=True, capture_output=True, timeout=600)
+        subprocess.run([*grade, "generate_assignment", lesson.stem, "--force"], cwd=course, env=active, check=True, capture_output=True, timeout=600)
         for who, copies in (("solved", "instructor"), ("unsolved", "student")):
             place = course / "submitted" / who / lesson.stem / lesson.name
             place.parent.mkdir(parents=True)
             shutil.copy(course / copies / lesson.stem / lesson.name, place)
-        subprocess.run([*grade, "autograde", lesson.stem], cwd=course, check=True, capture_output=True, timeout=3600)
+        subprocess.run([*grade, "autograde", lesson.stem], cwd=course, env=active, check=True, capture_output=True, timeout=3600)
         checks_of = sum(kind_of(cell) == "check" for cell in nbformat.read(lesson, as_version=4).cells)
         with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
             scores = {one.student.id: one.score for one in book.assignment_submissions(lesson.stem)}
