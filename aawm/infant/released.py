@@ -112,7 +112,7 @@ def things_in(value: object) -> list:
     return [value] if is_pair(value[0]) else [thing for inner in value for thing in things_in(inner)]
 
 
-def sprite(kind: str, thing: object, path: str | Path) -> tuple:  # (kind, shape, half-size), colour, state
+def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, half-size), colour, state
     "A thing with an icon."
     if len(thing) < 4 or not isinstance(thing[1], (int, float)):
         raise BadData(f"{path}: a {kind} is {str(thing)[:60]}, expected [[row, column], half-size, icon, colour]")
@@ -124,7 +124,7 @@ def sprite(kind: str, thing: object, path: str | Path) -> tuple:  # (kind, shape
     return (kind, OWN_SHAPE.get(kind, name), int(half)), tuple(int(part) for part in color), state
 
 
-def rectangle(kind: str, thing: object) -> tuple:
+def rectangle(kind: str, thing: list) -> tuple:
     "A thing without an icon."
     (row, column), sides, *rest = thing
     angle = int(rest[0]) if rest and isinstance(rest[0], (int, float)) else 0

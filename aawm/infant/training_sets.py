@@ -86,7 +86,7 @@ def enclosed_layout(rng: np.random.Generator):
     return tiles, spots | {"goal": place(rng, goal)}
 
 
-def unlock_from_inside(cast: list, layout: object):
+def unlock_from_inside(cast: list, layout: tuple):
     "Key, lock, barrier, object; `None` where there is no room to bring the key to the lock."
     tiles, spots = layout
     take = Take(cast, barrier=tiles).put("home", spots["agent"])
