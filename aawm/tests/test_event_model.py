@@ -141,7 +141,7 @@ def test_tokens_follow_a_trial_and_keep_its_events(simulated, trials):
                 kind, _, thing = event.partition("_")
                 assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (number, event)
     followed = tokenise(trials, codebooks)
-    again = advance(followed.states[:, :-1], codebooks.motion[followed.motion], followed.holder, codebooks.carry[followed.carry])
+    again = advance(followed.states[:, :-1], codebooks.motion[followed.motion], followed.holder, codebooks.changes(trials[:, :-1], followed.holder, followed.carry))
     off = (again - trials[:, 1:])[..., POSITION].norm(dim=-1)
     assert off.quantile(0.99) < 0.03 and off.max() < 0.3 and torch.equal(followed.states, trials)
     rests = followed.holder == STILL

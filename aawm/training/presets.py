@@ -41,8 +41,8 @@ LAPTOP_MULTISTEP = (
     TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
 )
 LAPTOP_EVENT = (
-    {"width": 64, "layers": 2, "samples": 8},
-    TrainingSettings(steps=2400, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=800, validation_windows=64),
+    {"width": 64, "layers": 2, "carries": 256, "samples": 8},
+    TrainingSettings(steps=3600, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=900, validation_windows=64),
 )
 LAPTOP = {
     "multistep_predictor": LAPTOP_MULTISTEP,

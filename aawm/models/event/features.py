@@ -98,7 +98,7 @@ def in_holder_frame(
 
 # %% ../../../nbs/models/event/01_features.ipynb #f2a95802
 STIRRED = 1e-3  # an object that moves farther in a step does not lie still, m
-LIFTED = 0.03  # nor does one that is so much higher than it ever lay, m
+LIFTED = 0.15  # nor does one that is so much higher than it ever lay, m; what has toppled may lie up to .13 higher
 ALOFT = 0.2  # and nothing that is so much higher than it lay at the start can lie at all, m
 
 

@@ -89,12 +89,12 @@ class GenericEventTransformer(WorldModel):
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects."
-        return Codebooks(self.network.motion.codebook, self.network.carry.codebook)
+        return Codebooks(self.network.motion.codebook, self.network.carry.codebook[:1], self.network.carry.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, grasping=False)
         self.codebooks.motion.copy_(fitted.motion)
-        self.codebooks.carry.copy_(fitted.carry)
+        self.codebooks.pushed.copy_(fitted.pushed)
 
     def read(self, states: torch.Tensor):
         "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]`, and keys and values."
@@ -129,7 +129,7 @@ class GenericEventTransformer(WorldModel):
             objects = self.network.of_objects(hidden, motion)
             moves = sample_categorical(functional.pad(self.network.moves(objects), (1, 0)), generator, mode)
             carry = self.network.carry.sample(objects, *how)
-            now = advance(before, self.codebooks.motion[motion], torch.where(moves > 0, PUSHED, STILL), self.codebooks.carry[carry])
+            now = advance(before, self.codebooks.motion[motion], torch.where(moves > 0, PUSHED, STILL), self.codebooks.pushed[carry])
             future.append(now)
             seen = relative_features(now[:, None], before[:, None], places[:, step])
             hidden = self.network.trunk(seen, places[:, step].repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]

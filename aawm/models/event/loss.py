@@ -72,7 +72,8 @@ def token_nll(
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
     handling = network.carry(intended[trial, step], trials.motion[trial, step])
     handling = handling[torch.arange(len(trial), device=holder.device), holder[trial, step, thing] - 1]
-    carry = network.carry.tokens.nll(handling, trials.carry[trial, step, thing]).sum()
+    token, pushed = trials.carry[trial, step, thing], holder[trial, step, thing] == PUSHED
+    carry = network.carry.held.nll(handling[~pushed], token[~pushed]).sum() + network.carry.pushed.nll(handling[pushed], token[pushed]).sum()
     return {name: part / holder[..., 0].numel() for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))}
 
 # %% ../../../nbs/models/event/05_loss.ipynb #4aebdfaa

@@ -49,12 +49,12 @@ class EventTransformer(WorldModel):
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects."
-        return Codebooks(self.network.motion.codebook, self.network.carry.tokens.codebook)
+        return Codebooks(self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, self.grasping)
-        self.codebooks.motion.copy_(fitted.motion)
-        self.codebooks.carry.copy_(fitted.carry)
+        for name, book in vars(self.codebooks).items():
+            book.copy_(getattr(fitted, name))
 
     def observe(self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor, end: torch.Tensor):
         "What each agent sees `[B, agent, T, features]`; see `features`."

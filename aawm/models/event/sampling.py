@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ...events.tensors import EVENT_KINDS, onsets, path_ahead
 from ..base import sample_categorical
-from .features import Scene, aloft, grasped_by, holders, within_reach
+from .features import PUSHED, Scene, aloft, grasped_by, holders, within_reach
 from .network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, ring_buffer
 from .tokens import advance
 from ...schema import AGENTS, MOVE_THRESHOLD, STEPS
@@ -118,8 +118,9 @@ def sample_step(
     motion, scene = network.motion.sample(intended, *how), Scene.of(states)
     holder = sample_categorical(network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start))), generator, mode)
     handling = network.carry(intended, motion)[torch.arange(len(states), device=states.device)[:, None], (holder - 1).clamp(min=0)]
-    carry = network.carry.tokens.sample(handling, *how)
-    return advance(states, model.codebooks.motion[motion], holder, model.codebooks.carry[carry]), motion, grasped_by(holder)
+    carry = torch.where(holder == PUSHED, network.carry.pushed.sample(handling, *how), network.carry.held.sample(handling, *how))
+    moved = model.codebooks.changes(states, holder, carry)
+    return advance(states, model.codebooks.motion[motion], holder, moved), motion, grasped_by(holder)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #ef73f621
 def score_futures(
