@@ -41,7 +41,7 @@ LAPTOP_MULTISTEP = (
     TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
 )
 LAPTOP_EVENT = (
-    {"width": 64, "layers": 2, "carries": 256, "samples": 8},
+    {"width": 64, "layers": 2, "carries": 256, "samples": 8, "resample_every": 5},
     TrainingSettings(steps=3600, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=900, validation_windows=64),
 )
 LAPTOP = {
