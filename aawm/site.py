@@ -200,9 +200,11 @@ def page_of(
         notebook = without_answers(notebook)
     _, _, labels, _ = table.get(Path(path), ("", "", {}, ()))
     labels, cells = dict(labels), []
+    executed = Path(path).is_relative_to(Path(root) / FIGURES)
+    maker = Path(root) / "nbs" / "paper" / Path(path).name if executed else path  # whose links its text has
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            cell.source = site_links(cell.source, path, root, linked)
+            cell.source = site_links(cell.source, maker, root, linked)
         elif cell.cell_type == "code":
             if re.match(r"#\|\s*default_exp", cell.source):
                 continue

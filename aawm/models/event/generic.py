@@ -89,7 +89,7 @@ class GenericEventTransformer(WorldModel):
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects."
-        return Codebooks(self.network.motion.codebook, self.network.carry.codebook[:1], self.network.carry.codebook)
+        return Codebooks(self.network.motion.codebook, self.network.carry.codebook[:2], self.network.carry.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, grasping=False)

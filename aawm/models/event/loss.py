@@ -73,7 +73,7 @@ def token_nll(
     handling = network.carry(intended[trial, step], trials.motion[trial, step])
     handling = handling[torch.arange(len(trial), device=holder.device), holder[trial, step, thing] - 1]
     token, pushed = trials.carry[trial, step, thing], holder[trial, step, thing] == PUSHED
-    carry = network.carry.held.nll(handling[~pushed], token[~pushed]).sum() + network.carry.pushed.nll(handling[pushed], token[pushed]).sum()
+    carry = torch.where(pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)).sum()
     return {name: part / holder[..., 0].numel() for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))}
 
 # %% ../../../nbs/models/event/05_loss.ipynb #4aebdfaa

@@ -213,9 +213,9 @@ def tokenise(
     turn = functional.pad(after.facing - here.facing, (0, 1))
     twist = wrapped(twist - turn.gather(-1, (holder - 1).clamp(min=0)))
     slid, there = (torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
+    carry, moved = torch.zeros_like(holder), (holder > STILL).nonzero(as_tuple=True)
+    slid, there, pushed = slid[moved], there[moved], pushed[moved]
     changed = (slid * torch.tensor(CARRY_SCALE, device=slid.device)).norm(dim=-1) > CARRY_RADIUS
-    carry = torch.zeros_like(holder)
-    held = (holder > STILL) & ~pushed & changed
-    carry[held] = 1 + nearest_token(there[held], codebooks.held[1:], CARRY_SCALE)
-    carry[pushed] = nearest_token(slid[pushed], codebooks.pushed, CARRY_SCALE)
+    held = (1 + nearest_token(there, codebooks.held[1:], CARRY_SCALE)) * changed
+    carry[moved] = torch.where(pushed, nearest_token(slid, codebooks.pushed, CARRY_SCALE), held)
     return TokenTrials(shown, motion, holder, carry)
