@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'SOURCE_LINE', 'ROOMS', 'TO_READ', 'SPHINX_CONFIGURATION', 'STYLE', 'TEXTS',
            'address', 'site_links', 'page_heading', 'picture_words', 'definitions', 'module_table', 'reference_page',
-           'without_answers', 'written_outputs', 'page_of', 'toctree', 'room_page', 'folder_page', 'figures_page',
-           'main_toctrees', 'write_pages', 'build_site']
+           'without_answers', 'maker_of', 'written_outputs', 'page_of', 'toctree', 'room_page', 'folder_page',
+           'figures_page', 'main_toctrees', 'write_pages', 'build_site']
 
 # %% ../nbs/85_site.ipynb #35579fb7
 import ast
@@ -173,6 +173,14 @@ def without_answers(
     return made
 
 # %% ../nbs/85_site.ipynb #e78abc86
+def maker_of(
+    path: str | Path,  # of a notebook: in `nbs`, or as executed beside a figure
+    root: str | Path,  # the repository
+) -> Path:  # in `nbs`; its own for any that is there
+    "The notebook that an executed one was made from: its text's links start there, and its page stands there."
+    return Path(root) / "nbs" / "paper" / Path(path).name if Path(path).is_relative_to(Path(root) / FIGURES) else Path(path)
+
+
 def written_outputs(
     cell,  # of code
     path,  # of its notebook: in `nbs`, or as executed beside a figure
@@ -180,7 +188,7 @@ def written_outputs(
     linked: set,  # files that links lead to, added to
 ) -> list:  # of texts
     "The Markdown that a cell has written, its links turned into the site's, also in the cell itself."
-    place = address(Path(root) / "nbs" / "paper" / path.name, root) if Path(path).is_relative_to(Path(root) / FIGURES) else None
+    place = address(maker_of(path, root), root)
     found = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
     for data in found:
         data["text/markdown"] = site_links(data["text/markdown"], path, root, linked, place)
@@ -200,11 +208,9 @@ def page_of(
         notebook = without_answers(notebook)
     _, _, labels, _ = table.get(Path(path), ("", "", {}, ()))
     labels, cells = dict(labels), []
-    executed = Path(path).is_relative_to(Path(root) / FIGURES)
-    maker = Path(root) / "nbs" / "paper" / Path(path).name if executed else path  # whose links its text has
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            cell.source = site_links(cell.source, maker, root, linked)
+            cell.source = site_links(cell.source, maker_of(path, root), root, linked)
         elif cell.cell_type == "code":
             if re.match(r"#\|\s*default_exp", cell.source):
                 continue

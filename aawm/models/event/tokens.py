@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS', 'CARRY_RADIUS', 'GROWTH', 'RESTING', 'CODEBOOK_CHANGES', 'codebook',
-           'nearest_token', 'Codebooks', 'carry_changes', 'fit_codebooks', 'upright', 'advance', 'TokenTrials',
-           'hold_last', 'with_input_noise', 'tokenise']
+           'nearest_token', 'Codebooks', 'needs_token', 'carry_changes', 'fit_codebooks', 'upright', 'advance',
+           'TokenTrials', 'hold_last', 'with_input_noise', 'tokenise']
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #1e144ecf
 from dataclasses import dataclass
@@ -89,10 +89,17 @@ class Codebooks:
     ) -> torch.Tensor:  # ahead, right, up (m), turn (radians): `[..., 3, 4]`
         "What tokens do to objects that do not lie still; the first token leaves a held object where its holder has it."
         seen = functional.pad(in_holder_frame(seen_from(Scene.of(states)), holder), (0, 1))
-        to_place = (self.held[carry.clamp(max=len(self.held) - 1)] - seen) * (carry > 0)[..., None]
-        return torch.where((holder == PUSHED)[..., None], self.pushed[carry.clamp(max=len(self.pushed) - 1)], to_place)
+        to_place = (self.held[carry] - seen) * (carry > 0)[..., None]
+        return torch.where((holder == PUSHED)[..., None], self.pushed[carry], to_place)
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #6c2cf034
+def needs_token(
+    slid: torch.Tensor,  # ahead, right, up (m), turn (radians) of objects in their holder's frame `[..., 4]`
+) -> torch.Tensor:  # bool `[...]`
+    "Whether a held object moves so far that it does not stay where its holder has it."
+    return (slid * torch.tensor(CARRY_SCALE, device=slid.device)).norm(dim=-1) > CARRY_RADIUS
+
+
 def carry_changes(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     grasping: bool = True,  # see `holders`
@@ -104,8 +111,7 @@ def carry_changes(
     turn = heading(states[..., OBJECT_INDEX, ROTATION]).diff(dim=1)
     turn = turn - functional.pad(scene.facing.diff(dim=1), (0, 1)).gather(-1, (holder - 1).clamp(min=0))
     slid, there = (torch.cat([part, wrapped(turn)[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
-    changed = (slid * torch.tensor(CARRY_SCALE)).norm(dim=-1) > CARRY_RADIUS
-    return there[(holder > STILL) & (holder < PUSHED) & changed], slid[holder == PUSHED]
+    return there[(holder > STILL) & (holder < PUSHED) & needs_token(slid)], slid[holder == PUSHED]
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #81efebb7
 def fit_codebooks(
@@ -215,7 +221,6 @@ def tokenise(
     slid, there = (torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
     carry, moved = torch.zeros_like(holder), (holder > STILL).nonzero(as_tuple=True)
     slid, there, pushed = slid[moved], there[moved], pushed[moved]
-    changed = (slid * torch.tensor(CARRY_SCALE, device=slid.device)).norm(dim=-1) > CARRY_RADIUS
-    held = (1 + nearest_token(there, codebooks.held[1:], CARRY_SCALE)) * changed
+    held = (1 + nearest_token(there, codebooks.held[1:], CARRY_SCALE)) * needs_token(slid)
     carry[moved] = torch.where(pushed, nearest_token(slid, codebooks.pushed, CARRY_SCALE), held)
     return TokenTrials(shown, motion, holder, carry)
