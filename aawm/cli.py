@@ -96,7 +96,7 @@ def tell_totals(
     for reason, number in sorted(counts["rejected"].items()):
         typer.echo(f"{left_out} {number}: {reason}")
 
-
+# %% ../nbs/90_cli.ipynb #fc706a80
 @app.command(epilog="Example: aawm generate data/trials --trials 900 --seed 1")
 def generate(
     store: Annotated[Path, typer.Argument(help="Folder of the trial store to write.")],
@@ -155,7 +155,7 @@ def import_released(
     data.import_released(data_pkl, info_pkl, out, skip_bad=skip_bad, progress=progress)
     tell_totals(out)
 
-
+# %% ../nbs/90_cli.ipynb #e3d2d976
 @app.command(epilog="Example: aawm import-raw trials --out data/raw")
 def import_raw(
     folder: Annotated[Path, typer.Argument(help="Folder that holds the folders of the trials.")],
@@ -184,7 +184,7 @@ def export_released(
     data.export_released(store, folder, progress=progress)
     typer.echo(f"{folder}: swm_data.pkl and swm_data_exp_info.pkl")
 
-
+# %% ../nbs/90_cli.ipynb #8a74eb55
 @app.command(epilog="Example: aawm export-raw data/trials data/exported")
 def export_raw(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
@@ -219,7 +219,7 @@ def export_hub(
     for path in made:
         typer.echo(f"{path}: {', '.join(sorted(file.name for file in path.iterdir()))}")
 
-
+# %% ../nbs/90_cli.ipynb #b86a7eec
 @app.command("import-hub", epilog="Example: aawm import-hub hub/trials --out data/trials")
 def import_hub(
     folder: Annotated[Path, typer.Argument(help="Folder that `aawm export-hub` wrote, whole.")],
@@ -258,7 +258,7 @@ def warn_of_contract(
         wrong = "; ".join(what for outcome, what in report.faults if outcome == "FAILED")
         typer.echo(f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}", err=True)
 
-
+# %% ../nbs/90_cli.ipynb #0313531a
 @app.command(epilog="Example: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64")
 def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],
@@ -365,7 +365,7 @@ def requests(
     typer.echo(f"{out}: {len(arrays['context'])} requests, up to {arrays['horizon'].max(initial=0)} steps; {', '.join(about['tasks'])}")
     typer.echo(f"write rollouts [request, steps, 35], request [request], and about with the digest {about['digest'][:12]}...")
 
-
+# %% ../nbs/90_cli.ipynb #66dfefb6
 @app.command(epilog="Example: aawm score rollouts.npz --requests requests.zarr --store data/test --out data/evaluations/mine")
 def score(
     rollouts: Annotated[Path, typer.Argument(help="File of rollouts: .npz, or a folder .zarr.")],
@@ -452,7 +452,7 @@ def seed(entry: Entry):
         raise UsageError(f"{entry} is not committed as it stands; commit it first")
     typer.echo(f"commit {commit}, seed {commit_seed(commit)}")
 
-
+# %% ../nbs/90_cli.ipynb #ff4b5a3c
 @board.command("requests", epilog="Example: aawm leaderboard requests leaderboard/entries/mine.yaml --out requests.npz")
 def board_requests(
     entry: Entry,
@@ -488,7 +488,7 @@ def board_score(
         score_entry(path, entry_tests(path, workers or None, progress), weights, rollouts or (), rerun, device, progress)
         typer.echo(f"{path}: {standing_of(path)}")
 
-
+# %% ../nbs/90_cli.ipynb #5b5cf358
 @board.command(epilog="Example: aawm leaderboard check --recompute")
 def check(
     entries: Entries = None,
@@ -606,7 +606,7 @@ def list_what(
     for name, line in found.items():
         typer.echo(f"{name:{max(map(len, found))}}  {line}".rstrip())
 
-
+# %% ../nbs/90_cli.ipynb #c721be6a
 @app.command(epilog="Example: aawm figure fig3 --profile laptop -p scoring=published --out mine")
 def figure(
     name: Annotated[str, typer.Argument(help="A figure, as `aawm list figures` names them.")],
@@ -649,7 +649,7 @@ def end_on(
     "What SIGTERM does: the same as Ctrl-C, so that what runs is closed and the checkpoint named."
     raise KeyboardInterrupt
 
-
+# %% ../nbs/90_cli.ipynb #31e8066d
 def main(
     arguments: list | None = None,  # words after the program's name; those of the shell where `None`
 ) -> None:

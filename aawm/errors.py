@@ -31,7 +31,7 @@ class BadData(AawmError, ValueError):
     "Data are damaged, incomplete or not of the stated form."
     exit_code = 3
 
-
+# %% ../nbs/00_errors.ipynb #ab98ce93
 class ModelContractError(AawmError):
     "A model does not keep the contract of `WorldModel`."
     exit_code = 4

@@ -69,7 +69,7 @@ def sha256(
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
-
+# %% ../nbs/02_files.ipynb #0973b2c0
 def content_hash(
     path: str | Path,  # a file or a folder
 ) -> str | None:  # 64 hexadecimal digits; `None` where there is nothing
@@ -139,7 +139,7 @@ def resolve(
         places += [library / asked, library.parent / asked]  # of the wheel; of the clone that the package was installed from
     return next((place for place in places if place.exists()), places[0]).resolve()
 
-
+# %% ../nbs/02_files.ipynb #bf3219b6
 def commit() -> str:
     "The repository's commit, marked where files differ from it; outside of a repository, the version of the package."
     installed = f"version {aawm.__version__}"

@@ -47,7 +47,7 @@ def flatten(
     "The flat state that models read."
     return state.reshape(*state.shape[:-2], STATE_SIZE)
 
-
+# %% ../nbs/01_schema.ipynb #fd1d8ceb
 def unflatten(
     state: _States,  # `[..., 35]`
 ) -> _States:  # `[..., 5, 7]`, the same memory

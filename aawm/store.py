@@ -181,7 +181,7 @@ def write_table(
         table[list(columns)].to_parquet(temporary, index=False, compression="zstd")
     return file_records(path, [table_file(name)])
 
-
+# %% ../nbs/03_store.ipynb #9afd00e3
 def store_hash(
     path: str | Path,  # the store's folder, its arrays complete
     layout: Layout,
@@ -298,7 +298,7 @@ def check_file(
     if sha256(Path(path) / name) != record["sha256"]:
         raise BadData(f"{Path(path) / name} does not match its checksum: damaged; restore it, or delete the store and make it again")
 
-
+# %% ../nbs/03_store.ipynb #7f12cb52
 def check_files(
     path: str | Path,  # the store's folder
     manifest: dict,
@@ -448,7 +448,7 @@ def is_finished(work: Construction) -> bool:
     check_files(work.path, manifest)
     return True
 
-
+# %% ../nbs/03_store.ipynb #63f1c5b8
 def refuse_strangers(work: Construction) -> None:
     "Raise `UsageError` if the folder holds anything but a store that was begun there."
     ours = (work.path / MANIFEST, work.unfinished / "settings.json")
@@ -479,7 +479,7 @@ def finished_chunk(
     except OSError:
         return False
 
-
+# %% ../nbs/03_store.ipynb #45e9e6f8
 def keep_chunk(
     work: Construction,
     number: int,

@@ -30,7 +30,7 @@ def paths(
         parts.append(np.abs(np.diff(places, axis=1)).sum((1, 3)))
     return np.concatenate(parts)
 
-
+# %% ../../nbs/data/05_card.ipynb #373f1ec4
 def statistics(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> pd.DataFrame:  # a row for each scenario, and `all`

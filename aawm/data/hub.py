@@ -204,7 +204,7 @@ def read_tables(
     order = {"states": ["trial", "step"], "trials": ["trial"], "events": ["trial"]}
     return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
 
-
+# %% ../../nbs/data/06_hub.ipynb #13bd357a
 def import_hub(
     folder: str | Path,  # written by `export_hub`
     store: str | Path,  # a new folder

@@ -146,7 +146,7 @@ def claim_2(of: Evidence) -> Finding:
     rest = [found[model] for model in ("multistep_predictor", "multistep_delta", "rssm_continuous")]
     return every(leads(first, second + rest), *(leads(one, rest) for one in second))
 
-
+# %% ../../nbs/evaluation/08_claims.ipynb #aaa96cba
 @claim(
     3,
     "3A",
@@ -256,7 +256,7 @@ def claim_13(of: Evidence) -> Finding:
     lower = [above(of.share(model, "move", "precision"), of.share(model, "move")) for model in stable]
     return every(above(of.share("multistep_delta", "move", "precision"), WORDS["high"]), *lower)
 
-
+# %% ../../nbs/evaluation/08_claims.ipynb #98a6e236
 @claim(
     14,
     "5A",
@@ -284,7 +284,7 @@ def claim_15(of: Evidence) -> Finding:
         findings.append(above(less(sixth, first), later * (50 / 190) if later is not None else None))
     return every(*findings, below(of.window(ORACLE, "ade", 250, 250), of.window(ORACLE, "ade", 100, 100)))
 
-
+# %% ../../nbs/evaluation/08_claims.ipynb #26654bc9
 @claim(
     16,
     "5D",

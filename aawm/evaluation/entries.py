@@ -96,7 +96,7 @@ def entry_text(
 
     return "".join(f"{name}:\n{block(content)}\n" for name, content in entry.items())
 
-
+# %% ../../nbs/evaluation/11_entries.ipynb #655068d2
 def write_entry(
     path: str | Path,  # `.yaml`
     entry: dict,
@@ -186,7 +186,7 @@ def submission_commit(
         found = commit
     return found
 
-
+# %% ../../nbs/evaluation/11_entries.ipynb #ef8b5e23
 def on_main_line(
     commit: str,
     path: str | Path,  # of an entry

@@ -49,7 +49,7 @@ def wilson(
     z = 1.959964
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
+    return min(max(middle - half, 0.0), share), max(min(middle + half, 1.0), share)  # holds the share, whatever the rounding
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #a1610ddc
 def share_interval(

@@ -20,7 +20,7 @@ def first_true(
     mask = np.asarray(mask, dtype=bool)
     return np.where(mask.any(axis=-1), mask.argmax(axis=-1), NEVER).astype(np.int64)
 
-
+# %% ../../nbs/events/03_firsts.ipynb #8833b7a6
 def first_goal(
     xyz: np.ndarray,  # `[..., step, 3]`, m
     rules: str = "strict",

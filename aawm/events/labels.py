@@ -157,7 +157,7 @@ def accepted_carries(
     accepted = (runs.length > LONGEST_TOUCH) & steady(peak, runs.length, rules, share)
     return paint_runs(runs, accepted).any(axis=-2)
 
-
+# %% ../../nbs/events/02_labels.ipynb #ab77dcc7
 def carries(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",

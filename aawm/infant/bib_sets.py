@@ -204,7 +204,7 @@ def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
         return None
     return agent, preferred, other, closed, decoy
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #f70471f5
 @maker("inaccessible_goal")
 def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
     "To do without what cannot be had is not odd."

@@ -36,7 +36,7 @@ def generate(
     store = infant.generate(folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress)
     typer.echo(f"{store}: {infant.open_episodes(store).sizes['episode']} videos of {items} items")
 
-
+# %% ../../nbs/infant/19_commands.ipynb #bd1cf387
 @app.command(epilog="Example: aawm infant sets")
 def sets():
     "List the sets and how many items the sources have."

@@ -41,7 +41,7 @@ def texture(
         draw.polygon([tuple(point) for point in points], fill=255 * filled)
     return box_mean(np.asarray(picture, np.float32) / 255, wide * FINE * over)[over // 2 :: over, over // 2 :: over]
 
-
+# %% ../../nbs/infant/09_drawing.ipynb #ab5f69f7
 def box_mean(
     picture: np.ndarray,  # `[N, N]`
     wide: float,  # side of the box, in entries
@@ -65,7 +65,7 @@ def cell_shares(size: int) -> torch.Tensor:  # float32 `[size, 10]`
     first = torch.arange(CELLS, dtype=torch.float64)[None] * CELL
     return ((torch.minimum(high, first + CELL) - torch.maximum(low, first)).clamp(min=0) / (SIZE / size)).float()
 
-
+# %% ../../nbs/infant/09_drawing.ipynb #974c8c4e
 def backgrounds(
     walls: np.ndarray,  # bool `[N, 10, 10]`
     tiles: np.ndarray,  # bool `[N, 10, 10]`: barrier tiles that stand
@@ -92,7 +92,7 @@ def atlas(
     padded = [np.pad(one, (side - len(one)) // 2) for one in found]
     return torch.as_tensor(np.stack(padded)).to(device)
 
-
+# %% ../../nbs/infant/09_drawing.ipynb #a3673050
 def hex_colors(colors: object) -> np.ndarray:  # float32 `[..., 3]`, 0-255
     "Colours from `#rrggbb`; black where empty."
     unique, inverse = np.unique(np.asarray(colors), return_inverse=True)

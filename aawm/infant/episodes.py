@@ -73,7 +73,7 @@ def stack(
             found["state"][e, t, : len(trial.states), : trial.states.shape[1]] = trial.states
     return found
 
-
+# %% ../../nbs/infant/08_episodes.ipynb #05dc7e72
 def episode_rows(videos: list, items: int) -> list:  # of `EPISODE_COLUMNS`
     "Rows of the episode table; of a training set the first 80 % train."
     rows = []
@@ -211,7 +211,7 @@ class Batch:
         "Some of the videos."
         return Batch(*(getattr(self, one.name)[rows] for one in fields(self)))
 
-
+# %% ../../nbs/infant/08_episodes.ipynb #079fe627
 def make_batch(
     episodes: xr.Dataset,  # as `open_episodes` gives it
     rows: object = None,  # numbers of episodes, in any order; all where not given

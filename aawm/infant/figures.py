@@ -13,9 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.patches import FancyBboxPatch
 
-from .drawing import draw
 from .episodes import Batch, make_batch
-from .observers import actor, last_walk, track_of
 from .stage import BIB_SETS, COLUMN, ROW, SETS, SIZE, STILL_AFTER, TEST
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
 
@@ -62,6 +60,9 @@ def observer_label(name: str, needs: str = "frames") -> str:
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
 def still(axes: object, batch: Batch, row: int, trial: int, size: int = 200) -> None:
     "The last frame of a trial, with the path of its last walk."
+    from aawm.infant.drawing import draw  # these bring torch, which no other figure needs
+    from aawm.infant.observers import actor, last_walk, track_of
+
     one = batch[row : row + 1]
     last = int(one.length[0, trial]) - 1
     axes.imshow(draw(one, [0], [trial], [last], size)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0))
@@ -72,7 +73,7 @@ def still(axes: object, batch: Batch, row: int, trial: int, size: int = 200) -> 
     axes.plot(*track[0, ::-1], "o", color="#E69F00", markersize=3)
     axes.set(xticks=[], yticks=[])
 
-
+# %% ../../nbs/infant/17_figures.ipynb #6505fd09
 def fig_stills(
     stores: dict,  # set -> a Dataset
     trials: tuple = (0, 5),  # of history, that are shown
@@ -118,7 +119,7 @@ def chosen_scores(
                                                pairs=("pairs", "first"), seeds=("seed", "nunique"))
     return found.reset_index()
 
-
+# %% ../../nbs/infant/17_figures.ipynb #5594e343
 def fig_accuracy(
     scores: pd.DataFrame,  # as for `chosen_scores`
     reduction: str = "mean",

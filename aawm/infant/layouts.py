@@ -28,7 +28,7 @@ def sampled(
             return found
     raise AawmError(f"{attempt.__qualname__} found no layout in {tries} tries; try another seed")
 
-
+# %% ../../nbs/infant/04_layouts.ipynb #f4a38155
 def place(
     rng: np.random.Generator,
     cell: tuple,  # (row, column)
@@ -71,7 +71,7 @@ def scattered_walls(
         walls[inside[place]] = connected(walls)
     return walls
 
-
+# %% ../../nbs/infant/04_layouts.ipynb #370272c4
 def connected(walls: np.ndarray) -> bool:
     "Can every free cell be reached from every other without cutting a corner?"
     free = ~np.asarray(walls, bool)
@@ -99,7 +99,7 @@ def walk_frames(
     way = route(walls, start, goal)
     return 0 if way is None else len(rasterise(way, goal, within))
 
-
+# %% ../../nbs/infant/04_layouts.ipynb #762865a2
 def chase(
     cast: list,
     walls: np.ndarray,
@@ -132,7 +132,7 @@ def turned(
     array = array[::-1] if turn & 2 else array
     return np.ascontiguousarray(array[:, ::-1] if turn & 4 else array)
 
-
+# %% ../../nbs/infant/04_layouts.ipynb #aca4e046
 def oriented(
     trial: Trial,
     turn: int,  # as for `turned`

@@ -32,7 +32,7 @@ class Observer:
         "How unexpected each frame of the test is."
         raise NotImplementedError
 
-
+# %% ../../nbs/infant/10_observers.ipynb #62c658ac
 OBSERVERS = {}  # name -> class, built without arguments
 
 
@@ -112,7 +112,7 @@ def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
     others[np.arange(len(batch)), actor(batch)] = False
     return np.where(things.any(1, keepdims=True), things, others)
 
-
+# %% ../../nbs/infant/10_observers.ipynb #e69432db
 def places(batch: Batch, trial: int, frame: object) -> np.ndarray:  # float `[B, E, 2]`, px
     "Where everything is in one frame of a trial; `frame` `[B]` or one number."
     rows = np.arange(len(batch))
@@ -205,7 +205,7 @@ class NearestObject(PlaceControl):
         nearest = gap <= gap.min(1, keepdims=True) + 2  # px: equally far is equally expected
         return np.where(nearest[..., None], here, np.inf)
 
-
+# %% ../../nbs/infant/10_observers.ipynb #2863e2aa
 @observer
 class SamePlace(PlaceControl):
     "Expects the agent to end where it ended before."

@@ -26,7 +26,7 @@ def ring() -> np.ndarray:  # bool `[10, 10]`
     walls[1:-1, 1:-1] = False
     return walls
 
-
+# %% ../../nbs/infant/02_planner.ipynb #edd07334
 def center(cell: tuple) -> np.ndarray:  # px `[2]`
     "The centre of a cell."
     return np.asarray(cell) * CELL + CELL // 2
@@ -46,7 +46,7 @@ def neighbors(walls: np.ndarray, cell: tuple):
         if inside and not (walls[there] or walls[cell[0], there[1]] or walls[there[0], cell[1]]):
             yield there, np.hypot(row, column)
 
-
+# %% ../../nbs/infant/02_planner.ipynb #3c400f51
 def astar(
     walls: np.ndarray,  # bool `[10, 10]`
     start: tuple,  # cell
@@ -97,7 +97,7 @@ def free_lines(
     points = np.rint(start + share * (ends - start)).astype(int).clip(0, SIZE)
     return ~closed[points[..., 0], points[..., 1]].any(0)
 
-
+# %% ../../nbs/infant/02_planner.ipynb #0d395116
 def resampled(points: np.ndarray, step: float = 4.0) -> np.ndarray:  # px `[N, 2]`
     "Points along a way, at most `step` px apart."
     points = np.asarray(points, float)
@@ -154,7 +154,7 @@ def segment(start: np.ndarray | tuple, end: np.ndarray | tuple) -> np.ndarray:  
     share = np.minimum(SPEED * np.arange(1, frames + 1), np.abs(gap).max())[:, None] / max(1, np.abs(gap).max())
     return start + (np.sign(gap) * np.floor(np.abs(gap) * share + 0.5)).astype(int)
 
-
+# %% ../../nbs/infant/02_planner.ipynb #704b353f
 def rasterise(
     points: np.ndarray,  # px `[k, 2]`, corners
     target: np.ndarray | tuple | None = None,  # px `[2]`: stop at the first frame nearer to it than `within`

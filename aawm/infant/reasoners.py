@@ -142,7 +142,7 @@ def imitated(view: View) -> dict:
         gaps[model] = np.abs(shown - own).sum() if shown.shape == own.shape else np.inf
     return {min(gaps, key=gaps.get): 1.0}
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #9d40a73b
 def pattern_gap(view: View):
     "Approach: how far the agent is from doing what the liked model did."
     models = [one for one in view.which("agent") if one != view.agent]
@@ -231,7 +231,7 @@ def shifted(values: np.ndarray, step: tuple, outside: float):
     found[..., max(0, -r) : n - max(0, r), max(0, -c) : n - max(0, c)] = values[..., max(0, r) : n + min(0, r), max(0, c) : n + min(0, c)]
     return found
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #bfd34c38
 def way_left(
     closed: np.ndarray,  # bool `[N, 10, 10]`
     goals: np.ndarray,  # px `[N, 2]`
@@ -266,7 +266,7 @@ def left_at(
     inside = nodes.clip(-2, SIDE + 1) + 2
     return (padded[inside[..., 0], inside[..., 1]] + gap).min(-1)
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #f6e52e4b
 def step_log(
     left: np.ndarray,  # `[SIDE, SIDE]`, the way left to a goal
     places: np.ndarray,  # px `[T + 1, 2]`, every 20 px

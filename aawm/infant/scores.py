@@ -90,7 +90,7 @@ def right(
     known = np.isfinite(odd) & np.isfinite(plausible)
     return np.where(known, np.where(odd == plausible, 0.5, odd > plausible), np.nan)
 
-
+# %% ../../nbs/infant/12_scores.ipynb #565dfed2
 SCORE_COLUMNS = ("observer", "needs", "seed", "set", "part", "pair_type", "reduction", "window", "accuracy", "low", "high", "pairs", "unscored")
 
 

@@ -51,7 +51,7 @@ def train_single_object(rng: np.random.Generator, second: bool, balanced: bool):
         trials.append(chase(cast, walls, spots | {"home": spots["agent"]}, "goal"))
     return cast, episode(trials)
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #2744cf8b
 @maker("train_preference")
 def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
     "Two objects beside home, one of them taken; no walls."
@@ -85,7 +85,7 @@ def enclosed_layout(rng: np.random.Generator):
     spots = {name: place(rng, cell) for name, cell in zip(("agent", "key", "lock"), inside)}
     return tiles, spots | {"goal": place(rng, goal)}
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #3dbae73d
 def unlock_from_inside(cast: list, layout: tuple):
     "Key, lock, barrier, object; `None` where there is no room to bring the key to the lock."
     tiles, spots = layout

@@ -63,7 +63,7 @@ def to_patches(
     cut = frames.reshape(*lead, count, patch, count, patch, 3).movedim(-4, -3)
     return cut.reshape(*lead, count * count, patch * patch * 3).float() / 255
 
-
+# %% ../../nbs/infant/14_transformer.ipynb #16fa8001
 def sine(
     positions: torch.Tensor,  # `[...]`
     width: int,  # even
@@ -201,7 +201,7 @@ class TransformerObserver(Observer):
         found[rows, frame[columns]] = errors.cpu().numpy()[rows, columns]
         return found
 
-
+# %% ../../nbs/infant/14_transformer.ipynb #f40b496f
 @observer
 class Untrained(TransformerObserver):
     "The Transformer before any training: a control."

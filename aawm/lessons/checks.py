@@ -50,7 +50,7 @@ def line_of(
     own = [frame.line for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == file and frame.line]
     return f" The line: `{own[-1]}`" if own else ""
 
-
+# %% ../../nbs/lessons/09_checks.ipynb #8f4e8282
 def call(
     exercise: str,  # e.g. "Exercise 2"
     function: Callable,  # the student's
@@ -84,7 +84,7 @@ def same(answer: object, value: object, tolerance: float) -> bool:
     answer, value = np.asarray(answer), np.asarray(value)
     return answer.shape == value.shape and bool(np.allclose(answer.astype(float), value.astype(float), atol=tolerance, rtol=0, equal_nan=True))
 
-
+# %% ../../nbs/lessons/09_checks.ipynb #63de3f2c
 def compare(
     exercise: str,
     answer: object,  # number or array, a student's

@@ -75,7 +75,7 @@ def instructor_copy(
             cell.metadata["nbgrader"] = own | CELL_KINDS[kind]
     return lesson
 
-
+# %% ../../nbs/lessons/08_copies.ipynb #7954236b
 def student_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
@@ -105,7 +105,7 @@ def slide_type(
         return "skip"
     return "-" if kind_of(cell) == "exercise" else "subslide"
 
-
+# %% ../../nbs/lessons/08_copies.ipynb #ee7ef064
 def slides_copy(
     lesson: nbformat.NotebookNode,  # notebook, with outputs
 ):  # notebook
@@ -176,7 +176,7 @@ def lesson_folder() -> Path:
     found = [place / SHARED for place in (here, *here.parents) if (place / SHARED).is_dir()]
     return found[0] if found else resolve("data/lessons")
 
-
+# %% ../../nbs/lessons/08_copies.ipynb #c581a402
 def lesson_trials(
     scenarios: Iterable[str] = ("gathering_static", "gathering_random"),  # taken in turn
     trials: int = 240,
@@ -213,7 +213,7 @@ def lesson_model(
         raise EnvironmentProblem(f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it")
     return load_weights(path)
 
-
+# %% ../../nbs/lessons/08_copies.ipynb #62faa3b6
 def share_data(
     folder: str | Path,  # of a course
 ) -> None:

@@ -58,7 +58,7 @@ def four_pairs() -> Batch:  # eight videos: expected, unexpected, in turn
     with tempfile.TemporaryDirectory() as folder:
         return make_batch(open_episodes(write_videos(Path(folder) / "few", videos, {})).load())
 
-
+# %% ../../nbs/lessons/13_expectation_checks.ipynb #ea0de72b
 def check_observer(surprise: Callable) -> None:  # surprise(batch) -> [videos, frames]
     "Expectations, exercise 3."
     what, batch = "Exercise 3", four_pairs()

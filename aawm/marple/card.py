@@ -54,7 +54,7 @@ def action_shares(path, limit: int = 50) -> pd.Series:
     actions = pd.Series([ACTIONS[action] for pair in open_pairs(path, limit=limit) for run in pair.runs for action in run.actions])
     return actions.value_counts(normalize=True)
 
-
+# %% ../../nbs/marple/21_card.ipynb #cc415e7e
 def markdown(table: pd.DataFrame) -> str:
     "A table as Markdown."
     def text(value):

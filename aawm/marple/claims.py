@@ -42,7 +42,7 @@ def jackknife(
             influence[f"{scenario} {house}"] = (fellows - 1) * (whole - value(others)) / fellows
     return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float))
 
-
+# %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
     "Evidence needed, mean of the scenarios."
     return float(np.mean([evidence_needed(curve)[0] for curve in curves.to_numpy()]))

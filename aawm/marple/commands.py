@@ -26,7 +26,7 @@ def number(text: str) -> float:
         pass
     raise UsageError(f"--prior must be a number from 0 to 1, or open; got {text!r}")
 
-
+# %% ../../nbs/marple/22_commands.ipynb #95fbe40c
 def find_method(name: str):
     "A method by name: `exact`, or `module:function` from outside the package."
     if ":" not in name:

@@ -44,7 +44,7 @@ def pair(content: dict, where: str, name: str) -> tuple:
         raise BadData(f"{where}.{name} must be two whole numbers, got {value!r}")
     return tuple(value)
 
-
+# %% ../../nbs/marple/09_configurations.ipynb #44fa8c84
 def state_bits(content: dict, where: str, kind: int) -> int:
     "The bits of a `state`."
     state, found = at(content, where, "state", dict), 0
@@ -160,7 +160,7 @@ def import_houses(
     write_json(file, {"format": "aawm marple houses", "houses": {name: to_dict(house) for name, house in (kept | found).items()}})
     return found
 
-
+# %% ../../nbs/marple/09_configurations.ipynb #2063372f
 def read_houses(
     folder: str | Path,  # that `import_houses` wrote
 ) -> dict:  # name -> House

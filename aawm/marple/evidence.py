@@ -142,7 +142,7 @@ def spoken(name: str) -> str:
     "A type's name as one says it."
     return {"LivingRoom": "living room"}.get(name, name.lower()).replace("electric_", "").replace("_", " ")
 
-
+# %% ../../nbs/marple/11_evidence.ipynb #e022273b
 def intention(
     told: tuple,  # (object, furniture, room, action), or () for none
 ) -> str:

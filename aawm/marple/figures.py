@@ -249,7 +249,7 @@ def evidence_label(series: str) -> str:
     "What a series of the evidence table is called."
     return series if series in (*VARIANTS, "snapshot") else f"V, {prior_label(series)}"
 
-
+# %% ../../nbs/marple/19_figures.ipynb #9d99eedb
 def fig_preferences(
     table: pd.DataFrame,  # of `score_pairs`, several priors
     note: str = "",
@@ -286,7 +286,7 @@ def needed_table(
             rows.append({"series": name, "scenario": scenario, **values, "reached": reached})
     return pd.DataFrame(rows)
 
-
+# %% ../../nbs/marple/19_figures.ipynb #dc613c15
 def fig_evidence(
     table: pd.DataFrame,  # of `score_pairs`: several series
     series: str = "variant",

@@ -30,7 +30,7 @@ def released_cut(
     last = max(first + 1, min(int(1.5 * (low + high)), high - 5 * (3 - cut)))
     return int(rng.integers(first, last))
 
-
+# %% ../../nbs/marple/03_floor_plans.ipynb #5e97d656
 def varied_cut(low: int, high: int, cut: int, rng: np.random.Generator) -> int:
     "A cut anywhere that leaves room enough on both sides: for one room, or for two and a wall."
     after = 2 * SMALLEST + 1 if cut == 0 else SMALLEST
@@ -57,7 +57,7 @@ def cut_rooms(
     rooms.append((*start, ends[0] - start[0] + 1, ends[1] - start[1] + 1))
     return rooms, walls
 
-
+# %% ../../nbs/marple/03_floor_plans.ipynb #ac50bc61
 def draw_door(
     wall: tuple,  # (vertical?, where, from, to)
     floor: np.ndarray,  # bool `[height, width]`: cells of rooms
@@ -95,7 +95,7 @@ def floor_plan(
     made = tuple(Room(str(kind), *box) for kind, box in zip(types, boxes))
     return House(width, height, made, tuple(Door(x, y) for x, y, _, _ in boxes[4:]))
 
-
+# %% ../../nbs/marple/03_floor_plans.ipynb #02e4f6de
 def moved(box: tuple, size: tuple, mirror_x: bool, mirror_y: bool, turn: bool) -> tuple:  # (x, y, width, height)
     "A rectangle mirrored along x or y, then x and y exchanged."
     x, y, w, h = box

@@ -33,7 +33,7 @@ def coin_state(
         state |= DUSTY * need.dusty
     return state
 
-
+# %% ../../nbs/marple/05_furnishing.ipynb #a590382d
 def choose_pieces(room: Room, needs: dict, rng: np.random.Generator) -> list:  # of (kind, Need or None)
     "Which furniture a room gets."
     wanted = [(kind, need) for (kind, type), need in needs.items() if type == room.type]

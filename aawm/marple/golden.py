@@ -26,7 +26,7 @@ def read_entries(text: str, kind: type) -> tuple:
         found.append(kind(kind_id(name), *map(int, cell.split(",")), int(where), bits(state), int(number)))
     return tuple(found)
 
-
+# %% ../../nbs/marple/08_golden.ipynb #a73bfdba
 def golden_house() -> House:
     "The released house of the laundry scenario."
     return House(18, 18, GOLDEN_ROOMS, GOLDEN_DOORS, read_entries(GOLDEN_FURNITURE, Piece), read_entries(GOLDEN_OBJECTS, Thing))

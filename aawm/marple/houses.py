@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
-           'HEADING', 'PARTS', 'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece',
-           'check_objects', 'static_array', 'describe', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
+           'HEADING', 'HOUSE_PARTS', 'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house',
+           'check_piece', 'check_objects', 'static_array', 'describe', 'to_dict', 'from_dict', 'reachable',
+           'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass, replace
@@ -37,7 +38,7 @@ class Door:
     y: int
     open: bool = True
 
-
+# %% ../../nbs/marple/02_houses.ipynb #0f71da29
 @dataclass(frozen=True)
 class Piece:
     "One piece of furniture."
@@ -222,7 +223,7 @@ def describe(
         lines.append(f"{room.type}: {', '.join(pieces) or 'empty'}")
     return "\n".join(lines)
 
-
+# %% ../../nbs/marple/02_houses.ipynb #074aa232
 def to_dict(house: House) -> dict:
     "A house as JSON knows it."
     return asdict(house)
@@ -231,13 +232,13 @@ def to_dict(house: House) -> dict:
 def from_dict(content: dict) -> House:
     "A house from `to_dict`; `BadData` where the content is not one."
     try:
-        parts = {name: tuple(kind(**entry) for entry in content[name]) for name, kind in PARTS.items()}
+        parts = {name: tuple(kind(**entry) for entry in content[name]) for name, kind in HOUSE_PARTS.items()}
         return House(int(content["width"]), int(content["height"]), **parts)
     except (KeyError, TypeError) as fault:
         raise BadData(f"not a house: {type(fault).__name__} {fault}") from fault
 
 
-PARTS = {"rooms": Room, "doors": Door, "furniture": Piece, "objects": Thing}
+HOUSE_PARTS = {"rooms": Room, "doors": Door, "furniture": Piece, "objects": Thing}
 
 # %% ../../nbs/marple/02_houses.ipynb #ff9a9d2f
 def reachable(
@@ -253,7 +254,7 @@ def reachable(
         seen = np.unique(near, axis=0)
     return bool((found == free).all())
 
-
+# %% ../../nbs/marple/02_houses.ipynb #e06ea0cb
 def can_be_faced(house: House) -> bool:
     "Whether every piece of furniture has a free cell beside it."
     free = house.free

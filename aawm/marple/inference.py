@@ -51,7 +51,7 @@ class Moves:
         self.count = self.best.sum(1)  # `[furniture, poses]`
         self.width = house.width
 
-
+# %% ../../nbs/marple/12_inference.ipynb #442f19c6
 @lru_cache(maxsize=512)
 def moves_of(house: House) -> Moves:
     "The move tables of a house, made once."
@@ -94,7 +94,7 @@ def read_prefix(
         stage += done
     return total + hint(house, mission, evidence, stage, poses[-1], noise), stage
 
-
+# %% ../../nbs/marple/12_inference.ipynb #54b1b02c
 def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
     "Log-likelihood of what is heard and told, for a mission at a stage."
     steps, total = stages(house, mission), 0.0
@@ -316,7 +316,7 @@ def evaluate(
         raise ModelContractError(f"the method fails with {type(fault).__name__}: {fault}{place_of(fault)}") from fault
     return checked(answer)
 
-
+# %% ../../nbs/marple/12_inference.ipynb #c08073b5
 def checked(answer: object) -> tuple:
     "Two probabilities, or a one-line error."
     found = np.asarray(answer, dtype=float)

@@ -34,7 +34,7 @@ def state_words(kind: int, state: int) -> str:
     words = [word for word in words if word]
     return spoken(KINDS[kind].name) + (f" ({', '.join(words)})" if words else "")
 
-
+# %% ../../nbs/marple/17_language.ipynb #49982b92
 def describe_world(world: World, agent: bool = True) -> str:
     "What is to be seen of the first agent's world; with or without the agent itself."
     house, lines = world.atlas.houses[world.which[0]], []
@@ -82,7 +82,7 @@ def moment(evidence: Evidence, name: str) -> str:
         lines.append(f"{name} says: {intention(evidence.told)}")
     return "\n".join(lines)
 
-
+# %% ../../nbs/marple/17_language.ipynb #c3e8f7ff
 def prompt(
     evidence: tuple,  # of A, of B
     query: tuple,  # (kind, action)
@@ -133,7 +133,7 @@ class Recorded:
         with replacing(self.path) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
 
-
+# %% ../../nbs/marple/17_language.ipynb #59ff2938
 def language_method(
     ask: Callable[[str], str] | None,  # a language model, text in and text out; `None`: recorded answers alone
     record: str | Path,  # file of answers

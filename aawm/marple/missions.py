@@ -33,7 +33,7 @@ class Subgoal:
         thing = f"{KINDS[self.thing].name}@" if self.thing else ""
         return f"{ACTIONS[self.action]} {thing}{KINDS[self.piece].name}" + (f"/{self.room}" if self.room else "")
 
-
+# %% ../../nbs/marple/04_missions.ipynb #c154ecfd
 NEEDS = {("open", ""): (OPEN, 1), ("close", ""): (OPEN, 0), ("clean", ""): (DUSTY, 0), ("toggle", "on"): (ON, 1), ("toggle", "off"): (ON, 0)}
 FORM = re.compile(r"(\w+) (?:(\w+)@)?(\w+)(?:/([KBTGSL]))?(?:=(on|off))?(\*)?")
 
@@ -65,7 +65,7 @@ class Mission:
     def __repr__(self) -> str:
         return f"Mission({self.name!r}: {'; '.join(map(str, self.subgoals))})"
 
-
+# %% ../../nbs/marple/04_missions.ipynb #561e1df3
 def mission(
     name: str,
     text: str,  # subgoals, divided by semicolons
@@ -112,7 +112,7 @@ class Scenario:
     def missions(self) -> tuple:
         return self.culprit, self.other
 
-
+# %% ../../nbs/marple/04_missions.ipynb #c652e281
 def read_scenarios(text: str) -> dict:  # name -> Scenario
     "Scenarios from a table, a line each: name | question | culprit | other | thing action | horizon | similarity."
     found = {}
@@ -145,7 +145,7 @@ def find_scenario(
         raise UsageError(f"no scenario asks about {tuple(query)}; known: {', '.join(map(str, by_query))}; or give a Scenario of your own")
     return by_query[tuple(query)]
 
-
+# %% ../../nbs/marple/04_missions.ipynb #5d54b560
 def scenario_of(
     name: str,  # of a mission
 ) -> Scenario | None:
@@ -179,7 +179,7 @@ class Need:
         "Both: all that either asks, and the smaller maximum."
         return Need(tuple(sorted({*self.things, *other.things})), min(self.most, other.most), self.dusty or other.dusty)
 
-
+# %% ../../nbs/marple/04_missions.ipynb #ad379a32
 MOST = {"laundry": 1, "light": 0, "shower": 0, "television": 0, "dog": 0}  # objects; 4 on all others
 
 

@@ -120,7 +120,7 @@ def walk(
         poses.append(pose)
     return moves, poses
 
-
+# %% ../../nbs/marple/07_planner.ipynb #a2fe484f
 def plan(
     house: House,
     mission: Mission | str,  # a name of `MISSIONS`, or a Mission
@@ -210,7 +210,7 @@ class CellNode:
     def __lt__(self, other: "CellNode") -> bool:
         return self.rank < other.rank
 
-
+# %% ../../nbs/marple/07_planner.ipynb #18bfc080
 def cell_way(
     house: House,
     start: tuple,  # cell x, y

@@ -106,7 +106,7 @@ def scene_key(world: World, mission: str, language: tuple | None, agent: int = 0
     parts = (values[agent].tobytes() for values in (world.state, world.cell, world.last))
     return world.atlas.houses[world.which[agent]].key, *parts, mission, language
 
-
+# %% ../../nbs/marple/15_policies.ipynb #4fa8702b
 def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
     "The scenes of one run, in order; the world is the one before anything is done in the scene."
     goals, world, width = MISSIONS[run.mission].subgoals, World(run.house, [run.poses[0]]), run.house.width
@@ -307,7 +307,7 @@ def training_batch(
         batch["rows"] = batch["rows"][torch.from_numpy(rng.choice(len(batch["rows"]), preset.rows, replace=False))]
     return batch
 
-
+# %% ../../nbs/marple/15_policies.ipynb #5271e9bf
 def train_policy(
     scenes: Scenes,
     out: str | Path,  # folder of the run; a finished one is read, an interrupted one goes on
@@ -358,7 +358,7 @@ def policy_accuracy(
         total.index_add_(0, mission, rows[:, 4].float())
     return {name: float(right[k] / total[k]) for k, name in enumerate(ORDER) if total[k]}
 
-
+# %% ../../nbs/marple/15_policies.ipynb #7e9fe47e
 def best_accuracy(
     runs: Iterable[Run],
 ) -> dict:  # mission -> share

@@ -37,7 +37,7 @@ def world_at(
             world.step(np.array([action]), np.array([target]))
     return copies(world, agents)
 
-
+# %% ../../nbs/marple/16_rollouts.ipynb #ef736813
 def copies(
     world: World,  # of one agent
     agents: int,
@@ -119,7 +119,7 @@ def sample_actions(
     edges = chances.cumsum(1)
     return (rng.random((len(chances), 1)) * edges[:, -1:] >= edges).sum(1).clip(max=END)
 
-
+# %% ../../nbs/marple/16_rollouts.ipynb #cf56a9b6
 def share_reaching(
     advisor: Advisor,
     world: World,  # of one agent, at tau

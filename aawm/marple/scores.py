@@ -30,7 +30,7 @@ def share(one: ArrayLike, other: ArrayLike):
     total = one + other
     return np.where(total > 0, one / np.where(total > 0, total, 1), 0.5)
 
-
+# %% ../../nbs/marple/13_scores.ipynb #c20c98dd
 def combine(
     p_a: ArrayLike,  # chance that A reaches the query; a number or an array
     p_b: ArrayLike,  # that B does
@@ -145,7 +145,7 @@ def evidence_needed(
         return 0.0, True
     return float((k - 1 + (level - curve[k - 1]) / (curve[k] - curve[k - 1])) / (len(curve) - 1)), True
 
-
+# %% ../../nbs/marple/13_scores.ipynb #e1db0506
 def summary(
     table: pd.DataFrame,  # of `score_pairs`
 ) -> pd.DataFrame:  # a row for each scenario, and `mean`
@@ -176,7 +176,7 @@ def resampled_curves(
     chosen = rng.integers(len(sums), size=(draws, len(sums)))
     return sums.sum(0) / counts.sum(0), sums[chosen].sum(1) / counts[chosen].sum(1)
 
-
+# %% ../../nbs/marple/13_scores.ipynb #0eab9582
 def bootstrap(
     table: pd.DataFrame,  # of `score_pairs`, one series
     statistic: Callable | None = None,  # curve `[times]` -> number; `None`: the curve itself

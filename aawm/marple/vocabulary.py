@@ -30,7 +30,7 @@ def bits(
     "The byte in which these abilities are set."
     return sum(BITS[code] for code in codes.strip("-"))
 
-
+# %% ../../nbs/marple/01_vocabulary.ipynb #9e36067a
 def codes_of(
     state: int,  # 0 to 255
 ) -> str:
@@ -59,7 +59,7 @@ class Kind:
     def area(self) -> int:
         return self.width * self.height
 
-
+# %% ../../nbs/marple/01_vocabulary.ipynb #8c738b47
 def read_furniture(text: str) -> dict:  # id -> Kind
     "The furniture types of a text `id name WxH abilities rooms; ...`."
     found = {}

@@ -39,7 +39,7 @@ def pose_of(
     cell = numbers >> 2
     return np.stack([cell % width, cell // width, numbers & 3], -1)
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #21ecf064
 def move_tables(
     house: House,
     width: int,  # of the grid, at least the house's
@@ -92,7 +92,7 @@ class Atlas:
     def __repr__(self) -> str:
         return f"Atlas({len(self.houses)} houses on a grid of {self.width} x {self.height})"
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #ecb68027
 @lru_cache(maxsize=64)
 def atlas_of(house: House) -> Atlas:
     "The tables of a single house, made once."
@@ -188,7 +188,7 @@ def handle(
     world.last[rows[deeds], 0], world.last[rows[deeds], 1] = actions[deeds], targets[deeds]
     return done
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #01e65432
 def objects_of_kind(world: World, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:  # bool `[rows, objects]`
     "Which objects of some agents' houses are of the kind that is meant."
     kinds = world.atlas.thing[world.which[rows]]
@@ -226,7 +226,7 @@ def backdrop(house: House, released: bool) -> np.ndarray:  # uint8 `[height, wid
         array[array[..., FURNITURE_KIND] == DOOR, FURNITURE_STATE] = 0
     return array
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #dbad0097
 def arrays(
     world: World,
     released: bool = False,  # with the faults of the released arrays

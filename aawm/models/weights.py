@@ -83,7 +83,7 @@ def write_card(
     write_json(path.with_suffix(".json"), card)
     return path.with_suffix(".json")
 
-
+# %% ../../nbs/models/07_weights.ipynb #2bbc4046
 def pretrained(
     name: str,  # a registered model
     seed: int = 0,  # of its training

@@ -25,7 +25,7 @@ def model_lines() -> dict:  # name -> what it is
         found[name] = f"{', '.join(variants_of(name))}{given}: {(kind.__doc__ or '').strip().splitlines()[0]}"
     return found
 
-
+# %% ../../nbs/runs/09_by_hand.ipynb #25c4dd92
 def preset_lines() -> dict:  # name -> what it is
     "The presets of training, with their numbers of steps."
     from aawm.training import PRESETS
@@ -49,7 +49,7 @@ def profile_lines(
     sizes = {name: {key: value for key, value in values.items() if type(value) is int} for name, values in profiles.items()}
     return {name: ", ".join(f"{key} {value}" for key, value in values.items()) for name, values in sizes.items()}
 
-
+# %% ../../nbs/runs/09_by_hand.ipynb #c8212a89
 def figure_choices(
     paper: str = FIRST_PAPER,
     profile: str = "",  # the paper's last one, which has all figures, where empty
@@ -99,7 +99,7 @@ def check_inputs(
         command = f"aawm reproduce {'' if paper == FIRST_PAPER else f'--paper {paper} '}--profile {profile}"
         raise BadData(f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile")
 
-
+# %% ../../nbs/runs/09_by_hand.ipynb #a228373a
 def run_figure(
     name: str,  # of the figure
     changes: dict | None = None,  # parameter -> value, in place of the profile's

@@ -33,7 +33,7 @@ def job_class() -> type:
         raise EnvironmentProblem("SLURM needs dask-jobqueue: pip install 'aawm[slurm]'") from fault
     return SLURMJob
 
-
+# %% ../../nbs/runs/04_cluster.ipynb #833724c3
 def slurm_settings(
     path: str | Path = SLURM,  # absolute, or relative to the root of the repository
 ) -> tuple:  # how many jobs, and the arguments of a `SLURMCluster`
@@ -84,7 +84,7 @@ def visible_gpus() -> list:  # of ids, as `CUDA_VISIBLE_DEVICES` has them
     listed = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True)
     return listed.stdout.split() if listed.returncode == 0 else []
 
-
+# %% ../../nbs/runs/04_cluster.ipynb #67d56cc8
 def take_gpu(
     gpu: str,  # its id
 ) -> None:

@@ -65,7 +65,7 @@ def entry_requests(
     told = read_entry(path)["submission"]
     return write_requests(store, out, told["tasks"], privileged=tuple(told["privileged"]))
 
-
+# %% ../../nbs/runs/08_leaderboard.ipynb #20528ddb
 def weights_scores(
     told: dict,  # a submission
     store: str | Path,
@@ -166,7 +166,7 @@ def share_words(
     recall, false = mean.loc["recall"], mean.value.get("false_positive", np.nan)
     return f"{recall.value:.2f} [{recall.low:.2f}, {recall.high:.2f}], falsely {'-' if false != false else format(false, '.2f')}"
 
-
+# %% ../../nbs/runs/08_leaderboard.ipynb #b76c9cba
 def board_row(
     path: str | Path,  # of a tested entry
 ) -> dict:  # a row of the table

@@ -33,7 +33,7 @@ def papers() -> dict:  # name -> path of the manifest
     found = {path.parent.name: path for path in sorted(folder.glob("*/paper.yaml"))}
     return {FIRST_PAPER: folder / "paper.yaml"} | found
 
-
+# %% ../../nbs/runs/02_manifest.ipynb #9e2539f4
 def read_paper(
     paper: str | Path = FIRST_PAPER,  # its name, or the path of a manifest
 ) -> dict:  # the manifest

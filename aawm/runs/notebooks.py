@@ -29,7 +29,7 @@ def notebook_parameters(
     cells = nbformat.read(resolve(notebook), as_version=4).cells
     return assigned("\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())))
 
-
+# %% ../../nbs/runs/03_notebooks.ipynb #e74bbe0f
 def assigned(
     source: str,  # of a cell of parameters
 ) -> dict:  # name -> value
@@ -68,7 +68,7 @@ def hand_parameters(
         checked["profile"] = folders.pop()
     return checked
 
-
+# %% ../../nbs/runs/03_notebooks.ipynb #03e28e5d
 def check_hand_run() -> None:
     "Stop a notebook that papermill runs by hand with a parameter that it does not have, or that has the wrong type."
     from IPython import get_ipython

@@ -52,7 +52,7 @@ def model_modules(
 
     return used_modules([model_class(model).__module__, "aawm.models.base"])
 
-
+# %% ../../nbs/runs/06_paper.ipynb #f6c7c8ff
 def part_digest(
     *words: str,  # `model NAME`, `file PATH`, or `preset PRESET MODEL VARIANT`
 ) -> str:  # 64 hexadecimal digits

@@ -40,7 +40,7 @@ def take_trial(
         raise UsageError(f"there is no trial {trial}: the store has trials 0 to {count - 1}")
     return dataset.isel(trial=[trial])
 
-
+# %% ../../nbs/runs/07_play.ipynb #8f27eacd
 def usual_context(
     pickup_step: np.ndarray,  # `[3]`, negative where an object is not picked up
 ) -> int:  # steps to show
@@ -70,7 +70,7 @@ def imagine(
         privileged += [name] if model.privileged else []
     return rollouts, tuple(privileged)
 
-
+# %% ../../nbs/runs/07_play.ipynb #00c2419e
 def logged_steps(
     trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int,  # its place in the store
@@ -134,7 +134,7 @@ def write_page(
         plain_metadata(temporary)
     return output
 
-
+# %% ../../nbs/runs/07_play.ipynb #acaf4bc7
 def open_page(
     notebook: str | Path,  # path
     options: object = (),  # further words for JupyterLab

@@ -30,7 +30,7 @@ def code_digest(
             node.body = node.body[1:]
     return digest(ast.dump(tree))
 
-
+# %% ../../nbs/runs/01_sources.ipynb #06e44e3d
 def notebook_digest(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> str:  # 64 hexadecimal digits
@@ -72,7 +72,7 @@ def module_file(
         spec = None
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
-
+# %% ../../nbs/runs/01_sources.ipynb #bee8158e
 def room_modules(
     room: str,  # a module or a package, e.g. `aawm.sim`
 ) -> set:  # names of modules; of a package all that it holds, but for `__init__`
@@ -106,7 +106,7 @@ def _imported_names(module: str, file: Path, changed: int) -> list:
             found += [(start, alias.name) for alias in node.names]
     return found
 
-
+# %% ../../nbs/runs/01_sources.ipynb #71197976
 def defining_modules(
     module: str,  # that a name is imported from
     name: str,  # "": the module itself
@@ -138,7 +138,7 @@ def used_modules(
                 waiting |= defining_modules(start, name) - set(found)
     return found
 
-
+# %% ../../nbs/runs/01_sources.ipynb #33a02b18
 def modules_digest(
     modules: dict,  # module -> its file
 ) -> str:  # 64 hexadecimal digits

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TICK', 'BASES', 'BUSY', 'Touches', 'Arena', 'Thing', 'towards', 'wrap', 'bearing', 'arm_joints', 'PlanarBase',
-           'WheeledBase', 'Watchdog', 'Watch', 'Robot', 'obstacles']
+           'WheeledBase', 'Watchdog', 'ActionCount', 'Arm', 'Robot', 'obstacles']
 
 # %% ../../nbs/sim/03_arena.ipynb #16086ddc
 import math
@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from ..schema import AGENTS, EVENTS, FRAME_RATE, GOAL, OBJECTS, OBSERVER
-from .scene import ARMS, BASE_CONTROLS, FIDELITIES, KINDS, OBSERVER_RADIUS, ArenaSettings, build_model, robot_joints
+from .scene import ARMS, BASE_CONTROLS, FIDELITIES, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
 
 # %% ../../nbs/sim/03_arena.ipynb #17280198
 class Touches:
@@ -52,7 +52,7 @@ class Arena:
         fidelity: str = "full",  # of `FIDELITIES`
     ):
         self.settings, self.kinds, self.fidelity = settings, [KINDS[k] for k in kinds], fidelity
-        self.model = build_model(kinds, settings, fidelity)
+        self.model = build_scene(kinds, settings, fidelity)
         self.data = mujoco.MjData(self.model)
         self.substeps = round(TICK / settings.timestep)
         self.frame, self.events, self.notes, self.robots = 0, [], {}, []
@@ -157,7 +157,7 @@ class PlanarBase:
         return (q[self.q], q[self.q + 1]), q[self.q + 2], (v[self.v], v[self.v + 1])
 
     def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings):
-        "What the servos are told."
+        "The commands of the servos."
         return [-math.sin(heading) * speed, math.cos(heading) * speed, rate]
 
     def put(self, qpos: np.ndarray, place: tuple, heading: float):
@@ -183,7 +183,7 @@ class WheeledBase:
         return (x, z), math.atan2(2 * (w * c - a * b), 1 - 2 * (a * a + c * c)), (v[self.v], v[self.v + 1])
 
     def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings):
-        "What the servos are told."
+        "The commands of the servos."
         return [speed, 0.0, rate]
 
     def put(self, qpos: np.ndarray, place: tuple, heading: float):
@@ -205,7 +205,7 @@ class Watchdog(Exception):
     "A role goes round in circles without letting time pass."
 
 # %% ../../nbs/sim/03_arena.ipynb #a9637b83
-class Watch:
+class ActionCount:
     "Counts the actions that a robot begins within one tick."
 
     def __init__(self, name: str):
@@ -216,6 +216,29 @@ class Watch:
         self.frame, self.begun = frame, self.begun + 1 if frame == self.frame else 1
         if self.begun > BUSY:
             raise Watchdog(f"{self.name} began over {BUSY} actions in frame {frame}")
+
+# %% ../../nbs/sim/03_arena.ipynb #074185a6
+class Arm:
+    "One arm of a robot: its controls, its welds, and where its magnet is to be."
+
+    def __init__(
+        self,
+        robot: "Robot",
+        number: int,  # among `ARMS`
+    ):
+        s, arms = robot.settings, list(ARMS[robot.arena.fidelity].items())
+        self.name, self.side = arms[number]
+        self.settings, self.control, self.lift = s, robot.control, robot.driven
+        self.elbow = self.lift + 1 + 3 * number  # where its joints begin in the controls
+        self.weld = len(OBJECTS) * (len(arms) * robot.index + number)  # the first of its welds
+        self.folded = (s.folded, self.side * s.folded_aside, s.folded_height)
+        self.reach(*self.folded)
+
+    def reach(self, ahead: float, aside: float, height: float):
+        "Command the magnet's place in this tick, m."
+        self.place = (ahead, aside, height)
+        self.control[self.lift] = height
+        self.control[self.elbow : self.elbow + 3] = arm_joints(ahead, aside, self.settings, self.side)
 
 # %% ../../nbs/sim/03_arena.ipynb #37a2b894
 class Robot:
@@ -230,13 +253,12 @@ class Robot:
         self.arena, self.index, self.random, self.settings = arena, index, random, arena.settings
         self.name = AGENTS[index]
         self.base = BASES[arena.fidelity](arena.model, self.name)
-        self.arms = tuple(ARMS[arena.fidelity].items())  # name, side
         self.driven = BASE_CONTROLS
-        self.speed, self.rate, self.watch = 0.0, 0.0, Watch(self.name)
+        self.speed, self.rate, self.watch = 0.0, 0.0, ActionCount(self.name)
         self.held, self.home, self.hold, self.stalls = None, None, 0.0, None
         self.control = [0.0] * (self.driven + len(robot_joints(arena.fidelity)))
-        for number in range(len(self.arms)):
-            self.use_arm(number)
+        arms = [Arm(self, number) for number in range(len(ARMS[arena.fidelity]))]
+        self.arm = arms[-1]  # it works, the others stay folded
 
     other = property(lambda self: self.arena.robots[1 - self.index])
     touching = property(lambda self: self.arena.touching[self.index])
@@ -273,20 +295,6 @@ class Robot:
         "Stop at once, as a bump does."
         self.speed, self.rate, self.hold = 0.0, 0.0, self.heading
         self.control[: self.driven] = [0.0] * self.driven
-
-    def use_arm(self, number: int):
-        "Work with this arm from now on; every arm that is not at work is folded."
-        s, (self.arm_name, self.side) = self.settings, self.arms[number]
-        self.folded = (s.folded, self.side * s.folded_aside, s.folded_height)
-        self.elbow = self.driven + 1 + 3 * number  # where its joints begin in the controls
-        self.weld = len(OBJECTS) * (len(self.arms) * self.index + number)  # the first of its welds
-        self.set_arm(*self.folded)
-
-    def set_arm(self, ahead: float, aside: float, height: float):
-        "Command the magnet's place in this tick, m."
-        self.arm = (ahead, aside, height)
-        self.control[self.driven] = height
-        self.control[self.elbow : self.elbow + 3] = arm_joints(ahead, aside, self.settings, self.side)
 
 # %% ../../nbs/sim/03_arena.ipynb #3950c54a
 def obstacles(

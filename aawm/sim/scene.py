@@ -6,7 +6,7 @@
 __all__ = ['FOOT', 'KINDS', 'FLOOR', 'OBJECT', 'ROBOT', 'WALL', 'BUMPER', 'OBSERVER_RADIUS', 'OBSERVER_HEIGHT', 'FIDELITIES',
            'ARMS', 'BASE_CONTROLS', 'ARM_JOINTS', 'PhysicsSettings', 'BodySettings', 'DrivingSettings',
            'HandlingSettings', 'RolesSettings', 'ArenaSettings', 'Part', 'Kind', 'part_xml', 'feet_xml', 'object_xml',
-           'robot_joints', 'wheels_xml', 'base_xml', 'arm_xml', 'robot_xml', 'servo_xml', 'scene_xml', 'build_model',
+           'robot_joints', 'wheels_xml', 'base_xml', 'arm_xml', 'robot_xml', 'servo_xml', 'scene_xml', 'build_scene',
            'rest_height', 'to_unity', 'continuous']
 
 # %% ../../nbs/sim/01_scene.ipynb #936d9017
@@ -384,7 +384,7 @@ def scene_xml(
 </mujoco>"""
 
 # %% ../../nbs/sim/01_scene.ipynb #faa47234
-def build_model(
+def build_scene(
     kinds: tuple,  # three names of `KINDS`
     settings: ArenaSettings = ArenaSettings(),
     fidelity: str = "full",  # of `FIDELITIES`

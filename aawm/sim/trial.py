@@ -18,7 +18,7 @@ from ..errors import UsageError, check_name
 from ..schema import (AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, OBJECT_KINDS,
                          OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z)
 from .arena import Arena, Robot, Watchdog
-from .behaviors import ROLE, Stage
+from .behaviors import ROLE, Shared
 from .scene import FIDELITIES, ArenaSettings, continuous, rest_height, to_unity
 
 # %% ../../nbs/sim/07_trial.ipynb #e731e315
@@ -59,7 +59,7 @@ def set_up(
     seed: int | tuple,  # int or tuple of ints
     settings: ArenaSettings,
     fidelity: str,  # of `FIDELITIES`
-):  # the arena, the roles of agent0 and agent1, the kinds of object, the stage
+):  # the arena, the roles of agent0 and agent1, the kinds of object, what the roles share
     "Everything that is decided before the first frame."
     parts = seed if isinstance(seed, tuple) else (seed,)
     setup, *own = np.random.SeedSequence([len(parts), *parts]).spawn(1 + len(AGENTS))
@@ -75,7 +75,7 @@ def set_up(
     for robot, place, heading in zip(arena.robots, places[len(OBJECTS) :], headings[len(OBJECTS) :]):
         robot.put(place.tolist(), float(heading))
     starts = [tuple(p) for p in places[: len(OBJECTS)].tolist()]
-    return arena, roles, kinds, Stage(random.permutation(len(OBJECTS)), starts)
+    return arena, roles, kinds, Shared(random.permutation(len(OBJECTS)), starts)
 
 # %% ../../nbs/sim/07_trial.ipynb #9736edab
 ENDED = object()
@@ -188,8 +188,8 @@ def simulate(
     check_seed(seed)
     check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
-    arena, roles, kinds, stage = set_up(scenario, seed, settings, fidelity)
-    record, ended = run(arena, [ROLE[check_name(role, ROLE, "role")](robot, stage) for role, robot in zip(roles, arena.robots)])
+    arena, roles, kinds, shared = set_up(scenario, seed, settings, fidelity)
+    record, ended = run(arena, [ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)])
     states = as_states(record, arena.robots, [rest_height(kind, settings) for kind in kinds])
     events = pd.DataFrame(arena.events, columns=["frame", "agent", "event"]).astype({"frame": "int64", "agent": "int64", "event": "str"})
     info = {"failures": dict(sorted(arena.notes.items()))}

@@ -37,7 +37,7 @@ def split_states(
         raise BadData(f"states of the store are {list(states.shape)}; expected [trials, {STEPS}, 5, 7]")
     return torch.as_tensor(states.reshape(len(rows), STEPS, STATE_SIZE)).to(device)
 
-
+# %% ../../nbs/training/05_fitting.ipynb #5bb0ef76
 def validation_batches(
     states: torch.Tensor,  # `[N, 300, 35]`
     settings: TrainingSettings,

@@ -49,7 +49,7 @@ def describe_run(
         },
     }
 
-
+# %% ../../nbs/training/02_folder.ipynb #9ef49f17
 def describe_model(
     model: nn.Module,  # a `WorldModel`
     data_hash: str,  # of the trial store
@@ -77,7 +77,7 @@ def flatten_settings(settings: dict, prefix: str = ""):
         else:
             yield prefix + name, value
 
-
+# %% ../../nbs/training/02_folder.ipynb #4625d45d
 def claim_folder(
     folder: Path,
     settings: dict,  # of the run that wants it
@@ -108,7 +108,7 @@ def write_hashes(
     with replacing(path) as temporary:
         temporary.write_text("".join(f"{digest}  {name}\n" for name, digest in hashes))
 
-
+# %% ../../nbs/training/02_folder.ipynb #981dc4a7
 def read_hashes(
     path: Path,
 ) -> list:  # pairs of file name and SHA-256

@@ -175,7 +175,7 @@ def from_text(
     except (ValueError, SyntaxError):
         return text
 
-
+# %% ../../nbs/training/06_presets.ipynb #1989e794
 def changed_settings(
     model: str,  # a registered name, or `module:Class`
     settings: dict,  # of the model

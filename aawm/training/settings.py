@@ -44,7 +44,7 @@ class LoopSettings:
         check_name(self.precision, PRECISIONS, "precision")
         check_name(self.schedule, SCHEDULES, "schedule")
 
-
+# %% ../../nbs/training/01_settings.ipynb #9c406e12
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(LoopSettings):
     "How a world model is trained on windows of trials."

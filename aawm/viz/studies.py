@@ -53,7 +53,7 @@ def error_row(
     ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
     return dict(value=value, standard_error=error, seeds=seeds, **ends, count=rows["count"].max())
 
-
+# %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
     scores: pd.DataFrame,  # as gathered across scorings: with `scoring`
     privileged: Iterable[str] = (),  # names of further models that are told more than the context

@@ -33,7 +33,7 @@ class Name:
     def __str__(self):
         return f"{self.module}.{self.name}"
 
-
+# %% ../../../nbs/data/authors/01_pickles.ipynb #37128bff
 @dataclass(slots=True, eq=False, repr=False)
 class Call:
     "What a pickle would call, the arguments, and the state it would set on the result. Nothing was called."
@@ -195,7 +195,7 @@ def _frame(machine: Machine) -> None:
     size = _unsigned(machine, 8)
     machine.position = machine.take(size)
 
-
+# %% ../../../nbs/data/authors/01_pickles.ipynb #119a6482
 @instruction(b"\x94")
 def _memoize(machine: Machine) -> None:
     machine.memo.append(machine.stack[-1])
@@ -273,7 +273,7 @@ def _appends(machine: Machine) -> None:
     values = _since_mark(machine)
     _target(machine, list).extend(values)
 
-
+# %% ../../../nbs/data/authors/01_pickles.ipynb #f623795a
 def _set_items(machine: Machine, values: list) -> None:
     items = _target(machine, dict)
     if len(values) % 2:
@@ -370,7 +370,7 @@ def unknown(machine: Machine, code: int) -> Refused | BadData:
         return machine.refused(f"uses the instruction {USELESS[code]}")
     return machine.damaged(f"no pickle instruction has the number {code}")
 
-
+# %% ../../../nbs/data/authors/01_pickles.ipynb #b00f6488
 def walk(
     machine: Machine,
 ) -> object:  # the value that the pickle describes, calls as `Call`
@@ -599,7 +599,7 @@ def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values 
             return modern.get("axes"), [(block["values"], block["mgr_locs"]) for block in blocks]
     raise unexpected(what, "the blocks of a table", manager)
 
-
+# %% ../../../nbs/data/authors/01_pickles.ipynb #7e320ff0
 def read_table_record(
     value: object,  # the record of a DataFrame
     data: bytes | mmap.mmap,  # the file's bytes

@@ -239,7 +239,7 @@ def first_steps_by_trial(
         np.minimum.at(steps[:, k], found.trial.to_numpy(), found.step.to_numpy())
     return np.where(steps == np.iinfo(np.int64).max, NEVER, steps)
 
-
+# %% ../../../nbs/data/authors/02_released.ipynb #bc894f10
 @dataclass(frozen=True, eq=False)
 class Content:
     "All that a store will hold, but for the states."
@@ -326,7 +326,7 @@ def joined_rows(rows: dict, what: str) -> Rows:
     arrays = {key: np.concatenate([getattr(part, key) for part in rows.values()]) for key in ("indices", "log", "pickup_step", "goal_step")}
     return Rows(names=names, events=events, pairs={}, single_goal=None, multi_goal=None, **arrays)
 
-
+# %% ../../../nbs/data/authors/02_released.ipynb #e5fde53c
 def check_repeats(joined: Rows, first: np.ndarray, what: str) -> None:
     "Raise `BadData` unless rows of one trial say the same."
     names, ends = np.array(joined.names, dtype=object), np.searchsorted(joined.events.row, np.arange(len(joined.names) + 1))
@@ -452,7 +452,7 @@ def staged(
     except OSError as fault:
         raise EnvironmentProblem(f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again") from fault
 
-
+# %% ../../../nbs/data/authors/02_released.ipynb #4ef00e42
 def write_content(
     path: str | Path,  # the folder to write in
     content: Content,
@@ -537,7 +537,7 @@ def import_released(
         write_released(store, data_pkl, info_pkl, source, skip_bad, progress)
     return Path(out)
 
-
+# %% ../../../nbs/data/authors/02_released.ipynb #1e681995
 def write_released(
     store: str | Path, data_pkl: str | Path, info_pkl: str | Path, source: dict, skip_bad: bool, progress: bool,
 ) -> None:
@@ -641,7 +641,7 @@ def say(value: object) -> bytes:
         return b"]" + b"".join(b"(" + b"".join(map(say, batch)) + b"e" for batch in batches)
     return b"}(" + b"".join(say(key) + say(item) for key, item in value.items()) + b"u"
 
-
+# %% ../../../nbs/data/authors/02_released.ipynb #ccea9102
 def say_call(module: str, name: str, arguments: Iterable = ()) -> bytes:
     "The instructions that call a function."
     return f"c{module}\n{name}\n".encode() + say(tuple(arguments)) + b"R"

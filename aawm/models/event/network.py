@@ -23,7 +23,7 @@ from ...events.tensors import EVENT_KINDS
 from ..base import one_hot, sample_categorical
 from .features import OBJECT_LANDMARKS, describe_place
 from .intents import AT_REST, NO_LANDMARK
-from ..transformer import Attention, Stack, turn
+from ..transformer import Attention, Stack, rotate
 from ...schema import OBJECTS, STEPS
 
 # %% ../../../nbs/models/event/04_network.ipynb #750b8544
@@ -74,7 +74,7 @@ class SlidingWindowAttention(Attention):
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
         "As `Attention`; kept: ring buffers `(keys, values)`, each `[B, heads, window, size]`."
         query, key, value = (part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
-        query, key = turn(query, positions), turn(key, positions)
+        query, key = rotate(query, positions), rotate(key, positions)
         mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, positions, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
 

@@ -6,7 +6,7 @@ import pytest
 from aawm import infant
 from aawm.errors import UsageError
 from aawm.evaluation.rollouts import FrozenWorld
-from aawm.infant.battery import AHEAD, SHOWN, arena_surprise, battery_table, make_pairs, try_pair
+from aawm.infant.battery import COMPARED, SHOWN, arena_surprise, battery_table, make_pairs, try_pair
 from aawm.schema import AGENT_INDEX, GOAL, GOAL_RADIUS, OBJECT_INDEX
 
 
@@ -25,7 +25,7 @@ def test_members_are_equal_up_to_the_branch_and_differ_after_it(pairs):
         for pair in some:
             expected, odd = pair.states
             assert np.array_equal(expected[: pair.branch + 1], odd[: pair.branch + 1])
-            later = slice(pair.branch + 1, pair.branch + 1 + AHEAD)
+            later = slice(pair.branch + 1, pair.branch + 1 + COMPARED)
             assert np.abs(expected[later] - odd[later]).max() > 0.1
             others = np.abs(np.diff(pair.states[:, :, AGENT_INDEX][:, :, 1 - pair.actor, :3], axis=1)).max()
             assert others < 0.05, "the other robot stands still"
@@ -52,7 +52,7 @@ def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the
         "Knows the expected members."
 
         def __init__(self, some):
-            self.futures = [pair.states[0, pair.branch + 1 : pair.branch + 1 + AHEAD].reshape(AHEAD, -1) for pair in some]
+            self.futures = [pair.states[0, pair.branch + 1 : pair.branch + 1 + COMPARED].reshape(COMPARED, -1) for pair in some]
 
         def rollout(self, states, context, horizon, generator=None):
             assert all(states[row, length:].isnan().all() and not states[row, :length].isnan().any() for row, length in enumerate(context))
@@ -60,7 +60,7 @@ def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the
 
     for display, some in pairs.items():
         value = arena_surprise(Prophet(some), some, samples=2)
-        assert value.shape == (2, 2, AHEAD) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
+        assert value.shape == (2, 2, COMPARED) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
         table = battery_table({"prophet": Prophet(some), "frozen": FrozenWorld()}, {display: some}, samples=1)
         assert table.accuracy[0] == 1 and table.accuracy.between(0, 1).all()
 
