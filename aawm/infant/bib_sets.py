@@ -37,7 +37,7 @@ class Scene:
     test: Trial
     branch: int = NEVER
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #3dbcb7ab
 MAKERS = {}  # set -> `maker(rng, second, balanced) -> (cast, scenes)`; `second`: of a couple
 
 
@@ -75,7 +75,7 @@ def tell_apart(walls: np.ndarray, start: object, one: np.ndarray, other: np.ndar
     first, second, between = map(length, ways)
     return between - abs(first - second) >= least
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #fc66c296
 def preference_layout(rng: np.random.Generator):
     "Home, walls, and the two regions as lists of cells."
     home = random_cell(rng, 3, 6)
@@ -88,7 +88,7 @@ def preference_layout(rng: np.random.Generator):
     regions = [[cell for cell in region if not walls[cell]] for region in regions]
     return (home, walls, regions) if min(map(len, regions)) >= 4 else None
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #ed184000
 def preference_spots(rng: np.random.Generator, home: object, walls: np.ndarray, regions: object, equal: bool):
     "One trial's places; `equal`: both objects equally long to walk to."
     cells = [region[rng.integers(len(region))] for region in regions]
@@ -99,6 +99,8 @@ def preference_spots(rng: np.random.Generator, home: object, walls: np.ndarray, 
     if min(frames) < 20 or (equal and frames[0] != frames[1]) or not tell_apart(walls, home, *spots):
         return None
     return spots
+
+# %% ../../nbs/infant/05_bib_sets.ipynb #f2217b34
 def preference_places(rng: np.random.Generator, balanced: bool):
     "Home, walls, the places of eight trials, and which of them the test shows again."
     layout = preference_layout(rng)
@@ -144,7 +146,7 @@ def free_spots(
         return None
     return {name: place(rng, cell, 4 if name == "agent" else 1) for name, cell in zip(names, cells)}
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #87751977
 def trips(
     rng: np.random.Generator, cast: list, walls: np.ndarray, target: str = "preferred", names: tuple = ("agent", "preferred", "other")
 ) -> list:  # eight of `Trial`
@@ -188,7 +190,7 @@ def walled(walls: np.ndarray, cell: tuple) -> np.ndarray:  # bool `[10, 10]`
         closed[there] = True
     return closed
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #eb0401eb
 def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
     "Places, and walls that close the preferred object in, or nothing."
     cells = [random_cell(rng), *(random_cell(rng, 2, 7) for _ in range(3))]
@@ -234,7 +236,7 @@ def detours(rng: np.random.Generator, cast: list, small: bool = False, needless:
         found.append((detour, detour_trial(cast, detour, () if needless else detour.barrier, detour.way, orientation)))
     return found
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #28586a86
 def detour_trial(cast: list, detour: object, cells: object, way: object, orientation: int = 0, goal: object = None):
     "One walk along a given way."
     walls = detour.with_walls(cells)
@@ -284,7 +286,7 @@ def far_goal(rng: np.random.Generator, detour: object, frames: int):
         spots = spots[free_lines(blocked(walls), detour.start, spots)]
     return next((spot for spot in spots if len(rasterise([detour.start, spot], spot, 12.5)) == frames), None)
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
 def near_goal(detour: object, frames: int):
     "A nearer object and a needless way to it that takes just so many frames, or `None`."
     goal, closed = detour.goal - (0, 20), blocked(detour.with_walls(detour.aside))
@@ -310,7 +312,7 @@ def timed(rng: np.random.Generator, cast: list, balanced: bool, second: bool, or
     ways = (detour.aside, spot, np.array([detour.start, spot])), (detour.aside, detour.goal, detour.way)
     return [trial for _, trial in made], detour, *ways
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #c633d960
 @maker("efficiency_time")
 def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
     "It is the path that counts, not how long it takes."
@@ -344,7 +346,7 @@ def tool_cast(rng: np.random.Generator) -> list:
     "An agent, its object, its home, a key and the lock it fits."
     return [*draw_looks(rng, objects=("goal",)), prop("home"), prop("lock"), prop("key")]
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #479765aa
 def spread(rng: np.random.Generator, bounds: object, least: int = 3) -> list | None:  # of cells
     "Cells one after another, each at least so far from those before it; `bounds`: first and last row and column of each."
     cells = []
@@ -356,7 +358,7 @@ def spread(rng: np.random.Generator, bounds: object, least: int = 3) -> list | N
         cells.append(left[rng.integers(len(left))])
     return cells
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #f3df615c
 def tool_layout(rng: np.random.Generator, equal: bool = False):
     "Walls, places of agent, object, key and lock, and the barrier around the object and around nothing."
     cells = spread(rng, [(1, 8), (2, 7), (2, 7), (2, 7), (1, 8)])
@@ -389,7 +391,7 @@ def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: np.ndarray, targ
         return None
     return take.walk("agent", target).end()
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #8e769913
 def unlockings(rng: np.random.Generator, cast: list) -> list:  # eight of `Trial`
     "Eight trials in which a key is needed."
     trials = []
@@ -413,7 +415,7 @@ def undisturbed(walls: np.ndarray, spots: dict, enclosing: bool, decoy: object, 
             return False
     return True
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #ce44e2b0
 def exchanged(spots: dict) -> dict:
     "Key and object at each other's places."
     return spots | {"goal": spots["key"], "key": spots["goal"]}
@@ -424,7 +426,7 @@ def equally_long(cast: list, walls: np.ndarray, spots: dict) -> bool:
     both = [place | {"home": place["agent"]} for place in (spots, exchanged(spots))]
     return all(len({len(chase(cast, walls, place, target).states) for target in ("goal", "key")}) == 1 for place in both)
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #8951552a
 def tool_test(rng: np.random.Generator, cast: list, kind: str, second: bool, balanced: bool):
     "The two tests of a set: `no_barrier`, `inconsequential_barrier` or `blocking_barrier`."
 
@@ -457,7 +459,7 @@ def tool_scenes(kind: str, rng: np.random.Generator, second: bool, balanced: boo
         return cast, [Scene("E", "e", "blocking", "key", history, one), Scene("U", "u", "inconsequential", "key", history, other)]
     return cast, [Scene("E", "e", kind, "goal", history, one), Scene("U", "u", kind, "key", history, other)]
 
-
+# %% ../../nbs/infant/05_bib_sets.ipynb #731e03df
 @maker("instrumental_no_barrier")
 def instrumental_no_barrier(rng: np.random.Generator, second: bool, balanced: bool):
     "No barrier: straight to the object."

@@ -158,7 +158,7 @@ def draw(
             blend(canvas, *(torch.as_tensor(part).to(device) for part in parts), textures, reach)
     return canvas
 
-
+# %% ../../nbs/infant/09_drawing.ipynb #84cc0c07
 def batch_textures(
     batch: Batch, size: int, device: torch.device | str
 ) -> tuple:  # textures `[L, T, T]`, which of them `[B, E]`, -1 where there is no entity
@@ -168,7 +168,7 @@ def batch_textures(
     look = [known.get(pair, -1) for pair in zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist())]
     return atlas(pairs, size, device), np.array(look).reshape(batch.shape.shape)
 
-
+# %% ../../nbs/infant/09_drawing.ipynb #df9c124d
 def frame_backgrounds(
     batch: Batch, video: np.ndarray, trial: np.ndarray, frame: np.ndarray, size: int, device: torch.device | str
 ) -> torch.Tensor:  # uint8 `[N, size, size, 3]`

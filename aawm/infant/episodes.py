@@ -43,6 +43,8 @@ LAYOUT = Layout(
     labels={"feature": STATE},
     chunk=CHUNK,
 )
+
+# %% ../../nbs/infant/08_episodes.ipynb #8b74b9a4
 FRAMES = {  # frames that a trial of a set may have; a longer one is drawn again
     "instrumental": 384, "train_instrumental": 320, "helper": 288, "train_helper": 320, "belief": 464, "train_belief": 448, "approach": 272,
     "train_imitation": 288, "train_single": 384,
@@ -83,7 +85,7 @@ def episode_rows(videos: list, items: int) -> list:  # of `EPISODE_COLUMNS`
         rows.append((video.item, video.set, *facts))
     return rows
 
-
+# %% ../../nbs/infant/08_episodes.ipynb #43725633
 def entity_rows(videos: list, first: int = 0) -> list:  # of `ENTITY_COLUMNS`
     "Rows of the entity table; `first`: number of the first episode."
     return [
@@ -102,7 +104,7 @@ def checked_item(name: str, item: int, seed: int, balanced: bool) -> list:  # of
             return videos
     raise AawmError(f"item {item} of {name} is always longer than {limit} frames")
 
-
+# %% ../../nbs/infant/08_episodes.ipynb #82085868
 def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
     "The episodes of one chunk."
     name, items, seed, balanced, number, episodes, per_item, entities = task
@@ -140,7 +142,7 @@ def generate(
 
     return build_store(path, LAYOUT, sizes, settings, make, lambda contents: {"tables": as_tables(contents)})
 
-
+# %% ../../nbs/infant/08_episodes.ipynb #ac49cdf3
 def spread_out(function: object, tasks: list, workers: int):
     "Results of tasks, here or in processes."
     if workers <= 1 or len(tasks) < 2:

@@ -98,7 +98,7 @@ def _still(self, frames: int = STILL_BEFORE) -> "Take":
     self.frames.append(np.repeat(self.now[None], frames, 0))
     return self
 
-
+# %% ../../nbs/infant/03_filming.ipynb #04d4c850
 def _track(self, tracks: dict) -> "Take":
     "Film things that move at once: name -> px `[N, 2]`, all of one length."
     frames = len(next(iter(tracks.values())))
@@ -135,7 +135,7 @@ def _walk(
         tracks[carrying] = track + self.where(carrying) - self.where(name)
     return self.track(tracks)
 
-
+# %% ../../nbs/infant/03_filming.ipynb #9d234526
 def _closed(self) -> np.ndarray:  # bool `[10, 10]`
     "Walls and the barrier tiles that stand now."
     return self.walls | (self.gate > len(self))
@@ -147,7 +147,7 @@ def _light(self, *names: str) -> "Take":
         self.now[self.index[name], LIT] ^= 1
     return self
 
-
+# %% ../../nbs/infant/03_filming.ipynb #f80f2a75
 def _dissolve(self, frames: int = 3) -> "Take":
     "The barrier goes, a tile every few frames, while everything else is still."
     tiles = np.argwhere(self.gate > len(self))

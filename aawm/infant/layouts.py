@@ -115,7 +115,7 @@ def chase(
         take.put(name, spot)
     return take.still().walk(walker, target, points=points).end()
 
-
+# %% ../../nbs/infant/04_layouts.ipynb #d75a0de2
 def motion(
     trial: Trial,
 ) -> int:

@@ -41,7 +41,7 @@ def observer(cls):
     OBSERVERS[cls.name] = cls
     return cls
 
-
+# %% ../../nbs/infant/10_observers.ipynb #16f1d3ca
 def make_observer(
     name: str,  # a registered name, or `module:Class`
 ) -> Observer:
@@ -77,7 +77,7 @@ def track_of(
     frame = np.minimum(np.arange(track.shape[1]), last[:, None])
     return np.take_along_axis(track, frame[..., None], 1)
 
-
+# %% ../../nbs/infant/10_observers.ipynb #d72e99f7
 def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
     "Which agents move into each frame of a trial."
     states = batch.state[:, trial]
@@ -86,14 +86,14 @@ def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
     inside = np.arange(states.shape[1]) < batch.length[:, trial, None]
     return gap & there & inside[..., None] & (batch.kind == "agent")[:, None]
 
-
+# %% ../../nbs/infant/10_observers.ipynb #54c2c9d8
 def actor(batch: Batch, trial: int = TEST) -> np.ndarray:  # `[B]`
     "The agent that moves last."
     moved = moving(batch, trial)
     last = np.where(moved.any(1), moved.shape[1] - 1 - moved[:, ::-1].argmax(1), -1)
     return last.argmax(1)
 
-
+# %% ../../nbs/infant/10_observers.ipynb #6c52eee4
 def last_walk(batch: Batch, entity: np.ndarray, trial: int = TEST) -> tuple:  # first and last frame, each `[B]`
     "The frames of the last walk of one entity of each video."
     moved = moving(batch, trial)[np.arange(len(batch)), :, entity]
@@ -140,7 +140,7 @@ class CopyLast(Observer):
         found[:, self.stride :: self.stride] = change
         return found
 
-
+# %% ../../nbs/infant/10_observers.ipynb #c8590e4c
 @observer
 class ConstantVelocity(Observer):
     "Expects that what moves goes on as it went."
@@ -172,7 +172,7 @@ class ShorterOdd(Observer):
     def surprise(self, batch: Batch):
         return constant(batch, -batch.length[:, TEST].astype(float))
 
-
+# %% ../../nbs/infant/10_observers.ipynb #c0159e50
 TOUCHING = 16  # px: what ends so near has arrived
 
 
@@ -247,7 +247,7 @@ def walked(batch: Batch, trial: int) -> np.ndarray:  # px `[B, PATH_POINTS, 2]`
     frame = np.rint((first - 1)[:, None] + share * (last - first + 1)[:, None]).astype(int)
     return np.take_along_axis(track_of(batch, trial, who), frame[..., None], 1)
 
-
+# %% ../../nbs/infant/10_observers.ipynb #c02425fc
 @observer
 class SamePath(Observer):
     "Expects a path that was gone before."

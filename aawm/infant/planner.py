@@ -122,7 +122,7 @@ def pull_tight(
         corners.append(points[here])
     return np.array(corners)
 
-
+# %% ../../nbs/infant/02_planner.ipynb #8a165290
 def length(points: np.ndarray) -> float:  # px
     "The length of a way."
     return float(np.linalg.norm(np.diff(np.asarray(points, float), axis=0), axis=1).sum())

@@ -65,7 +65,7 @@ def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray |
     way = None if closed[cell_of(goal)] else route(closed, start, goal)
     return np.inf if way is None else length(way)
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #850c2064
 def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | None = None) -> tuple:  # frames `[N]`, px `[N]`
     "How much longer the walk has become than the shortest to `goal`; `through`: a place on the way to it."
     first, last = view.walk(view.agent, TEST)
@@ -90,7 +90,7 @@ def taken(view: View, things: list) -> list:  # one of `things` for each trial i
             found.append(things[int(np.argmin(gaps))])
     return found
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #2966e6f6
 def even(things: list) -> dict:
     "Equal weights."
     return {thing: 1 / len(things) for thing in things}
@@ -101,7 +101,7 @@ def known_or_even(counts: dict, things: list) -> dict:
     best = max(set(counts), key=counts.count) if counts else None
     return {best: 1.0} if best in things else even(things)
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #cf1074c7
 def needless(view: View) -> bool:
     "Has this agent always walked farther than it had to?"
     shares = []
@@ -123,7 +123,7 @@ def goal_regret(view: View):
     trust = 0.5 if not keys and len(things) == 1 and needless(view) else 1.0
     return mean_regret(view, {thing: trust * weight for thing, weight in weights.items()})
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #6f2418c1
 def mean_regret(view: View, weights: dict):
     "Regret over several possible goals."
     curves = {thing: regret(view, view.place(thing)) for thing in weights}
@@ -152,7 +152,7 @@ def pattern_gap(view: View):
     gap = sum(weight * np.linalg.norm(view.shown(model, TEST)[: len(own)] - own, axis=1) for model, weight in weights.items())
     return first - 1 + np.arange(len(own)), gap
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #95d5821a
 def helper(view: View) -> dict:
     "The one that moved in trials in which the seeker got the object."
     others = [one for one in view.which("agent") if one != view.agent]
@@ -170,7 +170,7 @@ def believed(view: View):
     thing = view.which("object")[0]
     return regret(view, view.place(thing, TEST, present[moved_while_seen(view, thing, present)]))
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #e2eba72f
 def moved_while_seen(view: View, thing: int, present: np.ndarray) -> int:
     "Which of the frames with the agent present shows the object where the agent believes it."
     track = view.state[TEST, present, thing, ROW : COLUMN + 1]
@@ -180,7 +180,7 @@ def moved_while_seen(view: View, thing: int, present: np.ndarray) -> int:
         return int(changes[-1]) + 1
     return int(away[0]) if len(away) else len(present) - 1
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #a9dc3bdc
 def self_moved(view: View) -> dict:
     "The object an element always ended at, if it started by itself; else equal weights."
     things, hub = view.which("object"), view.place(view.which("spinner")[0], 0)
@@ -283,7 +283,7 @@ def step_log(
     log = score - np.logaddexp.reduce(score, -1)[..., None]
     return log[:, np.arange(len(moves)), nearest].T
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #6c15f218
 def strides(track: np.ndarray) -> tuple:  # px `[T + 1, 2]`, frames of the steps `[T]` within the track
     "A walk as steps of at most 20 px."
     looks = np.unique([*range(0, len(track), EVERY), len(track) - 1])
@@ -295,7 +295,7 @@ def candidates(view: View) -> list:
     things = [one for kind in ("object", "key") for one in view.which(kind) if view.seen(one, TEST)]
     return things or [one for one in view.which("agent") if one != view.agent and view.seen(one, TEST)]
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #33179981
 def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likelihood of each beta
     "What the judged agent's history says."
     counts, log = dict.fromkeys(things, 0), np.zeros(len(BETAS))
@@ -314,7 +314,7 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
             log += step_log(field, strides(track)[0]).sum(0)
     return counts, log
 
-
+# %% ../../nbs/infant/11_reasoners.ipynb #b2a596b7
 def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the way left
     "What the agent may be after, and how far it is; a closed-in object is reached by way of the key."
     things = candidates(view)

@@ -81,7 +81,7 @@ def flat_frames(part: object) -> list:  # of dictionaries
         return [part]
     return [frame for inner in part for frame in flat_frames(inner)] if isinstance(part, list) else [part]
 
-
+# %% ../../nbs/infant/13_released.ipynb #3c71eb75
 def trials_of(content: list, path: str | Path) -> list:  # nine lists of dictionaries
     "Nine trials; all top entries from the ninth on are the test."
     if len(content) < TRIALS:
@@ -111,7 +111,7 @@ def things_in(value: object) -> list:
         return []
     return [value] if is_pair(value[0]) else [thing for inner in value for thing in things_in(inner)]
 
-
+# %% ../../nbs/infant/13_released.ipynb #e27bbf48
 def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, half-size), colour, state
     "A thing with an icon."
     if len(thing) < 4 or not isinstance(thing[1], (int, float)):
@@ -123,7 +123,7 @@ def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, 
     state = (round(row + half), round(column + half), int(turn or 0), 1, 0)
     return (kind, OWN_SHAPE.get(kind, name), int(half)), tuple(int(part) for part in color), state
 
-
+# %% ../../nbs/infant/13_released.ipynb #402d21ad
 def rectangle(kind: str, thing: list) -> tuple:
     "A thing without an icon."
     (row, column), sides, *rest = thing
@@ -145,7 +145,7 @@ def seen_in(frame: dict, path: str | Path) -> list:  # of (identity, colour, sta
             found.append(rectangle("over" if kind == "slab" and max(thing[1]) == 50 else kind, thing))
     return [entry for entry in found if inside(entry[2])]
 
-
+# %% ../../nbs/infant/13_released.ipynb #27e90a57
 def inside(state: np.ndarray) -> bool:
     "Whether a thing is on the stage; agents that have left are kept outside in some files."
     return 0 <= state[0] <= SIZE and 0 <= state[1] <= SIZE
@@ -188,7 +188,7 @@ def read_trial(frames: list, cast: dict, path: str | Path, notes: list) -> Trial
             notes.append(note)
     return Trial(states, walls, gate_of(np.array(gates)))
 
-
+# %% ../../nbs/infant/13_released.ipynb #e7230579
 def gate_of(tiles: np.ndarray) -> np.ndarray:  # int16 `[10, 10]`
     "The frame from which each barrier tile is gone."
     gone = ~tiles
@@ -206,7 +206,7 @@ def facts_of(name: str, member: str, same_agent: bool) -> tuple:  # condition, o
     lower = {"inaccessible_goal": "NE", "efficiency_irrational": "NE"}.get(name, "E")
     return name, lower if member == "e" else "U", member
 
-
+# %% ../../nbs/infant/13_released.ipynb #2a31f63c
 def read_released(
     path: str | Path,  # of a `.json` or `.json.gz`
     set: str = "",  # its set, where neither folder nor name say it
@@ -234,7 +234,7 @@ def read_released(
     more = known.get("branch", NEVER), known.get("seed", 0)
     return Video(name, item, condition, outcome, member, ending, entities, tuple(trials), *more), notes
 
-
+# %% ../../nbs/infant/13_released.ipynb #b167043b
 def own_names(cast: dict) -> list:
     "Names for things whose names no file tells."
     found = []
@@ -276,7 +276,7 @@ def import_released(
     settings = {"set": sorted({video.set for video in found}), "source": "released files", "left_out": left_out}
     return write_videos(out, found, settings), left_out
 
-
+# %% ../../nbs/infant/13_released.ipynb #510aa340
 def released_files(files: object) -> list:  # of paths
     "Files, and the files of folders, in order."
     found = []
@@ -320,7 +320,7 @@ def thing_of(row: object, state: np.ndarray) -> list:
     corner = [int(state[0]) - row.half_size, int(state[1]) - row.half_size]
     return [corner, int(row.half_size), f"./shapes/{row.kind}/{row.shape}{turn}.png", color]
 
-
+# %% ../../nbs/infant/13_released.ipynb #df16231d
 def frame_of(cast: list, states: np.ndarray, walls: list, tiles: list, old: bool) -> dict:
     "One frame as files have it."
     seen = {}
@@ -334,7 +334,7 @@ def frame_of(cast: list, states: np.ndarray, walls: list, tiles: list, old: bool
     covers = seen.get("slab", []) + seen.get("over", [])
     return frame | {"paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers}
 
-
+# %% ../../nbs/infant/13_released.ipynb #e20071fb
 def as_rectangles(cells: object) -> list:
     "Cells as walls of a file."
     return [[[int(row) * CELL, int(column) * CELL], [CELL, CELL]] for row, column in np.argwhere(cells)]
@@ -346,7 +346,7 @@ def cast_of(episode: object) -> list:  # of `Entity`
     rows = [(str(name), str(kind), str(shape), int(half), str(color)) for name, kind, shape, half, color in zip(*looks) if kind]
     return [Entity(*row[:4], tuple(int(row[4][k : k + 2], 16) for k in (1, 3, 5))) for row in rows]
 
-
+# %% ../../nbs/infant/13_released.ipynb #1e1476fb
 def export_released(
     episodes: object,  # a Dataset, or the folder of a store
     folder: str | Path,  # where the files go
@@ -373,7 +373,7 @@ def export_released(
     write_json(folder / LABEL_FILE, labels)
     return folder
 
-
+# %% ../../nbs/infant/13_released.ipynb #dba7a965
 def content_of(episode: object, cast: list, old: bool) -> list:  # of trials, each a list of frames
     "One episode as a file has it."
     trials = []

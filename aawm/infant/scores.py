@@ -145,7 +145,7 @@ def score(
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")
     return score_table(videos, one.name, one.needs, getattr(one, "seed", 0))
 
-
+# %% ../../nbs/infant/12_scores.ipynb #d0c8de3f
 def belief_passed(
     table: pd.DataFrame,  # as `score` gives it
 ) -> pd.DataFrame:  # `observer, reduction, window, passed`

@@ -77,7 +77,7 @@ def demonstration(cast: list, shows: object, walls: np.ndarray, paths: dict, goa
         take.walk(name, points=paths[name])
     return (take.light("goal") if touching else take).end()
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #7f41ab36
 def beyond(points: np.ndarray, distance: int = 12) -> np.ndarray:  # px `[2]`
     "The place straight ahead of a pattern's end."
     return points[-1] + distance * np.sign(points[-1] - points[-2])
@@ -98,7 +98,7 @@ def imitation_places(own: object, rng: np.random.Generator):
     beside, away = (boxed(own, (110, column)) for column in ((50, 110) if left else (110, 50)))
     return beside, away, beyond(beside)
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #d5ef3151
 @maker("imitation")
 def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "To imitate without need is to affiliate."
@@ -164,7 +164,7 @@ def rooms() -> np.ndarray:  # bool `[10, 10]`
     walls[4, [2, 7]] = False
     return walls
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #c7f545c8
 def seeker_take(cast: list, room: str = "", door: str = "") -> Take:
     "The stage before anything moves."
     take = Take(cast, rooms()).put("agent", SEEKER)
@@ -176,7 +176,7 @@ def seeker_take(cast: list, room: str = "", door: str = "") -> Take:
         take.put("door", (DOOR_ROW, ROOMS[door]))
     return take.still()
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #076cc390
 def slide(take: Take, who: str, to: str) -> Take:
     "Somebody walks to the door and slides it to the other entrance."
     here = int(take.where("door")[1])
@@ -192,7 +192,7 @@ def helping_trial(cast: list, room: str, helper: str, hinderer: str, helped: boo
         return slide(take, helper, empty).walk("agent", "goal").light("goal").end()
     return slide(take, hinderer, room).walk("agent", (KEPT_OUT, ROOMS[room])).end()
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #bb7a4e19
 def helping_history(cast: list, rng: np.random.Generator, helper: str, hinderer: str) -> list:
     "Four trials without a door, then two of help and two of hindrance."
     order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
@@ -200,7 +200,7 @@ def helping_history(cast: list, rng: np.random.Generator, helper: str, hinderer:
     acts = rng.permutation([True, True, False, False])
     return free + [helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)]
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #1e807ad5
 @maker("helper_hinderer")
 def helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
     "Approach those who help."
@@ -226,7 +226,7 @@ def opened() -> np.ndarray:  # bool `[10, 10]`
     walls[3:7, 9] = False
     return walls
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #5d23cdcf
 def to_place(take: Take, place: str) -> Take:
     "The agent goes to a hiding place and stops where it would touch the object."
     return take.track({"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))})
@@ -259,14 +259,14 @@ def carries(take: Take, to: str) -> Take:
     take.walk("carrier", points=[take.where("carrier"), beside], carrying="goal")
     return take.walk("carrier", points=[take.where("carrier"), CARRIER])
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #af8685fe
 def seen_trial(cast: list, place: str, slabs: bool):
     "Visit, leave, come back, and go where it was."
     take = to_place(hidden_take(cast, place, slabs), place).light("goal")
     take = returns(leaves(and_back(take)).still(EMPTY_FRAMES))
     return to_place(take, place).light("goal").end()
 
-
+# %% ../../nbs/infant/06_social_sets.ipynb #703d352d
 def belief_test(cast: list, first: str, then: str, seen: bool, ending: str):
     "The test and its branch."
     take = and_back(to_place(hidden_take(cast, first, carrier=True), first).light("goal"))

@@ -61,6 +61,8 @@ COLORS = {  # of what looks the same in every video
     "slab": (128, 128, 128), "under": (128, 128, 128), "over": (128, 128, 128), "door": (220, 20, 60), "spinner": (90, 90, 90),
     "key": (0, 128, 128), "lock": (0, 128, 128),
 }  # fmt: skip
+
+# %% ../../nbs/infant/01_stage.ipynb #b6f10b5e
 AGENT_SHAPES = ("pentagon", "clove", "kite")
 OBJECT_SHAPES = (
     "heart", "clove_tree", "moon", "wine", "double_dia", "flag", "capsule", "vase", "curved_triangle", "spoon", "medal",
@@ -138,7 +140,7 @@ def agent_outlines() -> dict:  # shape -> list of (filled, polygon)
         "kite": [(1, np.array([(-1, 0), (-0.2, 0.8), (1, 0), (-0.2, -0.8)]))],
     }
 
-
+# %% ../../nbs/infant/01_stage.ipynb #b04d2b87
 def prop_outlines() -> dict:
     "The shapes of what is no agent and no object."
     return {
@@ -173,7 +175,7 @@ def object_outlines() -> dict:  # shape -> list of (filled, polygon)
         "medal": [(1, disc(0.35, 0, 0.65)), (1, np.array([(-1, -0.6), (-1, 0.6), (0.1, 0.2), (0.1, -0.2)])), (0, disc(0.35, 0, 0.25))],
     }
 
-
+# %% ../../nbs/infant/01_stage.ipynb #68d64426
 def outlines() -> dict:  # shape -> list of (filled, polygon)
     "Every shape."
     return agent_outlines() | object_outlines() | prop_outlines()

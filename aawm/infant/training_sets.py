@@ -27,7 +27,7 @@ def episode(trials: object) -> list:  # of one `Scene`
     "Nine trials as a training episode."
     return [Scene("E", "e", "training", "training", list(trials[:TEST]), trials[TEST])]
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #d6bd326c
 def beside_home(rng: np.random.Generator, count: int) -> tuple:  # home and objects, px
     "A home and objects two or three cells from it, apart from each other."
 
@@ -61,7 +61,7 @@ def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
         trials.append(chase(cast, ring(), {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred"))
     return cast, episode(trials)
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #83802370
 @maker("train_multi_agent")
 def train_multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
     "One object beside home, and a new agent from some trial on."
@@ -99,7 +99,7 @@ def unlock_from_inside(cast: list, layout: tuple):
     take.walk("agent", beside, carrying="key").put("key", spots["lock"]).dissolve(2)
     return take.walk("agent", "goal").end()
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #7abcd8c9
 @maker("train_instrumental")
 def train_instrumental(rng: np.random.Generator, second: bool, balanced: bool):
     "The agent is closed in; key and lock are with it."
@@ -116,7 +116,7 @@ def idle_spinner(take: Take, rng: np.random.Generator, spots: dict) -> Take:
     far = [cell for cell in far if min(np.linalg.norm(center(cell) - spot) for spot in spots) > 45]
     return take.put("spinner", center(far[rng.integers(len(far))])).spin("spinner", int(rng.integers(360))) if far else take
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #382f1ae9
 def lit_walk(
     cast: list, rng: np.random.Generator, spots: dict, target: str, spinner: bool, walls: np.ndarray | None = None, back: bool = False
 ):
@@ -128,7 +128,7 @@ def lit_walk(
     take.still().walk("agent", target).light(*(name for name in ("preferred", "other", "goal") if name in spots))
     return (take.walk("agent", spots["agent"]) if back else take).end()
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #93a79724
 @maker("train_preference_lighting")
 def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: bool):
     "Preference without walls; what is touched lights up, and a spinner stands by."
@@ -138,7 +138,7 @@ def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: 
         trials.append(lit_walk(cast, rng, {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred", True))
     return cast, episode(trials)
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #d6de8c5d
 @maker("train_single_lighting")
 def train_single_lighting(rng: np.random.Generator, second: bool, balanced: bool):
     "One object that lights up; sometimes a spinner, sometimes a return."
@@ -162,7 +162,7 @@ def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
         trials.append(take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end())
     return cast, episode(trials)
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #a1f551bd
 @maker("train_spinner_free")
 def train_spinner_free(rng: np.random.Generator, second: bool, balanced: bool):
     "The arm sends an element until it meets a wall, or an object."
@@ -192,7 +192,7 @@ def two_patterns(rng: np.random.Generator) -> list:
     "Two different training patterns."
     return [training_pattern(int(k)) for k in rng.permutation(16)[:2]]
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #c36e8d58
 @maker("train_imitation")
 def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "Both models demonstrate in every trial, the agent imitates one, and at the test approaches it."
@@ -237,7 +237,7 @@ def inside_take(cast: list, room: str, goal: object = None, door: str = "") -> T
         take.put("door", (95, ROOMS[door]))
     return take.still()
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #d2521a28
 @maker("train_helper_hinderer")
 def train_helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
     "The helper slides the door away from the seeker's room, the hinderer slides it there."
@@ -270,7 +270,7 @@ def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
     take = take if seen else returns(take.still(EMPTY_FRAMES))
     return to_place(take, place).light("goal").end()
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #f2f7deb9
 @maker("train_belief")
 def train_belief(rng: np.random.Generator, second: bool, balanced: bool):
     "Where the object is and where it was are the same place, whether the agent looks or not."
@@ -280,13 +280,13 @@ def train_belief(rng: np.random.Generator, second: bool, balanced: bool):
     order = [kinds[k] for k in rng.integers(4, size=TEST)]
     return cast, episode([*(films[kind] for kind in order), nudged_trial(cast, *kinds[rng.integers(4)], True)])
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #3b7a86e1
 def square_spot(rng: np.random.Generator, track: np.ndarray, test: bool):
     "Anywhere; in the test away from the walk."
     spot = rng.integers(50, 151, 2)
     return spot if not test or np.abs(track - spot).max(1).min() > 45 else None
 
-
+# %% ../../nbs/infant/07_training_sets.ipynb #f59854d9
 @maker("train_square")
 def train_square(rng: np.random.Generator, second: bool, balanced: bool):
     "A gray square, behind everything at first, before everything in the test, hiding nothing that matters."
