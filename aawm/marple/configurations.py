@@ -30,7 +30,7 @@ def at(content: dict, where: str, name: str, kind: type):
         raise BadData(f"{where}.{name} must be {kind.__name__}, got {type(value).__name__}")
     return value
 
-
+# %% ../../nbs/marple/09_configurations.ipynb #18c56990
 def entries(content: dict, where: str, name: str) -> list:  # of (address, entry)
     "The `initial` list of a group, each entry with its address."
     group = at(content, where, name, dict)
@@ -56,7 +56,7 @@ def state_bits(content: dict, where: str, kind: int) -> int:
         raise BadData(f"{where}.state: a {KINDS[kind].name} cannot have all of {', '.join(state)}")
     return found
 
-
+# %% ../../nbs/marple/09_configurations.ipynb #240461d6
 def type_id(content: dict, where: str, known: dict) -> int:
     "The id of a named type."
     name = at(content, where, "type", str)
@@ -127,7 +127,7 @@ def named(kind: int, number: int, x: int, y: int, state: int) -> dict:
     name = KINDS[kind].name
     return {"type": name, "name": f"{name}_{number}", "id": number, "pos": [x, y], "state": state_names(state, KINDS[kind].abilities)}
 
-
+# %% ../../nbs/marple/09_configurations.ipynb #cf8bd169
 def to_configuration(house: House) -> dict:
     "A house in the release's form, ready for JSON."
     rooms = []

@@ -26,7 +26,7 @@ SOUND_OF[[FORWARD, LEFT, RIGHT]] = 1
 SOUND_OF[[TOGGLE, OPENING]] = 2
 SOUND_OF[[IDLE, CLOSING, PICKUP, DROP, CLEAN]] = 3, 4, 5, 6, 7
 
-
+# %% ../../nbs/marple/11_evidence.ipynb #e66c31b7
 @dataclass(frozen=True, eq=False)
 class Evidence:
     "What is known of one agent at tau. It holds copies of the past, and nothing else of the run."
@@ -52,7 +52,7 @@ class Evidence:
         world.state[0], world.on[0], world.cell[0] = self.piece_states, self.places, self.cells
         return arrays(world)
 
-
+# %% ../../nbs/marple/11_evidence.ipynb #9c16bb7d
 def language_of(subgoal: Subgoal) -> tuple:  # (object, furniture, room, action)
     "A subgoal as language tells it."
     return subgoal.thing, subgoal.piece, subgoal.room, subgoal.action
@@ -63,7 +63,7 @@ def pursued(run: Run, tau: int, mission: Mission | None = None) -> list:  # of t
     goals = MISSIONS[run.mission].subgoals if mission is None else mission.subgoals
     return [language_of(goals[k]) for k in dict.fromkeys(run.subgoals[tau:].tolist())]
 
-
+# %% ../../nbs/marple/11_evidence.ipynb #117747a5
 def look(
     run: Run,
     tau: int,
@@ -155,7 +155,7 @@ def intention(
         place = f"{spoken(KINDS[thing].name)} {'from' if action == PICKUP else 'on'} the {place}"
     return f"I am going to {DOING[action]} {place}."
 
-
+# %% ../../nbs/marple/11_evidence.ipynb #efbc698d
 def testimony(
     told: tuple,
 ) -> str:

@@ -20,7 +20,7 @@ BARE = ("shower", "television")  # nothing is ever put on these
 TRIES = 60  # places tried for a piece before the room is given up
 FIRST_NUMBER = 4  # of instances; released houses number their doors 1 to 3
 
-
+# %% ../../nbs/marple/05_furnishing.ipynb #3710de84
 def coin_state(
     kind: int,  # of furniture or object
     need: Need | None,  # what a mission asks of it
@@ -41,7 +41,7 @@ def choose_pieces(room: Room, needs: dict, rng: np.random.Generator) -> list:  #
     pool = [kind.id for kind in FURNITURE.values() if room.type in kind.rooms]
     return wanted + [(int(kind), None) for kind in rng.choice(pool, count - len(wanted))]
 
-
+# %% ../../nbs/marple/05_furnishing.ipynb #dde6a6c4
 def place_pieces(plan: House, needs: dict, rng: np.random.Generator):  # list of (Piece, Need or None), or None
     "Furniture for every room; `None` where something found no place."
     empty, placed = plan.room_grid > 0, []
@@ -104,7 +104,7 @@ def furnish(
             return house
     return None
 
-
+# %% ../../nbs/marple/05_furnishing.ipynb #e3e89820
 def can_be_done(house: House, mission: Mission | str) -> bool:
     "Whether a mission can be done in a house, none of its subgoals passed over."
     try:
@@ -112,7 +112,7 @@ def can_be_done(house: House, mission: Mission | str) -> bool:
     except BadData:
         return False
 
-
+# %% ../../nbs/marple/05_furnishing.ipynb #3a9c7de0
 def draw_house(
     missions: str | list = "laundry",  # name of a scenario, "open" for all ten missions, or a list of missions
     seed: int | tuple = 0,  # a number or a tuple of numbers

@@ -29,7 +29,7 @@ class Room:
     width: int  # cells
     height: int
 
-
+# %% ../../nbs/marple/02_houses.ipynb #4b485a98
 @dataclass(frozen=True)
 class Door:
     "An opening in a wall."
@@ -56,7 +56,7 @@ class Piece:
         kind = FURNITURE[self.kind]
         return [(x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)]
 
-
+# %% ../../nbs/marple/02_houses.ipynb #5a3c0bae
 @dataclass(frozen=True)
 class Thing:
     "One object."
@@ -174,7 +174,7 @@ def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
     if piece.state & ~FURNITURE[piece.kind].abilities:
         raise BadData(f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}")
 
-
+# %% ../../nbs/marple/02_houses.ipynb #c7c25fab
 def check_objects(house: House) -> None:
     "Raise `BadData` if an object lies beside its furniture or two share a cell."
     taken = set()

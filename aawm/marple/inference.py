@@ -34,7 +34,7 @@ def stages(
     "A mission's program with `idle` written out."
     return tuple(step for step in program(house, mission) for _ in range(step.times))
 
-
+# %% ../../nbs/marple/12_inference.ipynb #6c26c3be
 def quiet(action: int) -> int:
     "An action as vision shows it."
     return NULL if action == IDLE else action
@@ -57,7 +57,7 @@ def moves_of(house: House) -> Moves:
     "The move tables of a house, made once."
     return Moves(house)
 
-
+# %% ../../nbs/marple/12_inference.ipynb #e24b7a69
 def action_chance(
     moves: Moves,
     step: Step | None,  # what the agent pursues; `None`: it is done
@@ -107,7 +107,7 @@ def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, p
         total += np.log(1 - noise if (language_of(goals[step.subgoal]) if step else ()) == evidence.told else noise / TYPES)
     return total
 
-
+# %% ../../nbs/marple/12_inference.ipynb #d495f09a
 def sound_chance(moves: Moves, step: Step | None, pose: int, action: int, noise: float) -> float:
     "The chance of an action that is heard, whatever it is done to; hearing tells idling from silence."
     if step is None:
@@ -143,7 +143,7 @@ def spread(
         later[stage] += here * ((TYPES - 3) * slip - facing * slip)
     return later
 
-
+# %% ../../nbs/marple/12_inference.ipynb #c81f5aa8
 def world_stages(house: House, mission: Mission | str) -> list:  # of (states of the furniture, piece each object is on)
     "What a mission has changed at every stage, poses aside."
     from aawm.marple.missions import Pantry
@@ -155,7 +155,7 @@ def world_stages(house: House, mission: Mission | str) -> list:  # of (states of
         pantry.do(goals[step.subgoal], step.piece)
     return [*found, (tuple(pantry.state), tuple(pantry.place))]
 
-
+# %% ../../nbs/marple/12_inference.ipynb #296c87c6
 @lru_cache(maxsize=256)
 def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.ndarray:  # float `[stages + 1, poses]`
     "Where an agent on a mission is after tau steps, from a uniform start."
@@ -166,7 +166,7 @@ def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.
     chance[0, pose_number(house.starts(), house.width)] = 1 / len(house.starts())
     return chance
 
-
+# %% ../../nbs/marple/12_inference.ipynb #21f45bf9
 def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, noise: float = NOISE):  # log-likelihood, chance of each stage
     "How well a mission explains one state at tau, and at which stage it may be."
     pose = int(pose_number(evidence.poses[-1], house.width))
@@ -184,7 +184,7 @@ def query_stage(steps: tuple, query: tuple) -> int | None:  # the first stage th
     "The stage of a mission that is the query action."
     return next((k for k, step in enumerate(steps) if (step.target, step.action) == tuple(query)), None)
 
-
+# %% ../../nbs/marple/12_inference.ipynb #c1d59668
 def reach(
     house: House,
     mission: Mission | str,
@@ -205,12 +205,12 @@ def reach(
         chance = spread(moves, steps[: goal + 1], chance, noise)
     return float(chance[goal + 1].sum())
 
-
+# %% ../../nbs/marple/12_inference.ipynb #3e218b6f
 def has_done(evidence: Evidence, query: tuple) -> bool:
     "Whether the query action has been seen."
     return evidence.actions is not None and bool(((evidence.actions == query[1]) & (evidence.targets == query[0])).any())
 
-
+# %% ../../nbs/marple/12_inference.ipynb #a0127e51
 def posterior(
     house: House,
     evidence: Evidence,
@@ -254,7 +254,7 @@ def chance_of_query(
             total += weight * where[stage] * (1.0 if behind else reach(house, mission, int(stage), pose, query, within, noise))
     return float(total)
 
-
+# %% ../../nbs/marple/12_inference.ipynb #59530145
 def exact_method(
     house: House,
     evidence: tuple,  # of A, of B
@@ -324,7 +324,7 @@ def checked(answer: object) -> tuple:
         raise UsageError(f"a method gives two probabilities (p_a, p_b), each from 0 to 1; got {answer!r}")
     return tuple(np.minimum(found, 1.0).tolist())
 
-
+# %% ../../nbs/marple/12_inference.ipynb #03d9e6c7
 def exact(
     house: House,
     runs: tuple,  # of A, of B

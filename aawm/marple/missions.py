@@ -75,7 +75,7 @@ def mission(
     further = [read_subgoal(f"{'pickup' if '@' in word else 'open'} {word}") for word in extra.split()]
     return Mission(name, tuple(map(read_subgoal, text.split(";"))), tuple((goal.piece, goal.room, goal.thing) for goal in further))
 
-
+# %% ../../nbs/marple/04_missions.ipynb #34b3be89
 MISSION_TEXT = {
     "get_night_snack": "toggle light/K=on; open refrigerator/K; pickup sandwich@refrigerator/K; close refrigerator/K*; toggle light/K=off*; "
     "drop sandwich@table/B",
@@ -122,7 +122,7 @@ def read_scenarios(text: str) -> dict:  # name -> Scenario
         found[name] = Scenario(name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon), float(similarity))
     return found
 
-
+# %% ../../nbs/marple/04_missions.ipynb #9b436d87
 SCENARIOS = read_scenarios("""
 pillow  | Who picked up the pillow?  | watch_movie_cozily  | watch_news_on_tv        | pillow pickup    | 15   | .19
 shower  | Who turned on the shower?  | take_shower         | feed_dog                | shower toggle    | 26.4 | .30
@@ -210,7 +210,7 @@ class Step:
     piece: int  # place in `House.furniture`
     times: int = 1  # records it takes: 11 for idle
 
-
+# %% ../../nbs/marple/04_missions.ipynb #9561abea
 class Pantry:
     "What missions know of a world: states of furniture and where objects are, without any walking."
 

@@ -129,7 +129,7 @@ LAYOUT = Layout(
     chunk=CHUNK,
 )
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #00574862
 def pair_arrays(pairs: list) -> dict:
     "What a store keeps of pairs, padded to the longest run."
     arrays = {name: np.full((len(pairs), 2, LONGEST), LAYOUT.arrays[name].fill, np.uint8) for name in ("action", "target", "subgoal")}
@@ -151,7 +151,7 @@ def pair_row(pair: Pair, split: str) -> dict:
         row |= {f"mission_{letter}": run.mission, f"steps_{letter}": len(run)}
     return row
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #378fea76
 def house_tables(houses: dict) -> dict:  # table -> DataFrame
     "Houses as tables: one of houses, and one for each kind of part."
     tables = {"houses": pd.DataFrame([(name, house.width, house.height, house.key) for name, house in houses.items()],
@@ -202,7 +202,7 @@ def join_tables(contents: list) -> dict:
     tables = {name: table if name == "pairs" else table.drop_duplicates(ignore_index=True) for name, table in tables.items()}
     return {"tables": tables}
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #f8d6cab2
 def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the range of indices
     "Pairs in imported houses: for each house, every scenario whose missions can be done in it."
     fit = [(name, scenario) for scenario in wanted.scenarios for name, house in houses.items()
@@ -233,7 +233,7 @@ def read_house_tables(path: str | Path) -> dict:  # name -> House
             raise BadData(f"{path}: house {name!r} is not the one that was written")
     return houses
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #bcd73355
 def open_pairs(
     path: str | Path,  # a store
     scenarios: list | None = None,  # names; `None`: all
@@ -247,7 +247,7 @@ def open_pairs(
     arrays = {name: dataset[name].values for name in LAYOUT.arrays}
     return [read_pair(dataset, arrays, houses, int(index)) for index in np.flatnonzero(keep)]
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #e265fdfd
 def read_pair(dataset: object, arrays: dict, houses: dict, index: int) -> Pair:
     "One pair of an opened store."
     row = {name: dataset[name].values[index] for name in PAIR_COLUMNS}
@@ -282,7 +282,7 @@ def replays(
             who = f"pair {k // 2}, agent {'AB'[k % 2]}, step {step}"
             raise BadData(f"{who}: the simulator does not do what is stored; generate the store again")
 
-
+# %% ../../nbs/marple/10_pairs.ipynb #9e1167db
 def verify_pairs(
     path: str | Path,  # a store
 ) -> dict:  # the manifest

@@ -92,7 +92,7 @@ def replay(
         seen.append(arrays(world, released)[0])
     return np.stack(seen)
 
-
+# %% ../../nbs/marple/07_planner.ipynb #3488a665
 def find_query(
     actions: np.ndarray,  # int `[steps]`
     targets: np.ndarray,  # int `[steps]`
@@ -178,7 +178,7 @@ def follow(cells: list, heading: int) -> list:
         heading = wanted
     return moves
 
-
+# %% ../../nbs/marple/07_planner.ipynb #bf0a3294
 def facing(moves: list, start: tuple, cell: tuple, width: int):  # list of moves, list of poses
     "Moves and the turn to a neighbouring cell at their end, with the poses after each."
     x, y, heading = start
@@ -191,7 +191,7 @@ def facing(moves: list, start: tuple, cell: tuple, width: int):  # list of moves
         moves, poses = [*moves, move], [*poses, (x, y, heading)]
     return moves, [int(pose_number(np.array(pose), width)) for pose in poses]
 
-
+# %% ../../nbs/marple/07_planner.ipynb #2145ecde
 def moved_pose(x: int, y: int, heading: int, move: int) -> tuple:
     "A pose after a move that nothing blocks."
     if move == FORWARD:

@@ -37,7 +37,7 @@ BELOW = """CL .53; DL .87 .33; FD .60 .64 .46; NS .64 .56 .56 .87; GS .53 .46 .7
 TS .44 .19 .71 .30 .42 .61 .35; WM .28 .25 .64 .28 .37 .55 .55 .70; WN .19 .28 .56 .19 .29 .46 .60 .62 .19"""
 ABOVE = {("CO", "FD"): 0.78, ("CO", "NS"): 0.60, ("NS", "TS"): 0.61}  # where the other half of the table differs
 
-
+# %% ../../nbs/marple/14_published.ipynb #d497df21
 def published_similarity() -> pd.DataFrame:  # `[10, 10]`, in the order of `SHORT`
     "The paper's table of similarities."
     table = pd.DataFrame(np.eye(len(SHORT)), SHORT, SHORT)

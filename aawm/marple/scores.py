@@ -43,7 +43,7 @@ def combine(
         return share(a * (1 - b), b * (1 - a))
     return share(np.exp(SHARPNESS * a), np.exp(SHARPNESS * b)) if rule == "softmax" else share(a, b)
 
-
+# %% ../../nbs/marple/13_scores.ipynb #ac6c1b9e
 def legacy(
     p_culprit: ArrayLike,  # chance that the culprit reaches the query, float `[times]`
     taus: ArrayLike,  # int `[times]`
@@ -65,7 +65,7 @@ def scored_at(
     "The times at which a trial is scored."
     return np.rint(horizon * np.arange(parts + 1) / parts).astype(int)
 
-
+# %% ../../nbs/marple/13_scores.ipynb #c658351c
 def score_pairs(
     pairs: list,  # of Pair
     method: Callable,  # (house, evidence, query, preferences) -> (p_a, p_b)
@@ -130,7 +130,7 @@ def curves(
     order = list(dict.fromkeys(table.scenario))
     return table.groupby(["scenario", "part"]).accuracy.mean().unstack().loc[order]
 
-
+# %% ../../nbs/marple/13_scores.ipynb #57943e9f
 def evidence_needed(
     curve: ArrayLike,  # float `[times]`: accuracy at equal distances from 0 to T
     level: float = LEVEL,
@@ -198,7 +198,7 @@ def bootstrap(
     found = pd.DataFrame(rows, columns=["scenario", "part", "value", "low", "high"])
     return found.set_index(["scenario", "part"]) if statistic is None else found.drop(columns="part").set_index("scenario")
 
-
+# %% ../../nbs/marple/13_scores.ipynb #6de2ccee
 def needed(curve: ArrayLike) -> float:
     "Evidence needed as a plain number, for `bootstrap`."
     return evidence_needed(curve)[0]

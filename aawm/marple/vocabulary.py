@@ -43,7 +43,7 @@ FURNITURE_TEXT = """3 ashcan 1x1 dt KBGSL; 8 bed 3x2 dt B; 10 bin 1x1 dt KBTGSL;
 66 shelf 2x3 dt KBTGSL; 68 shower 3x2 tg T; 69 sink 2x2 dtg KT; 72 sofa 3x2 dt BL; 75 stove 3x2 dotg K; 77 table 3x2 dt KGSL;
 97 light 1x1 g KBTGSL; 104 laundry 2x2 og T; 30 door 1x1 dot -; 99 dog 1x2 - KBGL; 101 television 2x2 g BSL; 102 closet 2x3 o BT"""
 
-
+# %% ../../nbs/marple/01_vocabulary.ipynb #8fcf3eb0
 @dataclass(frozen=True)
 class Kind:
     "A type of furniture or object."
@@ -84,7 +84,7 @@ S d: 36 folder, 50 notebook, 90 document; S dg: 19 calculator, 59 printer; S dt:
 - -: 84 wall, 86 window, 96 goal, 98 dogfood, 100 remote, 105 pillow; - cf: 29 date; - do: 52 package; - dt: 35 floor, 43 jewelry, 64 saw, 80
 toilet"""
 
-
+# %% ../../nbs/marple/01_vocabulary.ipynb #f0a0f105
 def read_objects(text: str) -> dict:  # id -> Kind
     "The object types of a text `rooms abilities: id name, ...; ...`."
     found = {}
@@ -121,7 +121,7 @@ AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # (dx, dy) by heading; x runs right,
 MOVES = (FORWARD, LEFT, RIGHT)
 LETTERS = {FORWARD: "F", LEFT: "L", RIGHT: "R"}
 
-
+# %% ../../nbs/marple/01_vocabulary.ipynb #2ea1c141
 def action_text(
     actions: list,  # ids
 ) -> str:  # e.g. "FFR[open](idle x 11)"

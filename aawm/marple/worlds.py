@@ -29,7 +29,7 @@ def pose_number(
     poses = np.asarray(poses)
     return (poses[..., 1] * width + poses[..., 0]) * 4 + poses[..., 2]
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #b1c3544c
 def pose_of(
     numbers: ArrayLike,  # int `[...]`
     width: int,
@@ -204,7 +204,7 @@ def pick_up(world: World, rows: np.ndarray, piece: np.ndarray, targets: np.ndarr
     world.since[rows, thing] = world.steps + 1
     return done
 
-
+# %% ../../nbs/marple/06_worlds.ipynb #7c31a196
 def put_down(world: World, rows: np.ndarray, piece: np.ndarray, targets: np.ndarray) -> np.ndarray:  # bool `[rows]`
     "Put the first such object in the hand on the first free cell."
     found = objects_of_kind(world, rows, targets) & (world.on[rows] == -1)
