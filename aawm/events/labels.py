@@ -51,7 +51,7 @@ def checked(
 def goal_distance(
     xyz: np.ndarray,  # `[..., 3]`, m
 ) -> np.ndarray:  # `[...]`, m
-    "Distance in 3D to the point in front of the observer that goals are measured from (paper, section on evaluation)."
+    "Distance in 3D to the point above the observer's foot that goals are measured from (paper, section on evaluation)."
     with np.errstate(invalid="ignore"):
         return np.linalg.norm(np.asarray(xyz) - GOAL, axis=-1)
 
