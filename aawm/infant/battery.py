@@ -45,7 +45,7 @@ class Note:
     took: int = 0  # frames until a picked up object is at the robot's side
     done: bool = False  # whether it ended as it should
 
-
+# %% ../../nbs/infant/21_battery.ipynb #445df5f5
 def history(robot: Robot, shared: Shared, display: str) -> Iterator:  # a script; its value: whether all went well
     "Bring the first object; then hold the second one, or stand before it."
     first, second = shared.objects[:2]
@@ -73,7 +73,7 @@ def other_place(robot: Robot) -> tuple | None:  # (x, z), m
     found = [here + share * np.array([math.cos(a) * x - math.sin(a) * z, math.sin(a) * x + math.cos(a) * z]) for a in TURNS]
     return next((tuple(place.tolist()) for place in found if in_room(place)), None)
 
-
+# %% ../../nbs/infant/21_battery.ipynb #0a53c402
 def way_round(robot: Robot) -> tuple | None:  # (x, z), m
     "A place aside of the middle of the straight way to the observer."
     here = np.array(robot.place)
@@ -146,7 +146,7 @@ class ArenaPair:
     def __repr__(self):
         return f"ArenaPair({self.display!r}, seed={self.seed}, {AGENTS[self.actor]} acts, equal up to step {self.branch})"
 
-
+# %% ../../nbs/infant/21_battery.ipynb #2db7e253
 def try_pair(display: str, seed: int | tuple, settings: ArenaSettings = ArenaSettings()) -> ArenaPair | None:
     "The pair of a seed, or nothing where a member does not end as it should."
     states, note, actor = act_out(display, carry_on, seed, settings)
@@ -231,7 +231,7 @@ def plan_view(ax: plt.Axes, pair: ArenaPair, steps: int = 2 * COMPARED) -> None:
     ax.spines[:].set_visible(True)
     ax.set(xlim=(-half, half), ylim=(-half, half), xticks=[], yticks=[], aspect="equal")
 
-
+# %% ../../nbs/infant/21_battery.ipynb #696ede9c
 def far_away(pair: ArenaPair) -> float:  # m
     "How far the acting robot is from the observer at the branch."
     place = pair.states[0, pair.branch, len(OBJECTS) + pair.actor, [0, 2]]
@@ -269,7 +269,7 @@ def fig_battery(
     plt.close(figure)
     return figure, table
 
-
+# %% ../../nbs/infant/21_battery.ipynb #bb85120e
 def model_rows(ax: plt.Axes, here: pd.DataFrame, names: list, labels: bool) -> None:
     "A mark and an interval for each model."
     for line, name in enumerate(names):

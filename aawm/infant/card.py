@@ -27,6 +27,8 @@ HOLDS = """| file | holds |
 | `arrays.zarr` | `state` `[episode, trial, frame, entity, 5]` int16, `length`, `walls`, `gate` |
 
 A state is row and column of the centre in px, an angle in degrees, and whether the thing is seen and lit. Frames are drawn when asked for."""
+
+# %% ../../nbs/infant/22_card.ipynb #85b10f83
 DIFFERENCES = """- The generators of the sources were never published, and the five social sets never released: these displays are new, by the
   sources' descriptions.
 - What the sources leave open is decided once, in the settings of `aawm.infant.stage` and the page of each set.
@@ -49,7 +51,7 @@ def statistics(
     table["items, sources"] = [ITEMS.get(name, "-") for name in table["set"]]
     return table.rename(columns={"test": "test, s", "motion": "motion, s"})
 
-
+# %% ../../nbs/infant/22_card.ipynb #7c676956
 def as_markdown(table: pd.DataFrame) -> str:
     "A table as Markdown."
     def text(value):

@@ -56,7 +56,7 @@ def claim_1(of: Scores):
 def claim_2(of: Scores):
     return every(*(above(of.accuracy("transformer", name), 0.95) for name in ("efficiency_path", "efficiency_time")))
 
-
+# %% ../../nbs/infant/18_claims.ipynb #46084a88
 @claim(3, "table 1", "Irrational agent at chance", "On the irrational agent the Transformer is within 5 points of chance")
 def claim_3(of: Scores):
     found = of.accuracy("transformer", "efficiency_irrational")
@@ -72,7 +72,7 @@ def claim_4(of: Scores):
 def claim_5(of: Scores):
     return above(of.accuracy("transformer", "goal_attribution"), 0.5)
 
-
+# %% ../../nbs/infant/18_claims.ipynb #1db0e27e
 @claim(6, "text", "A finer stride lifts blocking", "With a stride of 3 frames the Transformer does better on the blocking barrier than with 6")
 def claim_6(of: Scores):
     name = "instrumental_blocking_barrier"

@@ -48,7 +48,7 @@ class CloningConfig:
     every: int = 10  # frames between pictures of the recurrent net
     dropout: float = 0.2
 
-
+# %% ../../nbs/infant/15_cloning.ipynb #145296ef
 def perceptron(*widths: int, last: object = None, dropout: float = 0.0) -> nn.Sequential:
     "Linear layers with ReLU between them."
     parts = []

@@ -63,7 +63,7 @@ def import_(
     for name, reason in left_out:
         typer.echo(f"left out of {name}: {reason}")
 
-
+# %% ../../nbs/infant/19_commands.ipynb #ea95f592
 @app.command(epilog="Example: aawm infant export data/preference data/files")
 def export(
     store: Store,
@@ -98,7 +98,7 @@ def evaluate(
             table.to_csv(temporary, index=False)
         typer.echo(f"{out}: written")
 
-
+# %% ../../nbs/infant/19_commands.ipynb #9cbd059a
 @app.command(epilog="Example: aawm infant play data/preference --episode 1 --observer bayesian --save odd.gif")
 def play(
     store: Store,
@@ -113,7 +113,7 @@ def play(
     film = Film(store, episode, trial, [chosen_observer(name) for name in observer or ("bayesian",)])
     typer.echo(f"{save_gif(film, save)}: {film}")
 
-
+# %% ../../nbs/infant/19_commands.ipynb #88c687e7
 def chosen_observer(
     name: str,  # of an observer, `module:Class`, or a run's folder
     device: str = "cpu",

@@ -30,6 +30,8 @@ PUBLISHED = {  # set -> BC-MLP, BC-RNN, Video-RNN, HBToM, VT, Transformer
     "instrumental_blocking_barrier": (47.2, 56.6, 62.5, 99.7, 82.1, 18.0),
     "goal_attribution": (None, None, None, None, None, 83.7),
 }
+
+# %% ../../nbs/infant/17_figures.ipynb #c9c21eeb
 PUBLISHED_NAMES = ("BC-MLP", "BC-RNN", "Video-RNN", "HBToM", "VT", "Transformer")
 LABELS = {name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ") for name in SETS}
 
@@ -50,6 +52,8 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "object_now": ("object is", "#4B0055", ">"),
     "object_first": ("object was", "#00441B", "d"),
 }
+
+# %% ../../nbs/infant/17_figures.ipynb #ad42fb2c
 METADATA = "\u2020"  # after the label of an observer that is given metadata
 
 
@@ -177,7 +181,7 @@ PRIVILEGES = pd.DataFrame(
     columns=["observer", "sees", "is given", "learns from", "has built in"],
 )
 
-
+# %% ../../nbs/infant/17_figures.ipynb #cfe0df12
 def fig_privileges(note: str = ""):  # figure, table
     "A table of what each observer is given."
     with house_style():

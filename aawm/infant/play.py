@@ -86,7 +86,7 @@ def save_gif(
         pages[0].save(temporary, format="GIF", save_all=True, append_images=pages[1:], duration=1000 * every // RATE, loop=0)
     return path
 
-
+# %% ../../nbs/infant/20_play.ipynb #1bad6349
 def play(film: Film):
     "A slider over the frames, in Jupyter."
     import ipywidgets

@@ -35,12 +35,14 @@ CLONERS = {
     "laptop": dict(size=42, pairs=20, queries=8, test_pairs=50),
     "paper": {},
 }
+
+# %% ../../nbs/infant/16_training.ipynb #b99b0333
 PRESETS = tuple(TRANSFORMERS)
 STEPS = {"smoke": 20, "quick": 400, "laptop": 2000, "paper": 100_000}
 BATCH = {"smoke": 4, "quick": 8, "laptop": 8, "paper": 48}
 LEARNERS = ("transformer", "bc_mlp", "bc_rnn")
 
-
+# %% ../../nbs/infant/16_training.ipynb #1ad1517d
 def build(
     model: str,  # of `LEARNERS`
     preset: str = "laptop",

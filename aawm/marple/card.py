@@ -25,6 +25,8 @@ HOLDS = """| file | holds |
 
 A pose is x and y in cells and a heading (0 right, 1 down, 2 left, 3 up), 255 after the end. Action t leads from state t to
 state t + 1. States are not kept: `Run.states()` replays them, and `aawm marple verify` replays every run."""
+
+# %% ../../nbs/marple/21_card.ipynb #e889a891
 DIFFERENCES = """- The paper's data are not at hand; houses and runs are new, by its rules as far as they are known. The horizons differ from
   the published ones.
 - The planner takes one of the shortest ways at random; the released one is deterministic and at times longer (an option here).
@@ -48,7 +50,7 @@ def statistics(
         }
     return pd.DataFrame(rows).T
 
-
+# %% ../../nbs/marple/21_card.ipynb #2b2b0b6a
 def action_shares(path, limit: int = 50) -> pd.Series:
     "The share of each action in runs of a store."
     actions = pd.Series([ACTIONS[action] for pair in open_pairs(path, limit=limit) for run in pair.runs for action in run.actions])
@@ -64,7 +66,7 @@ def markdown(table: pd.DataFrame) -> str:
     lines += [[str(name), *map(text, values)] for name, *values in table.itertuples(name=None)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
-
+# %% ../../nbs/marple/21_card.ipynb #824fb001
 def dataset_card(
     path,  # a store
 ) -> str:  # Markdown

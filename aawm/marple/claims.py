@@ -90,7 +90,7 @@ class Scored(Evidence):
         label = f"accuracy at {part / PARTS:g} T"
         return self.note(label, "exact inference", jackknife(label, self.plain(), lambda curves: curves[part].mean()))
 
-
+# %% ../../nbs/marple/18_claims.ipynb #c9ccc43e
 CLAIMS = {}
 claim = entering(CLAIMS)
 
@@ -135,7 +135,7 @@ def claim_7(known: Scored):
     numbers = [known.needed("V", prior) for prior in ("1.0", "0.8", "0.6", "0.5")]
     return every(*(above(weaker, stronger) for stronger, weaker in zip(numbers, numbers[1:])))
 
-
+# %% ../../nbs/marple/18_claims.ipynb #1f93dbc9
 @claim(8, "policies", "language policies are more accurate", "A policy that is told the subgoal predicts actions better than one that sees.")
 def claim_8(known: Scored):
     if known.policies is None or not {"V", "V+L"} <= set(known.policies.variant):
@@ -148,7 +148,7 @@ def claim_8(known: Scored):
         found[variant] = known.note(name, "imitation", Measured(name, {variant: np.array([each.mean()])}, influence))
     return above(found["V+L"], found["V"])
 
-
+# %% ../../nbs/marple/18_claims.ipynb #a0ca0266
 @claim(9, "speed", "600 frames a second", "The simulator makes 600 frames a second.")
 def claim_9(known: Scored):
     if known.moves_a_second is None:

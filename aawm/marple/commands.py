@@ -56,7 +56,7 @@ def store_of(folder: Path) -> Path:
     "The store in a folder: the folder itself, or, where houses were imported into it, the store beside them."
     return folder / "pairs" if (folder / "houses.json").is_file() else folder
 
-
+# %% ../../nbs/marple/22_commands.ipynb #689ef4cc
 @app.command("import", epilog="Example: aawm marple import init_config_change_outfit_do_laundry.json --out data/released-houses")
 def import_(
     configurations: Annotated[list[Path], typer.Argument(help="Released configurations, init_config_....json.")],
@@ -69,7 +69,7 @@ def import_(
         typer.echo(f"{name}: {house}")
     typer.echo(f"{out}: kept; `aawm marple generate {out} --pairs 10` makes runs in these houses")
 
-
+# %% ../../nbs/marple/22_commands.ipynb #3e964dd6
 @app.command(epilog="Example: aawm marple generate data/marple --pairs 50 --seed 0")
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")],
@@ -91,7 +91,7 @@ def generate(
     manifest = runs.read_manifest(store, runs.LAYOUT)
     typer.echo(f"{store}: {manifest['counts']['pairs']} pairs in {manifest['counts']['houses']} houses")
 
-
+# %% ../../nbs/marple/22_commands.ipynb #ae6af3c5
 @app.command(epilog="Example: aawm marple verify data/marple")
 def verify(folder: Store):
     "Check every byte of a store and replay every run."

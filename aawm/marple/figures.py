@@ -43,6 +43,8 @@ LOOKS = {  # series -> colour, marker, dashes
     PEOPLE: ("#222222", "*", "-"), LANGUAGE_MODEL: ("#888888", "d", "-"),
     "imitation in": ("#6B3E00", "<", (0, (3, 1))), "imitation ood": ("#661100", ">", (0, (1, 1.5))),
 }
+
+# %% ../../nbs/marple/19_figures.ipynb #dc776983
 TEST_RUN = "Test run, not a result."
 ONE_HOUSE = {"pillow": 0.16, "shower": 0.09, "snack": 0.48, "plant": 0.49, "laundry": 0.26}  # evidence needed, by a program not ours
 
@@ -62,7 +64,7 @@ def draw_rooms(axes: plt.Axes, house: House) -> None:
     axes.set(xlim=(0, house.width), ylim=(house.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
-
+# %% ../../nbs/marple/19_figures.ipynb #451eda61
 def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5) -> None:
     "Furniture with its name, and objects as dots where the array has them."
     for piece in house.furniture:
@@ -76,7 +78,7 @@ def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = 
     y, x = np.nonzero(array[..., OBJECT_KIND] > 1)
     axes.plot(x + 0.5, y + 0.82, ".", color=INK, ms=2.6, mew=0)
 
-
+# %% ../../nbs/marple/19_figures.ipynb #f9cb0b94
 def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, size: float = 0.42) -> None:
     "A triangle at a cell, pointing where the agent is heading."
     dx, dy = AHEAD[heading]
@@ -90,7 +92,7 @@ def draw_path(axes: plt.Axes, poses: np.ndarray, color: str, offset: float = 0.0
     "The way of a run."
     axes.plot(poses[:, 0] + 0.5 + offset, poses[:, 1] + 0.5 + offset, color=color, lw=1.3, alpha=0.75, solid_capstyle="round", zorder=4)
 
-
+# %% ../../nbs/marple/19_figures.ipynb #f94e30e2
 def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True, trace: bool = True) -> None:
     "A house at a moment of a run."
     tau = min(tau, len(run))
@@ -158,7 +160,7 @@ def curve_table(
     found = {name: bootstrap(here, None, draws, seed) for name, here in table.groupby(series, sort=False)}
     return pd.concat(found, names=["series"]).reset_index()
 
-
+# %% ../../nbs/marple/19_figures.ipynb #27786109
 def draw_curve(axes: plt.Axes, rows: pd.DataFrame, series: str, label: str = "") -> None:
     "A curve with its band."
     color, marker, dashes = look_of(series)
@@ -175,7 +177,7 @@ def frame(axes: plt.Axes, title: str, letter: str = "", left: bool = True) -> No
     axes.set_ylabel("accuracy" if left else "")
     panel_title(axes, letter, title)
 
-
+# %% ../../nbs/marple/19_figures.ipynb #e7f5087a
 def legend_above(figure: plt.Figure, axes: plt.Axes, ncols: int = 6, title: str = "") -> None:
     "One legend above all panels, with what is drawn in one of them."
     handles, labels = axes.get_legend_handles_labels()

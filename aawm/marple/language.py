@@ -49,7 +49,7 @@ def describe_world(world: World, agent: bool = True) -> str:
         lines.append(f"- {whereabouts(world)}")
     return "\n".join(lines)
 
-
+# %% ../../nbs/marple/17_language.ipynb #25c62b5b
 def whereabouts(world: World) -> str:
     "Where the agent stands, what it faces and holds."
     house, (x, y, heading) = world.atlas.houses[world.which[0]], world.pose[0].tolist()
@@ -68,7 +68,7 @@ ANSWER = """Think step by step about what each of them seems to be doing. Then e
 Answer: N
 where N is a whole number from 0 to 100: 100 if it was surely {0}, 0 if it was surely {1}, 50 if you cannot tell."""
 
-
+# %% ../../nbs/marple/17_language.ipynb #2cf67459
 def moment(evidence: Evidence, name: str) -> str:
     "What is shown of one person."
     lines = []
@@ -94,7 +94,7 @@ def prompt(
     end = f"In the end the {spoken(KINDS[thing].name)} was {DONE[action]}."
     return "\n\n".join([TASK, *shown, end, f"Who did it, {NAMES[0]} or {NAMES[1]}?", ANSWER.format(*NAMES)])
 
-
+# %% ../../nbs/marple/17_language.ipynb #c3a2accc
 def read_answer(text: str) -> float:  # 0 to 1: that it was Person 1
     "The number at the end of an answer; `BadData` where there is none."
     found = re.findall(r"(?im)^\W*answer\W*(\d{1,3})\b", str(text)) or re.findall(r"\b(\d{1,3})\s*(?:/\s*100|%)?\W*$", str(text).strip())

@@ -37,7 +37,7 @@ IN_HAND = 2  # things in the hand that a scene keeps
 ORDER = tuple(MISSIONS)
 CODES = {name: k + 1 for k, name in enumerate(ROOMS)}  # of rooms, 0 any
 
-
+# %% ../../nbs/marple/15_policies.ipynb #611171d9
 @dataclass
 class Scenes:
     "Scenes, and rows of what was done in them."
@@ -85,7 +85,7 @@ def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents
     kinds = np.pad(kinds.astype(np.int64), ((0, 0), (0, IN_HAND)))
     return cells, -np.sort(-kinds, axis=1)[:, :IN_HAND]
 
-
+# %% ../../nbs/marple/15_policies.ipynb #83eec1a9
 def pose_in_scene(
     poses: np.ndarray,  # int `[..., 3]`: x, y, heading
 ) -> np.ndarray:  # int `[...]`
@@ -120,7 +120,7 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
         start = last + 1
     yield scene_key(world, run.mission, ()), world, (), np.array([[poses[-1], END, 0]])
 
-
+# %% ../../nbs/marple/15_policies.ipynb #a8af142e
 def collect(runs: Iterable[Run]) -> Scenes:
     "All scenes of many runs, each once."
     places, columns, rows = {}, [], {}
@@ -151,7 +151,7 @@ class Context(nn.Module):
         past = sum(embed(batch["last"][:, k]) for k, embed in enumerate(self.last)) if self.last else 0
         return self.hand(batch["hand"]).sum(1) + self.mission(batch["mission"]) + past + language * batch["heard"][:, None]
 
-
+# %% ../../nbs/marple/15_policies.ipynb #a398c0f0
 class Policy(nn.Module):
     "What all policies share: the loss of imitation."
 
@@ -178,7 +178,7 @@ class FieldSettings:
     waves: int = 16  # times that the convolution is repeated
     memory: bool = True  # of the last thing done
 
-
+# %% ../../nbs/marple/15_policies.ipynb #c8616f7c
 class FieldPolicy(Policy):
     "Actions for all poses of a scene in one pass."
 
@@ -225,13 +225,13 @@ class PatchSettings:
     head_layers: int = 4  # of each output
     embed: bool = False  # embeddings of kinds instead of raw ids
 
-
+# %% ../../nbs/marple/15_policies.ipynb #77fe6034
 def stack(width: int, layers: int, out: int) -> nn.Sequential:
     "A multilayer perceptron."
     parts = [part for _ in range(layers - 1) for part in (nn.Linear(width, width), nn.GELU())]
     return nn.Sequential(*parts, nn.Linear(width, out))
 
-
+# %% ../../nbs/marple/15_policies.ipynb #44ee253f
 class PatchPolicy(Policy):
     "A transformer over the cells of one state."
 
@@ -274,7 +274,7 @@ def loop_settings(steps: int, batch: int, learning_rate: float = 1e-4, warm_up: 
     often = dict(checkpoint_every=every, validate_every=every, log_every=every)
     return LoopSettings(steps=steps, batch=batch, learning_rate=learning_rate, warm_up=int(warm_up * steps), **often)
 
-
+# %% ../../nbs/marple/15_policies.ipynb #c11fa92a
 PRESETS = {
     "smoke": Preset("field", {"width": 8, "waves": 4}, loop_settings(20, 8, 1e-2, 0.1, 10), 512),
     "small": Preset("field", {"width": 48, "waves": 16}, loop_settings(3000, 16, 8e-3, 0.05, 150)),
@@ -283,7 +283,7 @@ PRESETS = {
 }
 NETWORKS = {"field": (FieldPolicy, FieldSettings), "patch": (PatchPolicy, PatchSettings)}
 
-
+# %% ../../nbs/marple/15_policies.ipynb #9deaadf3
 def build_policy(
     preset: Preset | str,
 ) -> Policy:
@@ -333,7 +333,7 @@ def train_policy(
     train_run(out, lambda: build_policy(made), describe, data, made.training, seed, device, progress)
     return load_policy(out)
 
-
+# %% ../../nbs/marple/15_policies.ipynb #92950a7e
 def load_policy(
     folder: str | Path,  # of a run
 ) -> Policy:

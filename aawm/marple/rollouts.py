@@ -104,7 +104,7 @@ class Advisor:
 LONGEST_ROLLOUT = 80  # steps; nine of ten queries come sooner
 ROLLOUTS = 100  # of each mission that an agent may follow
 
-
+# %% ../../nbs/marple/16_rollouts.ipynb #075e5702
 def sample_actions(
     chances: np.ndarray,  # `[agents, 12]`
     rng: np.random.Generator,
@@ -227,7 +227,7 @@ class RolloutMethod:
             self.shares[key] = share_reaching(self.advisor, world_at(evidence), mission, query, rng, self.rollouts, self.steps, **words)
         return self.shares[key]
 
-
+# %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
 def evidence_key(evidence: Evidence) -> tuple:
     "What tells evidence apart."
     arrays = (evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places, evidence.cells)
