@@ -24,9 +24,9 @@ from ..training.settings import LoopSettings
 
 # %% ../../nbs/infant/16_training.ipynb #9dd89007
 TRANSFORMERS = {
-    "smoke": dict(size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, keep=4, pairings=1),
-    "quick": dict(size=42, patch=14, width=64, heads=4, layers=1, feed_forward=128, keep=8, pairings=2),
-    "laptop": dict(size=42, patch=6, width=64, heads=4, layers=2, feed_forward=256, keep=8, pairings=2),
+    "smoke": dict(size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, keep=4, pairings=1, attention_dropout=0.0),
+    "quick": dict(size=42, patch=14, width=64, heads=4, layers=1, feed_forward=128, keep=8, pairings=2, attention_dropout=0.0),
+    "laptop": dict(size=42, patch=14, width=96, heads=4, layers=2, feed_forward=256, keep=8, pairings=2, attention_dropout=0.0),
     "paper": {},
 }
 CLONERS = {
@@ -38,7 +38,7 @@ CLONERS = {
 
 # %% ../../nbs/infant/16_training.ipynb #b99b0333
 PRESETS = tuple(TRANSFORMERS)
-STEPS = {"smoke": 20, "quick": 400, "laptop": 2000, "paper": 100_000}
+STEPS = {"smoke": (20, 20), "quick": (400, 400), "laptop": (8000, 2000), "paper": (100_000, 100_000)}  # of Transformers, of cloners
 BATCH = {"smoke": 4, "quick": 8, "laptop": 8, "paper": 48}
 LEARNERS = ("transformer", "bc_mlp", "bc_rnn")
 
@@ -57,12 +57,12 @@ def build(
 # %% ../../nbs/infant/16_training.ipynb #0d8d5794
 def loop_settings(model: str, preset: str, steps: int = 0, batch: int = 0) -> LoopSettings:
     "How long and with which batches a preset trains."
-    steps = steps or STEPS[preset]
+    steps = steps or STEPS[preset][model != "transformer"]
     batch = batch or (BATCH[preset] if model == "transformer" else min(BATCH[preset], 32))
     every, rate = max(1, steps // 10), 1e-4 if preset == "paper" else 1e-3
     clip = 1.0 if model == "transformer" else 10.0
     often = dict(checkpoint_every=every, validate_every=every)
-    return LoopSettings(steps=steps, batch=batch, learning_rate=rate, warm_up=min(100, steps), clip=clip, **often)
+    return LoopSettings(steps=steps, batch=batch, learning_rate=rate, weight_decay=0.01, warm_up=min(100, steps), clip=clip, **often)
 
 # %% ../../nbs/infant/16_training.ipynb #f874fe6e
 class Episodes:

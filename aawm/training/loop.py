@@ -295,7 +295,8 @@ def train(
     "Train from the last checkpoint, or from the start, to the last step or as long as it helps."
     if not any(weights.requires_grad for weights in module.parameters()):
         raise ModelContractError(f"{name_of(module)} has no weights to train; evaluate it as it is")
-    optimizer, best = torch.optim.Adam(module.parameters(), settings.learning_rate, fused=True), Best(settings.patience)
+    optimizer = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    best = Best(settings.patience)
     first = resume(folder, module, optimizer, best)
     watch, log = Watch(module, batches, locate), Log(folder, first)
     module.train()

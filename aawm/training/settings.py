@@ -25,6 +25,7 @@ class LoopSettings:
     steps: int = 1000  # optimiser steps
     batch: int = 32  # examples per step
     learning_rate: float = 1e-3  # of Adam, at its highest
+    weight_decay: float = 0.0  # share of the learning rate by which weights shrink in a step, apart from the gradient (AdamW)
     warm_up: int = 100  # steps over which the rate rises from zero
     schedule: str = "cosine"  # after the warm-up: `cosine` falls to zero at the last step, or `constant`
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
@@ -36,7 +37,7 @@ class LoopSettings:
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
 
     def __post_init__(self):
-        may_be_zero = ("learning_rate", "clip", "warm_up", "patience", "threads")
+        may_be_zero = ("learning_rate", "weight_decay", "clip", "warm_up", "patience", "threads")
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and value < (name not in may_be_zero):
                 least = "not be negative" if name in may_be_zero else "be at least 1"
