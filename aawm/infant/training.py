@@ -62,7 +62,7 @@ def loop_settings(model: str, preset: str, steps: int = 0, batch: int = 0) -> Lo
     every, rate = max(1, steps // 10), 1e-4 if preset == "paper" else 1e-3
     clip = 1.0 if model == "transformer" else 10.0
     often = dict(checkpoint_every=every, validate_every=every)
-    return LoopSettings(steps=steps, batch=batch, learning_rate=rate, weight_decay=0.01, warm_up=min(100, steps), clip=clip, **often)
+    return LoopSettings(steps=steps, batch=batch, learning_rate=rate, weight_decay=1e-4, warm_up=min(100, steps), clip=clip, **often)
 
 # %% ../../nbs/infant/16_training.ipynb #f874fe6e
 class Episodes:
