@@ -95,10 +95,11 @@ def test_who_knows_everything_is_right_on_every_pair(tmp_path, name, balanced):
 
 
 @pytest.mark.parametrize("name", ["preference", "efficiency_path", "efficiency_time", "imitation", "approach", "helper_hinderer", "goal_attribution"])
-@pytest.mark.parametrize("control", ["longer_odd", "nearest_object", "same_place", "same_path"])
-def test_shortcuts_are_at_chance_on_balanced_sets(tmp_path, name, control):
-    table = infant.score(control, store(tmp_path, name, 8, balanced=True, seed=4)).query("pair_type == 'EU'")
-    assert (abs(table.accuracy - 0.5) <= 0.1).all(), table
+def test_shortcuts_are_at_chance_on_balanced_sets(tmp_path, name):
+    made = store(tmp_path, name, 20, balanced=True, seed=4)
+    for control in ("longer_odd", "nearest_object", "same_place", "same_path"):
+        table = infant.score(control, made).query("pair_type == 'EU'")
+        assert (abs(table.accuracy - 0.5) <= 0.05 + 1e-9).all(), table
 
 
 def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):
