@@ -23,7 +23,7 @@ from ...events.tensors import EVENT_KINDS
 from ..base import one_hot, sample_categorical
 from .features import OBJECT_LANDMARKS, describe_place
 from .intents import AT_REST, NO_LANDMARK
-from ..transformer import Attention, Stack, rotate
+from ..transformer import Attention, Stack, look_up, rotate
 from ...schema import OBJECTS, STEPS
 
 # %% ../../../nbs/models/event/04_network.ipynb #750b8544
@@ -102,7 +102,7 @@ class SlidingWindowAttention(Attention):
         place = (positions % self.window)[:, None, :, None].expand_as(key)
         keys.scatter_(2, place, key), values.scatter_(2, place, value)
         written = (torch.arange(self.window, device=query.device) <= positions)[:, None, None]
-        return functional.scaled_dot_product_attention(query, keys, values, attn_mask=written)
+        return look_up(query, keys, values, written)
 
 # %% ../../../nbs/models/event/04_network.ipynb #489489aa
 def ring_buffer(

@@ -117,8 +117,11 @@ def sample_step(
     network, how = model.network, (model.config.temperature, generator, mode)
     motion, scene = network.motion.sample(intended, *how), Scene.of(states)
     holder = sample_categorical(network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start))), generator, mode)
-    handling = network.carry(intended, motion)[torch.arange(len(states), device=states.device)[:, None], (holder - 1).clamp(min=0)]
-    carry = torch.where(holder == PUSHED, network.carry.pushed.sample(handling, *how), network.carry.held.sample(handling, *how))
+    rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
+    by, carry = holder[rollout, thing], torch.zeros_like(holder)
+    handling = network.carry(intended, motion)[rollout, by - 1]
+    pushed, held = network.carry.pushed.sample(handling, *how), network.carry.held.sample(handling, *how)
+    carry[rollout, thing] = torch.where(by == PUSHED, pushed, held)
     moved = model.codebooks.changes(states, holder, carry)
     return advance(states, model.codebooks.motion[motion], holder, moved), motion, grasped_by(holder)
 
@@ -146,8 +149,8 @@ def resample(
     ahead = EventProbabilities(ahead.time.unflatten(0, shape), ahead.moved.unflatten(0, shape))
     rows = better_half(score_futures(futures, step, ahead, futures.held.any(1).unflatten(0, shape)))
     sequences = rows_of_agents(rows)
-    futures.kept = [tuple(part[sequences] for part in pair) for pair in futures.kept]
-    futures.future[:, :step] = futures.future[rows, :step]
+    futures.kept = [tuple(part.index_select(0, sequences) for part in pair) for pair in futures.kept]
+    futures.future[:, :step] = futures.future[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held"):
         setattr(futures, name, getattr(futures, name)[rows])
 
