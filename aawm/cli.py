@@ -570,7 +570,7 @@ def play(
 # %% ../nbs/90_cli.ipynb #3e0a38dd
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")
 def reproduce(
-    profile: Annotated[str, typer.Option(help="smoke, quick, laptop or paper.")] = "laptop",
+    profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "laptop",
     paper: Annotated[str, typer.Option(help="Whose figures: aawm, or a neighbour benchmark's.")] = "aawm",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart.")

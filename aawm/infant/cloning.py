@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from .drawing import draw
-from .episodes import Batch
-from .observers import Observer, actor, track_of
+from .episodes import Batch, actor, track_of
+from .observers import Observer
 from .stage import STILL_BEFORE, TEST, TRIALS
 
 # %% ../../nbs/infant/15_cloning.ipynb #c9107404

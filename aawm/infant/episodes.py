@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHUNK', 'EPISODE_COLUMNS', 'ENTITY_COLUMNS', 'LAYOUT', 'FRAMES', 'LOOKS', 'frame_limit', 'stack', 'episode_rows',
            'entity_rows', 'checked_item', 'make_chunk', 'generate', 'spread_out', 'as_tables', 'write_videos',
-           'open_episodes', 'Batch', 'make_batch']
+           'open_episodes', 'Batch', 'make_batch', 'track_of', 'moving', 'actor', 'last_walk', 'goals', 'places']
 
 # %% ../../nbs/infant/08_episodes.ipynb #a1c7d560
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +22,9 @@ import aawm.infant.training_sets
 from ..errors import AawmError, UsageError, check_name
 from .bib_sets import MAKERS, make_item
 from .filming import Trial, Video
-from .stage import CELLS, NEVER, STATE, TRAINING_SETS, TRIALS, Entity
+from aawm.infant.stage import (
+    CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity,
+)
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
 # %% ../../nbs/infant/08_episodes.ipynb #d6081a64
@@ -226,3 +228,57 @@ def make_batch(
     shown = {one.name: chosen[one.name] for one in fields(Batch)}
     shown["state"] = shown["state"].isel(frame=slice(longest))
     return Batch(**{name: variable.values for name, variable in shown.items()})
+
+# %% ../../nbs/infant/08_episodes.ipynb #ed31aa76
+def track_of(
+    batch: Batch,
+    trial: int,
+    entity: np.ndarray,  # `[B]`
+) -> np.ndarray:  # float `[B, F, 2]`, px; past the end the last place
+    "Where one entity of each video is."
+    rows = np.arange(len(batch))
+    last = np.maximum(batch.length[:, trial] - 1, 0)
+    track = batch.state[rows, trial, :, entity][..., [ROW, COLUMN]].astype(float)
+    frame = np.minimum(np.arange(track.shape[1]), last[:, None])
+    return np.take_along_axis(track, frame[..., None], 1)
+
+# %% ../../nbs/infant/08_episodes.ipynb #d72e99f7
+def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
+    "Which agents move into each frame of a trial."
+    states = batch.state[:, trial]
+    gap = (np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0).any(-1)
+    there = (states[..., VISIBLE] > 0) & (np.roll(states[..., VISIBLE], 1, 1) > 0)
+    inside = np.arange(states.shape[1]) < batch.length[:, trial, None]
+    return gap & there & inside[..., None] & (batch.kind == "agent")[:, None]
+
+# %% ../../nbs/infant/08_episodes.ipynb #54c2c9d8
+def actor(batch: Batch, trial: int = TEST) -> np.ndarray:  # `[B]`
+    "The agent that moves last."
+    moved = moving(batch, trial)
+    last = np.where(moved.any(1), moved.shape[1] - 1 - moved[:, ::-1].argmax(1), -1)
+    return last.argmax(1)
+
+# %% ../../nbs/infant/08_episodes.ipynb #6c52eee4
+def last_walk(batch: Batch, entity: np.ndarray, trial: int = TEST) -> tuple:  # first and last frame, each `[B]`
+    "The frames of the last walk of one entity of each video."
+    moved = moving(batch, trial)[np.arange(len(batch)), :, entity]
+    last = moved.shape[1] - 1 - moved[:, ::-1].argmax(1)
+    still = ~moved & (np.arange(moved.shape[1]) < last[:, None])
+    first = np.where(still.any(1), moved.shape[1] - still[:, ::-1].argmax(1), 0)
+    none = ~moved.any(1)
+    return np.where(none, STILL_BEFORE, first), np.where(none, STILL_BEFORE, last)
+
+# %% ../../nbs/infant/08_episodes.ipynb #12ddfa87
+def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
+    "What can be gone to in the test: objects and keys that are seen; other agents where there is none."
+    seen = (batch.state[:, TEST, 0, :, VISIBLE] > 0) & (batch.kind != "")
+    things = seen & np.isin(batch.kind, ("object", "key"))
+    others = seen & (batch.kind == "agent")
+    others[np.arange(len(batch)), actor(batch)] = False
+    return np.where(things.any(1, keepdims=True), things, others)
+
+# %% ../../nbs/infant/08_episodes.ipynb #e69432db
+def places(batch: Batch, trial: int, frame: object) -> np.ndarray:  # float `[B, E, 2]`, px
+    "Where everything is in one frame of a trial; `frame` `[B]` or one number."
+    rows = np.arange(len(batch))
+    return batch.state[rows, trial, np.broadcast_to(frame, rows.shape)][..., [ROW, COLUMN]].astype(float)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.patches import FancyBboxPatch
 
-from .episodes import Batch, make_batch
+from .episodes import Batch, actor, last_walk, make_batch, track_of
 from .stage import BIB_SETS, COLUMN, ROW, SETS, SIZE, STILL_AFTER, TEST
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
 
@@ -65,7 +65,6 @@ def observer_label(name: str, needs: str = "frames") -> str:
 def still(axes: object, batch: Batch, row: int, trial: int, size: int = 200) -> None:
     "The last frame of a trial, with the path of its last walk."
     from aawm.infant.drawing import draw  # these bring torch, which no other figure needs
-    from aawm.infant.observers import actor, last_walk, track_of
 
     one = batch[row : row + 1]
     last = int(one.length[0, trial]) - 1

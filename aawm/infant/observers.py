@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['OBSERVERS', 'TOUCHING', 'PATH_POINTS', 'CONTROLS', 'SHORTCUTS', 'Observer', 'observer', 'make_observer',
-           'checked_surprise', 'track_of', 'moving', 'actor', 'last_walk', 'goals', 'places', 'constant', 'CopyLast',
-           'ConstantVelocity', 'LongerOdd', 'ShorterOdd', 'PlaceControl', 'NearestObject', 'SamePlace', 'ObjectNow',
-           'ObjectFirst', 'walked', 'SamePath']
+           'checked_surprise', 'constant', 'CopyLast', 'ConstantVelocity', 'LongerOdd', 'ShorterOdd', 'PlaceControl',
+           'NearestObject', 'SamePlace', 'ObjectNow', 'ObjectFirst', 'walked', 'SamePath']
 
 # %% ../../nbs/infant/10_observers.ipynb #954f0b64
 import importlib
@@ -15,8 +14,8 @@ import numpy as np
 
 from ..errors import ModelContractError, UsageError, check_name
 from .drawing import draw
-from .episodes import Batch
-from .stage import COLUMN, ROW, STILL_AFTER, STILL_BEFORE, TEST, VISIBLE
+from .episodes import Batch, actor, goals, last_walk, places, track_of
+from .stage import TEST
 
 # %% ../../nbs/infant/10_observers.ipynb #7871de9e
 class Observer:
@@ -64,61 +63,7 @@ def checked_surprise(one: Observer, batch: Batch) -> np.ndarray:  # float64 `[B,
         raise ModelContractError(f"{one.name}.surprise is infinite in video {int(np.isinf(found).any(1).argmax())}; give a large number or NaN")
     return np.where(np.arange(expected[1]) < batch.length[:, TEST, None], found, np.nan)
 
-# %% ../../nbs/infant/10_observers.ipynb #ed31aa76
-def track_of(
-    batch: Batch,
-    trial: int,
-    entity: np.ndarray,  # `[B]`
-) -> np.ndarray:  # float `[B, F, 2]`, px; past the end the last place
-    "Where one entity of each video is."
-    rows = np.arange(len(batch))
-    last = np.maximum(batch.length[:, trial] - 1, 0)
-    track = batch.state[rows, trial, :, entity][..., [ROW, COLUMN]].astype(float)
-    frame = np.minimum(np.arange(track.shape[1]), last[:, None])
-    return np.take_along_axis(track, frame[..., None], 1)
-
-# %% ../../nbs/infant/10_observers.ipynb #d72e99f7
-def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
-    "Which agents move into each frame of a trial."
-    states = batch.state[:, trial]
-    gap = (np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0).any(-1)
-    there = (states[..., VISIBLE] > 0) & (np.roll(states[..., VISIBLE], 1, 1) > 0)
-    inside = np.arange(states.shape[1]) < batch.length[:, trial, None]
-    return gap & there & inside[..., None] & (batch.kind == "agent")[:, None]
-
-# %% ../../nbs/infant/10_observers.ipynb #54c2c9d8
-def actor(batch: Batch, trial: int = TEST) -> np.ndarray:  # `[B]`
-    "The agent that moves last."
-    moved = moving(batch, trial)
-    last = np.where(moved.any(1), moved.shape[1] - 1 - moved[:, ::-1].argmax(1), -1)
-    return last.argmax(1)
-
-# %% ../../nbs/infant/10_observers.ipynb #6c52eee4
-def last_walk(batch: Batch, entity: np.ndarray, trial: int = TEST) -> tuple:  # first and last frame, each `[B]`
-    "The frames of the last walk of one entity of each video."
-    moved = moving(batch, trial)[np.arange(len(batch)), :, entity]
-    last = moved.shape[1] - 1 - moved[:, ::-1].argmax(1)
-    still = ~moved & (np.arange(moved.shape[1]) < last[:, None])
-    first = np.where(still.any(1), moved.shape[1] - still[:, ::-1].argmax(1), 0)
-    none = ~moved.any(1)
-    return np.where(none, STILL_BEFORE, first), np.where(none, STILL_BEFORE, last)
-
-# %% ../../nbs/infant/10_observers.ipynb #12ddfa87
-def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
-    "What can be gone to in the test: objects and keys that are seen; other agents where there is none."
-    seen = (batch.state[:, TEST, 0, :, VISIBLE] > 0) & (batch.kind != "")
-    things = seen & np.isin(batch.kind, ("object", "key"))
-    others = seen & (batch.kind == "agent")
-    others[np.arange(len(batch)), actor(batch)] = False
-    return np.where(things.any(1, keepdims=True), things, others)
-
-# %% ../../nbs/infant/10_observers.ipynb #e69432db
-def places(batch: Batch, trial: int, frame: object) -> np.ndarray:  # float `[B, E, 2]`, px
-    "Where everything is in one frame of a trial; `frame` `[B]` or one number."
-    rows = np.arange(len(batch))
-    return batch.state[rows, trial, np.broadcast_to(frame, rows.shape)][..., [ROW, COLUMN]].astype(float)
-
-
+# %% ../../nbs/infant/10_observers.ipynb #c4d50011
 def constant(batch: Batch, value: np.ndarray) -> np.ndarray:  # `[B, F]`
     "One number a video, in all its frames."
     return np.repeat(np.asarray(value, float)[:, None], batch.state.shape[2], 1)
