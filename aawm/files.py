@@ -132,7 +132,7 @@ BROUGHT = ("nbs/", "data/weights/")  # what an installed package brings along
 def resolve(
     path: str | Path,  # absolute, or relative to the root of the repository
 ) -> Path:  # absolute
-    "The absolute path of a file of the repository; where it is not there, of the copy that the package brings along, if it has one."
+    "The absolute path of a file of the repository; where it is not there, of the copy that the package brings along."
     asked, library = Path(path).expanduser(), Path(aawm.__file__).parent
     places = [repository_root() / asked]
     if asked.as_posix().startswith(BROUGHT):

@@ -47,10 +47,7 @@ def wing(module: str) -> str:
 
 NO_EXAMPLE = {}  # definitions, by room
 NO_TYPE = {}  # share of the arguments; 5 % elsewhere
-LONG_SENTENCES = {  # share of sentences of 25 words and more, by room; 2 % elsewhere
-    ".": 0.04, "benchmarks": 0.14, "events": 0.1, "guides": 0.12, "infant": 0.06, "lessons": 0.08, "marple": 0.07, "paper": 0.2,
-    "paper/infant": 0.1, "paper/marple": 0.04, "pipeline": 0.13, "runs": 0.12, "sim": 0.08, "studies": 0.16, "viz": 0.12,
-}
+WORDS, WIDTH = 25, 120  # of a sentence; characters of a line of prose
 MEDIAN = 14  # lines of an exported cell
 OLD_HEADINGS = ("models/event/07_",)
 TWINS = {"carries"}  # one rule in NumPy and in torch, by design
@@ -137,15 +134,28 @@ def docstrings_of(source: str) -> list:
     return [ast.get_docstring(node) or "" for node in nodes]
 
 
+def words_in(sentence: str) -> int:
+    return len(re.findall(r"[\w.'\u2019/-]*\w[\w.'\u2019/-]*", sentence))
+
+
 def test_sentences_are_short():
-    lengths = defaultdict(list)
+    long = []
     for path in NOTEBOOKS:
-        for kind, source in cells_of(path):
+        for place, (kind, source) in enumerate(cells_of(path)):
             texts = [source] if kind == "markdown" else docstrings_of(source) if is_exported(source) else []
-            here = [sentence for text in texts for sentence in sentences_of(text)]
-            lengths[path.relative_to(NBS).parent.as_posix()] += [len(re.findall(r"[\w.'\u2019/-]*\w[\w.'\u2019/-]*", sentence)) for sentence in here]
-    share = {room: sum(length >= 25 for length in found) / len(found) for room, found in lengths.items()}
-    assert not (over := {room: round(part, 3) for room, part in share.items() if part > LONG_SENTENCES.get(room, 0.02)}), over
+            found = [sentence for text in texts for sentence in sentences_of(text) if words_in(sentence) > WORDS]
+            long += [f"{path.relative_to(NBS)} cell {place}: {sentence}" for sentence in found]
+    assert not long, "\n".join(long)
+
+
+def test_lines_of_prose_are_wrapped():
+    wide = []
+    for path in NOTEBOOKS:
+        for place, (kind, source) in enumerate(cells_of(path)):
+            prose = re.sub(r"```.*?```", "", source, flags=re.DOTALL) if kind == "markdown" else ""
+            lines = [line for line in prose.splitlines() if len(line) > WIDTH and not line.startswith(("|", "    ", ">", "!["))]
+            wide += [f"{path.relative_to(NBS)} cell {place}: {line}" for line in lines]
+    assert not wide, "\n".join(wide)
 
 
 # rooms

@@ -371,7 +371,7 @@ def moments(
     view: View,
     count: int = 5,  # at most
 ) -> list:  # pairs of a step and what happens then, in order
-    "The end of the context and the true events after it, the start and the end, and what lies between, as far as there is room."
+    "The end of the context, the true events after it, start and end, and what lies between, as far as there is room."
     start, last = view.context or 0, len(view.truth) - 1
     found = view.events.query("source == 'truth' and not logged and event != 'moved' and step >= @start").sort_values("step")
     told = [(row.step, f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}") for row in found.itertuples()]
