@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from ..errors import BadData, UsageError
 from ..files import read_json, replacing, resolve, sha256, write_json
@@ -40,7 +40,7 @@ def ship_weights(
         if value.is_floating_point() and value.numel() and float(value.abs().max()) <= LARGEST:
             tensors[name] = value.half()
     with replacing(path) as temporary:
-        save_file(tensors, temporary, {"record": json.dumps(record, sort_keys=True)})
+        temporary.write_bytes(save(tensors, {"record": json.dumps(record, sort_keys=True)}))  # read by all who may read the folder
     return Path(path)
 
 # %% ../../nbs/models/07_weights.ipynb #12395751

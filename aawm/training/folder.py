@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 import aawm
@@ -138,7 +138,7 @@ def write_weights(
     "The weights, then the hashes that mark the run as finished."
     tensors = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
     with replacing(folder / WEIGHTS) as temporary:
-        save_file(tensors, temporary)
+        temporary.write_bytes(save(tensors))
     write_hashes(folder / HASHES, [(name, sha256(folder / name)) for name in (WEIGHTS, SETTINGS)])
 
 
