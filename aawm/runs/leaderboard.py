@@ -117,6 +117,8 @@ def score_entry(
     "Test an entry and write the result into its file."
     entry, commit = read_entry(path), submission_commit(path)
     told, files = entry["submission"], []
+    if not commit:
+        raise UsageError(f"{path} is not committed as it stands; commit it first, for its test trials come from the commit's hash")
     if told["kind"] == "weights":
         scores = weights_scores(told, store, weights, device, progress)
     elif rollouts:

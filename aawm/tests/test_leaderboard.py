@@ -142,3 +142,28 @@ def test_entries_of_this_repository_are_valid():
         read_entry(path)
         tasks = yaml.safe_load(path.read_text())["submission"]["tasks"]
         assert tasks and not [fault for fault in entry_faults(path) if "stands since" not in fault], path
+
+
+def test_a_shallow_clone_is_refused(inside, tmp_path):
+    Path("leaderboard/later.txt").write_text("")
+    commit(Path.cwd(), "later")
+    git_words("clone", "-q", "--depth", "1", Path.cwd().as_uri(), str(tmp_path / "shallow"), folder=tmp_path)
+    with pytest.raises(UsageError, match="--unshallow"):
+        submission_commit(tmp_path / "shallow" / ENTRY)
+
+
+def test_an_entry_that_was_changed_is_not_scored_before_it_is_committed(inside, capsys):
+    entry = read_entry(inside)
+    write_entry(inside, entry | {"submission": entry["submission"] | {"about": "changed"}})
+    run("score", ENTRY, *rollouts(), "--no-progress", code=2)
+    assert "not committed" in capsys.readouterr().err
+
+
+def test_words_that_are_none_of_ours_are_refused(inside, capsys):
+    run("enter", "other", "--file", "0=carry.py", "--code", "x", "--by", "y", "--given", "the_future", code=2)
+    assert "end_state" in capsys.readouterr().err
+    entry = read_entry(inside)
+    entry["result"]["scores"][0]["value"] = "high"
+    write_entry(inside, entry)
+    with pytest.raises(BadData, match="value must be of type"):
+        read_entry(inside)
