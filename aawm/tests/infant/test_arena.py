@@ -25,8 +25,7 @@ def test_members_are_equal_up_to_the_branch_and_differ_after_it(pairs):
         for pair in some:
             expected, odd = pair.states
             assert np.array_equal(expected[: pair.branch + 1], odd[: pair.branch + 1])
-            later = slice(pair.branch + 1, pair.branch + 1 + COMPARED)
-            assert np.abs(expected[later] - odd[later]).max() > 0.1
+            assert np.abs(np.subtract(*pair.happened)).max() > 0.1
             others = np.abs(np.diff(pair.states[:, :, AGENT_INDEX][:, :, 1 - pair.actor, :3], axis=1)).max()
             assert others < 0.05, "the other robot stands still"
 
@@ -62,7 +61,7 @@ def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the
         value = arena_surprise(Prophet(some), some, samples=2)
         assert value.shape == (2, 2, COMPARED) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
         table = battery_table({"prophet": Prophet(some), "frozen": FrozenWorld()}, {display: some}, samples=1)
-        assert table.accuracy[0] == 1 and table.accuracy.between(0, 1).all()
+        assert table.accuracy.tolist() == [1, 0.5], "how much moves tells nothing"
 
 
 def test_a_card_is_made_from_the_store(tmp_path):
