@@ -1,5 +1,6 @@
 """Every library notebook runs from top to bottom, and export and clean change nothing."""
 
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nbdev.test import test_nb
 
 ROOT = Path(__file__).parents[2]
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
@@ -14,15 +16,36 @@ TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts))
 LIBRARY = [pytest.param(path, marks=pytest.mark.slow if path.parent.name in TEACHERS else ()) for path in FOUND]
-ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # tests run side by side
 PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
 
 
+def run_page(notebook: Path, log: Path) -> None:
+    "Run all cells in this process, and leave what they print and where one fails."
+    os.chdir(ROOT)
+    with open(log, "w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    ok, _ = test_nb(notebook, basepath=ROOT)
+    sys.stdout.flush(), sys.stderr.flush()
+    os._exit(not ok)
+
+
+@pytest.fixture(scope="module")
+def fork():
+    "Processes that have the heavy libraries already: to import them costs more than most pages."
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "aawm.tests.test_notebooks"])
+    return context
+
+
 @pytest.mark.parametrize("notebook", LIBRARY, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
-def test_notebook_runs(notebook):
-    run = "import sys; from pathlib import Path; from nbdev.test import test_nb; ok, _ = test_nb(Path(sys.argv[1]), basepath=Path('.')); sys.exit(not ok)"
-    done = subprocess.run([sys.executable, "-c", run, str(notebook)], cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+def test_notebook_runs(notebook, fork, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # tests run side by side
+    process = fork.Process(target=run_page, args=(notebook, tmp_path / "log"))
+    process.start()
+    process.join(1800)
+    process.kill()
+    assert process.exitcode == 0, (tmp_path / "log").read_text()[-6000:]
 
 
 def contents(root: Path) -> dict:
