@@ -1,4 +1,6 @@
-"""Fifty mistakes on the command line and in papermill: each ends in one line that says how to go on, and in an exit code that is not 0."""
+"""Fifty mistakes on the command line and in papermill: each ends in one line and a non-zero exit code.
+
+The line says how to go on."""
 
 from pathlib import Path
 
