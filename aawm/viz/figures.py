@@ -590,8 +590,6 @@ def zoom(
     middle = np.clip(middle, reach - half, half - reach) if reach < half else np.zeros(2)
     reach = min(reach, half)
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
-    for patch in axes.patches:
-        patch.set_clip_path(axes.patch)  # the goal's ring ends at the walls, which may lie outside of the view
 
 # %% ../../nbs/viz/03_figures.ipynb #96c86659
 def draw_example(

@@ -87,7 +87,7 @@ def draw_room(
     x, z = GROUND_PLANE
     walls = axes.add_patch(Rectangle((-ROOM / 2, -ROOM / 2), ROOM, ROOM, facecolor="#F6F5F2", edgecolor=SOFT_INK, linewidth=0.8, zorder=1))
     ring = Circle((GOAL[x], GOAL[z]), GOAL_RADIUS, fill=False, edgecolor=OBSERVER_COLOR, linewidth=1, linestyle=(0, (3, 2)), zorder=2)
-    axes.add_patch(ring).set_clip_path(walls)
+    axes.add_patch(ring).set_clip_path(walls.get_path(), walls.get_transform())  # beside the view's clip, not instead of it
     corner = OBSERVER[[x, z]] - OBSERVER_SIDE / 2
     axes.add_patch(Rectangle(corner, OBSERVER_SIDE, OBSERVER_SIDE, facecolor=OBSERVER_COLOR, edgecolor="white", linewidth=0.6, zorder=2.5))
     margin = ROOM / 2 + 0.15
