@@ -228,12 +228,12 @@ def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #32355647
-def detours(rng: np.random.Generator, cast: list, small: bool = False, needless: bool = False, orientation: int = 0):
-    "Eight layouts with their trials; `needless`: no barrier stands there."
+def detours(rng: np.random.Generator, cast: list, small: bool = False, orientation: int = 0):
+    "Eight layouts with their trials."
     found = []
     for _ in range(TEST):
         detour = Detour(rng, small)
-        found.append((detour, detour_trial(cast, detour, () if needless else detour.barrier, detour.way, orientation)))
+        found.append((detour, detour_trial(cast, detour, detour.barrier, detour.way, orientation)))
     return found
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #28586a86

@@ -70,7 +70,7 @@ def astar(
 
 # %% ../../nbs/infant/02_planner.ipynb #92e9cca8
 @lru_cache
-def stamp() -> np.ndarray:  # bool `[32, 32]`: px around a cell whose centres are too near to it
+def stamp() -> np.ndarray:  # bool `[33, 33]`: px around a cell whose centres are too near to it
     "Where a wall's cell keeps the disc's centre away."
     px = np.arange(-RADIUS, CELL + RADIUS + 1)
     out = np.maximum(np.maximum(-px, px - CELL), 0)
