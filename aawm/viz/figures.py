@@ -208,11 +208,13 @@ def count_label(
     rows: pd.DataFrame,  # of a bar table: one panel
     says: str,
 ) -> str:  # of an axis
-    "What a panel counts: objects to which it happens, and those to which it does not."
-    counts = [rows[name].max() for name in ("count", "false_positive_count")]
-    shown = [f"{count:.0f}" if np.isfinite(count) else "0" for count in counts]
-    crosses = np.isfinite(counts[1]) and rows.false_positive.notna().any()
-    return f"{says}, n = {shown[0]}" + (f"\n(crosses: n = {shown[1]})" if crosses and counts[1] >= FEWEST else "")
+    "What a panel counts: objects to which it happens, and those to which it does not; a range where series have trials of their own."
+    shown = {}
+    for name in ("count", "false_positive_count"):
+        counts = rows[name][rows[name] >= (FEWEST if name == "false_positive_count" else 0)]
+        shown[name] = " to ".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()})) if len(counts) else ""
+    crosses = shown["false_positive_count"] and rows.false_positive.notna().any()
+    return f"{says}, n = {shown['count'] or 0}" + (f"\n(crosses: n = {shown['false_positive_count']})" if crosses else "")
 
 # %% ../../nbs/viz/03_figures.ipynb #b21d3996
 def draw_bars(
@@ -283,14 +285,15 @@ def seeds_sentence(
     "How many training seeds there were and what the error bars are."
     seeds = table.seeds[table.seeds > 0]
     error = "error bars" if what == "Bars" else "shading"
+    within = f"{'error bars are 95 % bootstrap intervals' if what == 'Bars' else 'shading is the 95 % bootstrap interval'} over trials."
+    within = within if interval else f"no {error}."
     if seeds.max() == 1:
-        within = f"{'error bars are 95 % bootstrap intervals' if what == 'Bars' else 'shading is the 95 % bootstrap interval'} over trials."
-        within = within if interval else f"no {error}."
         return f"One training seed: {within}"
     trained = seeds[seeds > 1]  # worlds without training have one
     number = f"{trained.min()} to {trained.max()}" if trained.min() < trained.max() else str(trained.max())
     dots = ", dots the seeds" if what == "Bars" else ""
-    return f"{what}: means over {number} training seeds{dots}, {error} one standard error over seeds."
+    alone = f" Of a single seed, {within}" if interval and seeds.min() == 1 else ""
+    return f"{what}: means over {number} training seeds{dots}, {error} one standard error over seeds.{alone}"
 
 # %% ../../nbs/viz/03_figures.ipynb #c8553b02
 def note_sentences(
