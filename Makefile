@@ -63,7 +63,7 @@ readme: install
 
 # the shipped weights entered and committed, tested on trials that come from that commit, and the page of all entries
 leaderboard: install
-	$(BIN)/aawm leaderboard enter --shipped
+	$(BIN)/aawm leaderboard enter --shipped --replace
 	git add leaderboard/entries && (git diff --cached --quiet -- leaderboard || git commit -m "Enter the shipped weights into the leaderboard" -- leaderboard)
 	$(BIN)/aawm leaderboard score
 	$(BIN)/aawm leaderboard page

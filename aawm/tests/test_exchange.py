@@ -7,9 +7,11 @@ import pytest
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, FrozenWorld, evaluate
-from aawm.evaluation.exchange import check_rollouts, read_arrays, score_file, write_rollout_arrays, write_requests
+from aawm.evaluation.exchange import (
+    FORMAT, check_rollouts, part_path, read_arrays, request_parts, score_files, task_names, write_requests, write_rollout_arrays,
+)
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
-from aawm.evaluation.tasks import plan_rows, trial_set
+from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
 from aawm.evaluation.threshold import best_threshold, choose_threshold, threshold_table
 from aawm.events import goal_entries
 from aawm.schema import GOAL
@@ -17,40 +19,100 @@ from aawm.schema import GOAL
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=3, workers=1, progress=False)
+    return generate(tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False)
+
+
+def answer_still(requests, folder, seed=0, **known):
+    "What a program does that keeps everything where it is, its rows in any order."
+    for path in requests:
+        shown, about = read_arrays(path, ("states", "context", "horizon"))
+        last = shown["states"][np.arange(len(shown["context"])), shown["context"] - 1]
+        order = np.random.default_rng(seed).permutation(len(last))
+        answer = {"rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order}
+        write_rollout_arrays(folder / path.name, answer, {"digest": about["digest"], "seed": seed} | known)
+    return folder
 
 
 @pytest.mark.parametrize("kind", ["npz", "zarr"])
 def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_path, kind):
-    requests = write_requests(store, tmp_path / f"requests.{kind}", ["single_goal@1", "error_by_step"], cap=9)
-    shown, about = read_arrays(requests, ("states", "context", "horizon"))
-    last = shown["states"][np.arange(len(shown["context"])), shown["context"] - 1]
-    order = np.random.default_rng(0).permutation(len(last))
-    answer = {"rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order}
-    rollouts = write_rollout_arrays(tmp_path / f"rollouts.{kind}", answer, {"digest": about["digest"], "model": "outside", "seed": 4})
-    scored = score_file(rollouts, requests, store)
-    own = evaluate(FrozenWorld(), store, tasks=["single_goal", "error_by_step"], cap=9, split=None, progress=False)
+    requests = write_requests(store, tmp_path / f"requests.{kind}", ["single_goal@1", "single_goal_later", "error_by_step"], cap=9)
+    assert [path.name for path in requests] == [f"requests-{part}.{kind}" for part in range(len(requests))] and len(requests) > 1
+    (tmp_path / "rollouts").mkdir()
+    rollouts = answer_still(requests, tmp_path / "rollouts", seed=4, model="outside")
+    scored = score_files([rollouts], tmp_path / f"requests.{kind}", store)
+    own = evaluate(FrozenWorld(), store, tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None, progress=False)
     pd.testing.assert_frame_equal(scored.scores, own.scores)
     assert (scored.record["model"], scored.record["seed"], scored.record["cap"]) == ("outside", 4, 9)
-    again = score_file(rollouts, requests, store)
+    again = score_files(sorted(rollouts.iterdir())[::-1], requests[-1], store)
     pd.testing.assert_frame_equal(again.scores, scored.scores)
+
+
+def proper_prefixes(states, context):
+    "Pairs of requests in which one shows all that the other shows, and more."
+    pairs = [(one, two) for one in range(len(context)) for two in range(len(context)) if context[one] < context[two]]
+    return [(one, two) for one, two in pairs if np.array_equal(states[one, : context[one]], states[two, : context[one]])]
+
+
+def test_no_part_shows_what_comes_after_the_context_of_another_of_its_requests(store, tmp_path):
+    parts = [read_arrays(path, ("states", "context"))[0] for path in write_requests(store, tmp_path / "requests.npz")]
+    assert len(parts) > 2 and not any(proper_prefixes(part["states"], part["context"]) for part in parts)
+    every, contexts = (np.concatenate([part[name] for part in parts]) for name in ("states", "context"))
+    assert proper_prefixes(every, contexts), "in one file they would show it"
+    hidden = np.arange(every.shape[1]) >= contexts[:, None]
+    assert np.isnan(every[hidden]).all() and np.isfinite(every[~hidden]).all()
+
+
+@pytest.mark.parametrize("scoring", ["strict", "published"])
+def test_a_trial_is_shown_in_one_way_a_part_and_further_in_each(store, scoring):
+    test = trial_set(store, None)
+    requests = collect(plan_tasks(find_tasks(), test, SCORINGS[scoring]))
+    requests = requests.assign(part=request_parts(requests), end=requests.start + requests.context)
+    shown = requests.drop_duplicates(["row", "start", "context"])
+    assert not shown.duplicated(["row", "part"]).any() and shown.duplicated("row").any()
+    ends = shown.sort_values("part").groupby("row")
+    assert ends.end.apply(lambda end: end.is_monotonic_increasing).all() and (ends.part.max() + 1 == ends.size()).all(), "none is left free"
+
+
+def test_the_task_of_many_contexts_is_requested_by_name_only():
+    assert set(TASKS) - set(task_names(None)) == {"loss_around_events"} and task_names(["loss_around_events@1"]) == ["loss_around_events"]
+
+
+def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, tmp_path):
+    requests = write_requests(store, tmp_path / "requests.npz", ["single_goal", "single_goal_later"])
+    (tmp_path / "rollouts").mkdir()
+    files = sorted(answer_still(requests, tmp_path / "rollouts").iterdir())
+    for given, said in ((files[:1], "part 1 has no rollouts"), (files[1:], "part 0 has no rollouts"), ([*files, files[0]], "another file answers too")):
+        with pytest.raises(BadData, match=said) as fault:
+            score_files(given, tmp_path / "requests.npz", store)
+        assert "\n" not in str(fault.value)
+    (tmp_path / "other").mkdir()
+    other = sorted(answer_still(requests, tmp_path / "other", model="other").iterdir())
+    with pytest.raises(BadData, match="differ in model"):
+        score_files([files[0], other[1]], tmp_path / "requests.npz", store)
 
 
 def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):
     one, two = (write_requests(store, tmp_path / f"{seed}.npz", ["move"], seed=seed) for seed in (0, 1))
-    shown, about = read_arrays(one, ("states", "context", "horizon"))
-    answer = {"rollouts": np.zeros((len(shown["context"]), shown["horizon"].max(), 35), np.float32), "request": np.arange(len(shown["context"]))}
-    path = write_rollout_arrays(tmp_path / "rollouts.npz", answer, {"digest": about["digest"]})
-    assert score_file(path, one, store).record["model"] == "rollouts"
+    assert len(one) == 1
+    (tmp_path / "rollouts").mkdir()
+    path = next(answer_still(one, tmp_path / "rollouts").iterdir())
+    assert score_files([path], one[0], store).record["model"] == "outside"
     with pytest.raises(BadData, match="other requests"):
-        score_file(path, two, store)
+        score_files([path], two[0], store)
     other = generate(tmp_path / "others", trials=9, seed=4, workers=1, progress=False)
     with pytest.raises(BadData, match="other trials"):
-        score_file(path, one, other)
+        score_files([path], one[0], other)
     with pytest.raises(UsageError, match="there already"):
-        write_rollout_arrays(path, answer, {})
+        write_requests(store, tmp_path / "0.npz", ["move"])
     with pytest.raises(UsageError, match="single_goal@9"):
         write_requests(store, tmp_path / "wrong.npz", ["single_goal@9"])
+    with pytest.raises(UsageError, match="end in .npz or .zarr"):
+        write_requests(store, tmp_path / "wrong.json", ["move"])
+    arrays, about = read_arrays(one[0], ("states",))
+    old = write_rollout_arrays(tmp_path / "old.npz", arrays, {name: value for name, value in about.items() if name != "format"})
+    with pytest.raises(BadData, match=f"of format 1, this version reads {FORMAT}"):
+        score_files([path], old, store)
+    assert part_path(tmp_path / "a.zarr", 3).name == "a-3.zarr"
 
 
 @pytest.mark.parametrize("change, said", [

@@ -1,23 +1,31 @@
 """The leaderboard: a program in NumPy alone is entered and scored; what was tampered with, or cannot be ranked, is refused."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import yaml
 
 from aawm import cli
 from aawm.errors import BadData, UsageError
-from aawm.evaluation.entries import commit_seed, entry_faults, git_words, read_entry, standing_of, submission_commit, write_entry
+from aawm.evaluation.entries import (
+    commit_fault, commit_seed, entry_faults, git_words, read_entry, rerun_by, standing_of, submission_commit, write_entry,
+)
+from aawm.evaluation.exchange import read_arrays, write_rollout_arrays
 from aawm.files import resolve
-from aawm.runs.leaderboard import board_table, entry_tests
+from aawm.runs.leaderboard import board_table, entry_tests, recheck_entry, waiting_entries
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "nbs/guides/07_enter_the_leaderboard.ipynb"
-ENTRY = "leaderboard/entries/carry.yaml"
+NAME = "straight_carry"
+ENTRY = f"leaderboard/entries/{NAME}.yaml"
+ROLLOUTS = ("--rollouts", "rollouts")
+PARTS = 2  # of its requests
 
 
 def commit(folder: Path, words: str) -> None:
@@ -28,7 +36,7 @@ def commit(folder: Path, words: str) -> None:
 
 @pytest.fixture(scope="module")
 def fork(tmp_path_factory):
-    "A repository with the guide's program entered, committed and scored on 27 trials."
+    "A repository with the guide's program entered, committed and scored on 54 trials."
     folder = tmp_path_factory.mktemp("fork")
     (folder / "settings.ini").touch()
     (folder / "nbs").mkdir()
@@ -38,21 +46,26 @@ def fork(tmp_path_factory):
     git_words("init", "-q", folder=folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+            patch.setenv(name, "2026-01-01T00:00:00Z")  # the same trials each time
         files = [word for seed in range(3) for word in ("--file", f"{seed}=carry.py")]
-        run("enter", "carry", *files, "--code", "https://example.org", "--by", "somebody", "--trials", "27")
+        run("enter", NAME, *files, "--code", "https://example.org", "--by", "somebody", "--trials", "54")
         with pytest.raises(UsageError, match="not committed"):
             entry_tests(ENTRY)
         commit(folder, "enter")
-        run("requests", ENTRY, "--out", "requests.npz", "--workers", "1", "--no-progress")
-        for seed in range(3):
-            subprocess.run([sys.executable, "-I", "carry.py", "requests.npz", f"r{seed}.npz", str(seed)], check=True)
-        run("score", ENTRY, *rollouts(), "--no-progress")
+        (folder / "rollouts").mkdir()
+        for part in range(PARTS):
+            run("requests", ENTRY, "--out", "requests.npz", *ROLLOUTS, "--workers", "1", "--no-progress")
+            roll_out("carry.py", part)
+        run("score", ENTRY, *ROLLOUTS, "--no-progress")
         commit(folder, "score")
     return folder
 
 
-def rollouts(seeds: range = range(3)) -> list:
-    return [word for seed in seeds for word in ("--rollouts", f"r{seed}.npz")]
+def roll_out(program: str, part: int, folder: str = "rollouts") -> None:
+    for seed in range(3):
+        words = [program, f"requests-{part}.npz", f"{folder}/{part}-{seed}.npz", str(seed)]
+        subprocess.run([sys.executable, "-I", *words], check=True)
 
 
 def run(*words, code: int = 0) -> None:
@@ -68,6 +81,43 @@ def inside(fork, monkeypatch):
     before = Path(ENTRY).read_text()
     yield Path(ENTRY)
     Path(ENTRY).write_text(before)
+    Path("leaderboard/reruns.yaml").unlink(missing_ok=True)
+
+
+def test_a_part_is_given_out_after_the_rollouts_of_the_part_before(inside, tmp_path, capsys):
+    said = [json.loads(str(np.load(f"requests-{part}.npz")["about"])) for part in range(PARTS)]
+    assert [(about["part"], about["parts"], len(about["sealed"])) for about in said] == [(0, PARTS, 0), (1, PARTS, 3)]
+    again = ("requests", ENTRY, "--out", str(tmp_path / "again.npz"), "--no-progress")
+    run(*again)
+    for given, said in ((("rollouts/0-0.npz",), "part 0 has no rollouts of training seed 1"), (("rollouts/1-0.npz",), "answers no part")):
+        run(*again, *(word for file in given for word in ("--rollouts", file)), code=2 if "seed 1" in said else 3)
+        assert said in capsys.readouterr().err
+    run(*again, *ROLLOUTS)
+    assert "all 2 parts are answered" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again-0.npz"]
+
+
+def test_rollouts_that_change_after_the_next_part_was_given_out_are_refused(inside, tmp_path, capsys):
+    for file in Path("rollouts").iterdir():
+        arrays, about = read_arrays(file, ("rollouts", "request"))
+        changed = {"rollouts": arrays["rollouts"] + np.float32(file.name == "0-2.npz")}
+        write_rollout_arrays(tmp_path / file.name, arrays | changed, about)
+    run("score", ENTRY, "--rollouts", str(tmp_path), "--no-progress", code=3)
+    assert "answers no part" in capsys.readouterr().err
+
+
+def test_rollouts_of_a_part_are_missing(inside, capsys):
+    first = [word for seed in range(3) for word in ("--rollouts", f"rollouts/0-{seed}.npz")]
+    run("score", ENTRY, *first, "--no-progress", code=2)
+    assert "part 1 of 2 (counted from 0) has no rollouts" in capsys.readouterr().err
+
+
+def test_rollouts_that_say_another_model_are_refused(inside, tmp_path, capsys):
+    arrays, about = read_arrays("rollouts/0-0.npz", ("rollouts", "request"))
+    for name, value in (("model", "other"), ("privileged", ["end_state"]), ("seed", 7)):
+        file = write_rollout_arrays(tmp_path / f"{name}.npz", arrays, about | {name: value})
+        run("requests", ENTRY, "--out", str(tmp_path / "again.npz"), "--rollouts", str(file), "--no-progress", code=3)
+        assert (name if name != "seed" else "training seed 7") in capsys.readouterr().err
 
 
 def test_the_program_knows_nothing_of_the_package(fork):
@@ -76,10 +126,10 @@ def test_the_program_knows_nothing_of_the_package(fork):
 
 def test_scored_again_it_has_the_same_numbers(inside):
     before = read_entry(inside)
-    run("check", ENTRY, "--recompute", *rollouts(), "--no-progress")
-    run("score", ENTRY, *rollouts(), "--no-progress")
+    run("check", ENTRY, "--recompute", *ROLLOUTS, "--no-progress")
+    run("score", ENTRY, *ROLLOUTS, "--no-progress")
     assert read_entry(inside) == before
-    assert "27 of 1000 test trials" in standing_of(inside) and "not run again" in standing_of(inside)
+    assert "54 of 1000 test trials" in standing_of(inside) and "not run again" in standing_of(inside)
 
 
 def test_a_tampered_score_is_refused(inside, capsys):
@@ -89,14 +139,14 @@ def test_a_tampered_score_is_refused(inside, capsys):
             row |= {"value": 1.0, "high": 1.0}
     write_entry(inside, entry)
     assert entry_faults(inside) == []
-    run("check", ENTRY, "--recompute", *rollouts(), "--no-progress", code=3)
+    run("check", ENTRY, "--recompute", *ROLLOUTS, "--no-progress", code=3)
     said = capsys.readouterr().err
     assert "the entry says 1.0, computed anew it is" in said and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("half, change, said", [
     ("submission", {"privileged": ["end_state"]}, "since no commit yet"), ("submission", {"about": "."}, "since no commit yet"), ("result", {"seed": 1}, "seed 1 is not"),
-    ("result", {"commit": "f" * 40}, "is not that of its commit"), ("submission", {"tasks": ["single_goal@0"]}, "not one that aawm"),
+    ("result", {"commit": "f" * 40}, "does not exist in this repository"), ("result", {"versions": {}}, "do not name numpy"), ("submission", {"tasks": ["single_goal@0"]}, "not one that aawm"),
 ])  # fmt: skip
 def test_a_tampered_entry_is_refused(inside, half, change, said, capsys):
     entry = read_entry(inside)
@@ -107,14 +157,63 @@ def test_a_tampered_entry_is_refused(inside, half, change, said, capsys):
         board_table(inside.parent)
 
 
-def test_other_rollouts_than_those_that_were_scored_are_refused(inside, capsys):
-    run("check", ENTRY, "--recompute", *rollouts(range(2)), "--no-progress", code=2)
-    subprocess.run([sys.executable, "-I", "carry.py", "requests.npz", "r9.npz", "2"], check=True)
-    text = Path("carry.py").read_text().replace("1.2, 0.1", "0.2, 0.1")
-    Path("slow.py").write_text(text)
-    subprocess.run([sys.executable, "-I", "slow.py", "requests.npz", "slow.npz", "2"], check=True)
-    run("check", ENTRY, "--recompute", *rollouts(range(2)), "--rollouts", "slow.npz", "--no-progress", code=3)
+@pytest.mark.parametrize("change", [{"count": 1}, {"left_out": 9}, {"low": 0.0}])
+def test_all_that_a_score_says_is_computed_again(inside, change, capsys):
+    entry = read_entry(inside)
+    row = next(row for row in entry["result"]["scores"] if row["metric"] == "ceiling" and row["count"] > 1 and row["low"])
+    row |= change
+    write_entry(inside, entry)
+    run("check", ENTRY, "--recompute", *ROLLOUTS, "--no-progress", code=3)
+    assert f"{next(iter(change))}, of training seed 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change, said", [({"non_finite": 2}, "it says 2 rollouts were not finite, and 0 are"), ({"rollouts": []}, "not the rollouts that were scored"),
+                                          ({"data_hash": "0" * 64, "versions": {"aawm": "0.0.1", "numpy": "1.0"}}, "numpy 1.0 (here")])  # fmt: skip
+def test_what_else_an_entry_says_is_compared(inside, change, said):
+    entry = read_entry(inside)
+    write_entry(inside, entry | {"result": entry["result"] | change})
+    assert entry_faults(inside) == []
+    assert any(said in fault for fault in recheck_entry(inside, entry_tests(inside), rollouts=["rollouts"], progress=False))
+
+
+def test_other_rollouts_than_those_that_were_scored_are_refused(inside, tmp_path, capsys):
+    Path("slow.py").write_text(Path("carry.py").read_text().replace("1.2, 0.1", "0.2, 0.1"))
+    (tmp_path / "slow").mkdir()
+    given = ("--rollouts", str(tmp_path / "slow"))
+    for part in range(PARTS):
+        run("requests", ENTRY, "--out", str(tmp_path / "requests.npz"), *given, "--no-progress")
+        for seed in range(3):
+            files = [str(tmp_path / f"requests-{part}.npz"), str(tmp_path / f"slow/{part}-{seed}.npz")]
+            subprocess.run([sys.executable, "-I", "slow.py", *files, str(seed)], check=True)
+    capsys.readouterr()
+    run("check", ENTRY, "--recompute", *given, "--no-progress", code=3)
     assert "not the rollouts that were scored" in capsys.readouterr().err
+    run("score", ENTRY, *given, "--rerun", "a validator", "--no-progress")
+    assert rerun_by(inside) == "a validator" and "not run again" not in standing_of(inside)
+    entry = read_entry(inside)
+    write_entry(inside, entry | {"result": entry["result"] | {"non_finite": 1}})
+    assert rerun_by(inside) == "" and "not run again" in standing_of(inside), "the result is not the validator's any more"
+    write_entry(inside, entry | {"result": entry["result"] | {"rerun": "myself"}})
+    with pytest.raises(BadData, match="rerun is unknown"):
+        read_entry(inside)
+
+
+def test_without_its_rollouts_an_entry_is_not_computed_again(inside, capsys):
+    run("check", ENTRY, "--recompute", code=2)
+    assert "its rollouts are not here" in capsys.readouterr().err
+    run("check", "--recompute")
+    assert "not computed again: its rollouts are not here" in capsys.readouterr().out
+    assert waiting_entries([inside]) == [], "rollouts are never scored unasked"
+
+
+def test_an_entry_of_the_same_name_stays(inside, capsys):
+    words = ("enter", NAME, "--file", "0=carry.py", "--code", "https://example.org", "--by", "somebody else")
+    before = inside.read_text()
+    run(*words, code=2)
+    assert "--replace" in capsys.readouterr().err and inside.read_text() == before
+    run(*words, "--replace")
+    assert "somebody else" in inside.read_text() and "result" not in read_entry(inside)
+    assert commit_fault("a" * 40, inside).endswith("does not exist in this repository; it must be tested again")
 
 
 def test_fewer_than_three_seeds_are_not_ranked(inside, tmp_path):
@@ -122,11 +221,11 @@ def test_fewer_than_three_seeds_are_not_ranked(inside, tmp_path):
     entry = read_entry(inside)
     few = {"submission": entry["submission"] | {"weights": entry["submission"]["weights"][:1], "trials": 1000}}
     path = write_entry(inside.with_name("few.yaml"), few)
-    result = entry["result"] | {"rerun": "a maintainer", "scores": [row for row in entry["result"]["scores"] if row["training_seed"] == 0]}
+    result = entry["result"] | {"scores": [row for row in entry["result"]["scores"] if row["training_seed"] == 0]}
     commit(Path.cwd(), "few")
     result |= {"commit": submission_commit(path), "seed": commit_seed(submission_commit(path))}
     write_entry(path, few | {"result": result})
-    assert entry_faults(path) == [] and standing_of(path) == "provisional: 1 of 3 training seeds"
+    assert entry_faults(path) == [] and standing_of(path) == "provisional: 1 of 3 training seeds, its program was not run again"
     path.unlink()
     commit(Path.cwd(), "gone")
 
@@ -134,7 +233,7 @@ def test_fewer_than_three_seeds_are_not_ranked(inside, tmp_path):
 def test_the_page_shows_who_is_provisional(inside, capsys):
     run("page")
     text = Path("leaderboard/README.md").read_text()
-    assert "| - | carry | context | 3 |" in text and "All are provisional" in text and text.count("[guide]") == 0
+    assert f"| - | {NAME} | context | 3 |" in text and "All are provisional" in text and text.count("[guide]") == 0
 
 
 def test_entries_of_this_repository_are_valid():
@@ -155,7 +254,7 @@ def test_a_shallow_clone_is_refused(inside, tmp_path):
 def test_an_entry_that_was_changed_is_not_scored_before_it_is_committed(inside, capsys):
     entry = read_entry(inside)
     write_entry(inside, entry | {"submission": entry["submission"] | {"about": "changed"}})
-    run("score", ENTRY, *rollouts(), "--no-progress", code=2)
+    run("score", ENTRY, *ROLLOUTS, "--no-progress", code=2)
     assert "not committed" in capsys.readouterr().err
 
 

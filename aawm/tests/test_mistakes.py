@@ -123,6 +123,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("import-hub empty --out new", "no store.json"),
     ("import-hub", "Missing argument"),
     ("requests trials --out new.npz --task move@9", "move@9"),
+    ("requests trials --out new.json", "end in .npz or .zarr"),
     ("score numbers.npy --requests file --store trials", "cannot be read"),
     ("leaderboard entr", "Did you mean 'enter'"),
     ("leaderboard enter", "needs a name"),
