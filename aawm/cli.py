@@ -503,6 +503,8 @@ def board_score(
 
     chosen = entries or waiting_entries(board_files(None))
     rollouts_of_one(rollouts, chosen)
+    if not chosen:
+        typer.echo("no entry of weights waits for its test; name one to test it again")
     for path in chosen:
         result = score_entry(path, entry_tests(path, workers or None, progress), weights, rollouts or (), rerun, device, progress)["result"]
         typer.echo(f"{path}: {standing_of(path)}; {result['non_finite']} rollouts were not finite")

@@ -324,8 +324,8 @@ BOARD_PAGE = """# Leaderboard
 standard deviation over training seeds. In brackets: 95 % intervals over trials, the mean over seeds.
 
 *Ranked*: at least three training seeds, 1,000 test trials, and the commit of the submission on this repository's main line; an entry of
-rollouts besides only after a validator has run its program again (`reruns.yaml`). Each entry has test trials of its own,
-simulated after its submission, from the hash of its commit.
+rollouts besides only after a validator has run its program again (`reruns.yaml`). Test trials are simulated after a submission, from the hash
+of its commit; entries of one commit share them.
 
 The numbers are in [`figure3.csv`](figure3.csv) and in [`entries`](entries). `aawm leaderboard check --recompute` computes those of weights
 again. Those of a program it computes from the files of rollouts (`--rollouts`), which whoever entered it keeps; without them, the program
@@ -349,7 +349,7 @@ def write_board(
     ranked = int((table.standing == "ranked").sum())
     words = f"{len(table)} tested {'entry' if len(table) == 1 else 'entries'}, {ranked} of them ranked."
     words += "" if ranked else " All are provisional."
-    figure, drawn = fig3(scores, privileged, interval="bootstrap", remark=f"Each entry has test trials of its own. {words}")
+    figure, drawn = fig3(scores, privileged, interval="bootstrap", remark=f"Test trials come from the commit of each entry. {words}")
     alt = describe(drawn, "Bars of how often the model of each entry delivers an object.")
     save_figure(figure, drawn, folder, "figure3", {"entries": len(table), "ranked": ranked}, alt)
     with replacing(folder / "README.md") as temporary:

@@ -204,6 +204,8 @@ def test_without_its_rollouts_an_entry_is_not_computed_again(inside, capsys):
     run("check", "--recompute")
     assert "not computed again: its rollouts are not here" in capsys.readouterr().out
     assert waiting_entries([inside]) == [], "rollouts are never scored unasked"
+    run("score")
+    assert "no entry of weights waits" in capsys.readouterr().out
 
 
 def test_an_entry_of_the_same_name_stays(inside, capsys):
@@ -237,6 +239,8 @@ def test_the_page_shows_who_is_provisional(inside, capsys):
 
 
 def test_entries_of_this_repository_are_valid():
+    if git_words("rev-parse", "--is-shallow-repository", folder=ROOT).strip() == "true":
+        pytest.skip("this clone lacks the history that the entries are dated by")
     for path in sorted(resolve(ROOT / "leaderboard/entries").glob("*.yaml")):
         read_entry(path)
         tasks = yaml.safe_load(path.read_text())["submission"]["tasks"]
