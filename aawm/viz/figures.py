@@ -208,7 +208,7 @@ def count_label(
     rows: pd.DataFrame,  # of a bar table: one panel
     says: str,
 ) -> str:  # of an axis
-    "What a panel counts: objects to which it happens, and those to which it does not; a range where series have trials of their own."
+    "How many objects it happens to, and how many not. It is a range where series have trials of their own."
     shown = {}
     for name in ("count", "false_positive_count"):
         counts = rows[name][rows[name] >= (FEWEST if name == "false_positive_count" else 0)]
