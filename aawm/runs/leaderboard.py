@@ -273,7 +273,7 @@ def board_row(
     place = 0 if standing == "ranked" and not told["privileged"] else 1 if not told["privileged"] else 2
     row = {"place": place, "number": float(np.nanmean(goal)) if np.isfinite(goal).any() else -2.0, "entry": Path(path).stem}
     row |= {"given": ", ".join(told["privileged"]) or "context", "seeds": len(goal)}
-    row |= {"goal score": f"{goal.mean():.2f}{spread}" if np.isfinite(goal.mean()) else "no such trial"}
+    row |= {"goal score": f"{goal.mean():z.2f}{spread}" if np.isfinite(goal.mean()) else "no such trial"}
     row |= {name: share_words(table[(table.task == task) & (table.target == target)]) for (task, target), name in BOARD_COLUMNS.items()}
     return row | {"code": f"[{told['by']}]({told['code']})", "standing": standing}
 
