@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbdev.test
 import pytest
-from nbdev.test import test_nb
 
 ROOT = Path(__file__).parents[2]
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
@@ -25,7 +25,7 @@ def run_page(notebook: Path, log: Path) -> None:
     with open(log, "w") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
-    ok, _ = test_nb(notebook, basepath=ROOT)
+    ok, _ = nbdev.test.test_nb(notebook, basepath=ROOT)
     sys.stdout.flush(), sys.stderr.flush()
     os._exit(not ok)
 
