@@ -299,4 +299,5 @@ def plan_words(
     rest = table[~table.done]
     known = rest.seconds.notna()
     unknown = f"; {(~known).sum()} of them have never run here" if (~known).any() else ""
-    return f"{len(rest)} of {len(table)} jobs to do, about {rest.seconds[known].sum() / 60:.0f} min of one worker{unknown}"
+    takes = f", about {rest.seconds[known].sum() / 60:.0f} min of one worker" if known.any() or not len(rest) else ""
+    return f"{len(rest)} of {len(table)} jobs to do{takes}{unknown}"
