@@ -30,6 +30,7 @@ from aawm.viz.figures import (
     mark_handles,
     mean_and_error,
     note_sentences,
+    seed_dots,
     seeds_sentence,
     with_series,
 )
@@ -51,7 +52,8 @@ def error_row(
     if interval and seeds == 1:
         low, high = rows.low.iloc[0], rows.high.iloc[0]
     ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
-    return dict(value=value, standard_error=error, seeds=seeds, **ends, count=rows["count"].max())
+    by_seed = " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna())
+    return dict(value=value, standard_error=error, seeds=seeds, by_seed=by_seed, **ends, count=rows["count"].max())
 
 # %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
@@ -91,21 +93,20 @@ def draw_error_panel(
     width = 0.86 / len(names)
     top = CROWDED * np.nanmax(rows.groupby("behavior").value.median())
     top = min(top, 1.08 * np.nanmax([rows.value.max(), rows.high.max(), rows.published.max()]))
+    middles = [behaviors.index(row.behavior) + (names.index(row.series) - (len(names) - 1) / 2) * width for row in rows.itertuples()]
+    rows = rows.assign(place=middles)
     for row in rows[rows.value.notna()].itertuples():
-        place = behaviors.index(row.behavior) + (names.index(row.series) - (len(names) - 1) / 2) * width
-        style = styles[row.series]
-        axes.bar(
-            place, row.value, 0.92 * width, color=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0, zorder=2, label=row.series
-        )
+        look = dict(color=styles[row.series].color, hatch=styles[row.series].hatch, hatchcolor="white", linewidth=0, label=row.series)
+        axes.bar(row.place, row.value, 0.92 * width, zorder=2, **look)
         if pd.notna(row.low):
             ends = [[max(row.value - row.low, 0)], [max(row.high - row.value, 0)]]
-            axes.errorbar(place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4)
-        if pd.notna(row.published):
-            axes.plot(
-                place, row.published, ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=5
-            )
+            axes.errorbar(row.place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4)
+    seed_dots(axes, rows[rows.value < top], upright=True)
+    look = dict(ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=7)
+    axes.plot(rows.place, rows.published, **look)
     axes.set(xlim=(-0.5, len(behaviors) - 0.5), ylim=(0, top), ylabel="m" if rows.scoring.iloc[0] == "strict" else "norm")
-    axes.set_xticks(range(len(behaviors)), behaviors)
+    counts = rows.groupby("behavior")["count"].max()
+    axes.set_xticks(range(len(behaviors)), [f"{name}\nn = {counts[name]:.0f}" for name in behaviors])
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="y", color="#E3E3E3", linewidth=0.6, zorder=0)
     panel_title(axes, rows.panel.iloc[0], rows.title.iloc[0])
@@ -123,7 +124,7 @@ def swm3(
     table = error_table(scores, privileged, published, interval)
     styles, letters = styles_of(table.series, privileged), list(dict.fromkeys(table.sort_values("panel").panel))
     with house_style():
-        figure = Figure(figsize=(WIDTH, 1.3 + 1.75 * len(letters)))
+        figure = Figure(figsize=(WIDTH, 1.3 + 1.9 * len(letters)))
         panels = np.ravel(figure.subplots(len(letters), 1, squeeze=False))
         cut = [letter for letter, axes in zip(letters, panels) if draw_error_panel(axes, table[table.panel == letter], styles)]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
@@ -133,7 +134,7 @@ def swm3(
             "A behaviour's bar is over all trials in which it takes part. A and B: strict scoring, positions in metres.",
             "C: what the released code computes, the norm over all 35 features." if "C" in letters else "",
             "Diamonds: the authors' tables, by that scoring on their real data." if table.published.notna().any() else "",
-            f"Bars or marks leave panel {' and '.join(cut)} at the top." if cut else "",
+            f"Bars or marks leave panel{'s' if len(cut) > 1 else ''} {', '.join(cut)} at the top." if cut else "",
             remark,
         ]
         add_note(figure, note)
@@ -213,12 +214,12 @@ def claims_figure(
 
 # %% ../../nbs/viz/06_studies.ipynb #491ad304
 SENSITIVITY_PANELS = (  # letter, title, parameter, task, target, metric, label of the axis
-    ("A", "Single goal", "offset", "single_goal", "object", "recall", "offset (steps past pickup)"),
-    ("B", "Single goal", "goal_radius", "single_goal", "object", "recall", "goal radius (m)"),
-    ("C", "Multi goal: 2nd", "goal_radius", "multi_goal", "2nd", "recall", "goal radius (m)"),
+    ("A", "Single goal: recall", "offset", "single_goal", "object", "recall", "offset (steps past pickup)"),
+    ("B", "Single goal: recall", "goal_radius", "single_goal", "object", "recall", "goal radius (m)"),
+    ("C", "Multi goal, 2nd: recall", "goal_radius", "multi_goal", "2nd", "recall", "goal radius (m)"),
     ("D", "Move: F1", "move_threshold", "move", "object", "f1", "path that is a move (m)"),
-    ("E", "Pickup", "pickup_lowest", "pickup", "object", "recall", "lowest height (m)"),
-    ("F", "Pickup", "pickup_highest", "pickup", "object", "recall", "highest height (m)"),
+    ("E", "Pickup: recall", "pickup_lowest", "pickup", "object", "recall", "lowest height (m)"),
+    ("F", "Pickup: recall", "pickup_highest", "pickup", "object", "recall", "highest height (m)"),
 )
 
 
@@ -282,14 +283,22 @@ def sensitivity_figure(
             ceiling = rows.drop_duplicates("setting").sort_values("setting")
             axes.plot(ceiling.setting, ceiling.ceiling, color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth")
             axes.axvline(defaults[parameter], color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
-            axes.set(ylim=(0, 1.03), xlabel=label)
+            axes.set(ylim=(0, 1.03), xlabel=count_label(rows.assign(false_positive=np.nan), label))
             axes.grid(axis="y", color="#E3E3E3", linewidth=0.6, zorder=0)
             panel_title(axes, letter, title)
         add_legend(figure, line_handles(styles), 4)
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
         share = offset.left_out.max() / max(offset.left_out.max() + offset["count"].max(), 1) if len(offset) else np.nan
-        gone = f"At offset {offset.setting.max():+.0f} {share:.0%} of the deliveries have begun and are left out." if share == share else ""
+        gone = f"At offset {offset.setting.max():+.0f}, {share:.0%} of the deliveries have begun and are left out." if share == share else ""
         moved = [f"{panel} at {', '.join(f'{setting:g}' for setting in settings)}" for panel, settings in changes.items() if settings]
-        lead = f"Another model than usual leads in {'; '.join(moved)}." if moved else "No other setting has another model lead."
-        add_note(figure, ["Dashed: the usual setting. Dotted: the score of the true trials.", gone, lead, f"Scoring: {scoring}.", remark])
+        lead = f"another model than usual leads in {'; '.join(moved)}" if moved else "the same model leads under every setting"
+        words = [
+            f"Lines: means over {table.seeds.max()} training seeds." if table.seeds.max() > 1 else "One training seed.",
+            "Dashed: the usual setting. Dotted: the score of the true trials.",
+            gone,
+            f"Oracles apart, {lead}. D to F: over every rollout that was kept, which may be of more trials than in Figures 4 and 5.",
+            f"Scoring: {scoring}.",
+            remark,
+        ]
+        add_note(figure, words)
     return figure, table
