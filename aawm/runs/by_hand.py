@@ -31,7 +31,8 @@ def preset_lines() -> dict:  # name -> what it is
     from aawm.training import PRESETS
 
     steps = {name: [training.steps for _, training in models.values()] for name, models in PRESETS.items()}
-    return {name: f"{min(counts)} to {max(counts)} training steps, {len(counts)} models" for name, counts in steps.items()}
+    spans = {name: " to ".join(map(str, sorted({min(counts), max(counts)}))) for name, counts in steps.items()}
+    return {name: f"{spans[name]} training steps, {len(counts)} models" for name, counts in steps.items()}
 
 
 def scenario_lines() -> dict:  # name -> what it is
@@ -46,8 +47,12 @@ def profile_lines(
 ) -> dict:  # name -> its numbers
     "The profiles of a paper, with the numbers that say how large each is."
     profiles = read_paper(paper)["profiles"]
-    sizes = {name: {key: value for key, value in values.items() if type(value) is int} for name, values in profiles.items()}
-    return {name: ", ".join(f"{key} {value}" for key, value in values.items()) for name, values in sizes.items()}
+    lines = {}
+    for name, values in profiles.items():
+        untrained = values.get("train", True) is False  # then nothing is made of training trials
+        shown = [f"{key} {value}" for key, value in values.items() if type(value) is int and not (untrained and key == "trials")]
+        lines[name] = ", ".join(["shipped weights", *shown] if untrained else shown)
+    return lines
 
 # %% ../../nbs/runs/09_by_hand.ipynb #c8212a89
 def figure_choices(
