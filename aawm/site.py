@@ -291,19 +291,22 @@ def figures_page(
     linked: set,  # files that the page needs, added to
 ) -> str:  # markdown
     "All committed figures, with words, numbers and the notebook that made each."
-    parts = ["# Figures\n\nMade by `make figures` from simulated trials and models small enough for a laptop, with numbers and settings."]
+    command = f"`make figures PROFILE={Path(FIGURES).name}`"
+    parts = [f"# Figures\n\nMade by {command} from simulated trials and models small enough for a laptop, with numbers and settings."]
     for path in sorted((Path(root) / FIGURES).glob("*.png"), key=lambda path: (not path.stem.startswith("fig"), path.stem)):
         maker = Path(root) / "nbs" / "paper" / f"{path.stem}.ipynb"
         title, promise = page_heading(nbformat.read(maker, as_version=4).cells) if maker.exists() else (path.stem.capitalize(), "")
         alt = (read_json(path.with_suffix(".json")) or {}).get("alt", title).replace("[", "(").replace("]", ")").replace("\n", " ")
         beside = [file for file in (path.with_suffix(end) for end in (".csv", ".json", ".pdf")) if file.exists()]
-        linked.update([path, *beside])
+        shown = path.with_suffix(".gif") if path.with_suffix(".gif").exists() else path
+        linked.update([shown, *beside])
         links = [f"[{file.suffix[1:]}]({address(file, root)})" for file in beside]
         links += [f"[the notebook]({address(maker, root)})"] if maker.exists() else []
-        parts.append(f"## {title}\n\n{promise}\n\n![{alt}]({address(path, root)})\n\n{', '.join(links)}")
-    for path in sorted((Path(root) / FIGURES).glob("*.gif")):
+        parts.append(f"## {title}\n\n{promise}\n\n![{alt}]({address(shown, root)})\n\n{', '.join(links)}")
+    for path in sorted(path for path in (Path(root) / FIGURES).glob("*.gif") if not path.with_suffix(".png").exists()):
         linked.add(path)
-        parts.append(f"## {path.stem.capitalize()}\n\n![{path.stem}: trials seen from above, as they move]({address(path, root)})")
+        title = {"behaviors": "The eight behaviours"}.get(path.stem, path.stem.capitalize())
+        parts.append(f"## {title}\n\n![{title}: trials seen from above, as they move]({address(path, root)})")
     return "\n\n".join(parts) + "\n"
 
 # %% ../nbs/85_site.ipynb #6704ce7b
