@@ -144,6 +144,15 @@ def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
     assert not is_done(draw), "a changed input is made again"
 
 
+def test_a_kernel_listens_on_no_port(repository):
+    "Two runs at once cannot meet on a port, and the folder of the kernel's sockets goes with it."
+    told = "from ipykernel.connect import get_connection_info\nprint(get_connection_info(unpack=True)['transport'], get_connection_info(unpack=True)['ip'])"
+    write_notebook(repository / "nbs/ask.ipynb", "number: int = 1", told)
+    done = runs.run_notebook("nbs/ask.ipynb", repository / "asked.ipynb", {})
+    transport, place = nbformat.read(done, as_version=4).cells[-1].outputs[0].text.split()
+    assert transport == "ipc" and not Path(place).parent.exists()
+
+
 def test_a_failing_notebook_is_named_and_the_rest_is_kept(repository):
     (repository / "data/small").mkdir(parents=True)
     write_notebook(repository / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'", "raise RuntimeError('no sum today')")

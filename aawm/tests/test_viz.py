@@ -290,6 +290,29 @@ def test_seeds_are_dots_on_the_bars():
     assert not [line for line in fig3(made_scores(FEW, 1))[0].axes[0].get_lines() if line.get_marker() == "."]
 
 
+def test_every_panel_says_how_many():
+    scores, curves = made_scores(FEW, 3), made_curves(FEW, 3)
+    figure, table = fig5(scores, curves)
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    recall = table[(table.kind == "bar") & (table.title == "Recall")]
+    assert ticks[1] == f"Recall, n = {recall['count'].max():.0f}\n(crosses: n = {recall.false_positive_count.max():.0f})"
+    assert all(", n = " in axes.get_xlabel() for axes in figure.axes[1:])
+    figure, table = swm3(made_errors(FEW, 3))
+    assert all("\nn = " in label.get_text() for axes in figure.axes for label in axes.get_xticklabels())
+    dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "."]
+    assert len(dots) == (table.panel == "A").sum() and all(len(line.get_ydata()) == 3 for line in dots)
+    assert "rollouts a seed" in fig4(scores, curves)[0]._supxlabel.get_text().replace("\n", " ")
+
+
+def test_a_line_far_above_all_others_leaves_its_panel():
+    curves = made_curves(FEW)
+    lonely = (curves.model == "oracle") & (curves.curve == "ade")
+    figure, table = fig5(made_scores(FEW), curves.assign(value=curves.value.where(~lonely, 50 * curves.value)))
+    rows = table[table.curve == "ade"].groupby("model").value.max()
+    assert rows.drop("oracle").max() < figure.axes[1].get_ylim()[1] < rows["oracle"]
+    assert "Hierarchical Oracle \u2020 leaves panel C and reaches" in figure._supxlabel.get_text().replace("\n", " ")
+
+
 def test_one_model_without_a_score_is_said_to_have_none():
     scores = made_scores(FEW)
     scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
