@@ -209,12 +209,12 @@ def count_label(
     says: str,
 ) -> str:  # of an axis
     "How many objects it happens to, and how many not. It is a range where series have trials of their own."
-    shown = {}
-    for name in ("count", "false_positive_count"):
-        counts = rows[name][rows.value.notna() & (rows[name] >= (FEWEST if name == "false_positive_count" else 0))]
-        shown[name] = " to ".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()})) if len(counts) else ""
-    crosses = shown["false_positive_count"] and rows.false_positive.notna().any()
-    return f"{says}, n = {shown['count'] or 0}" + (f"\n(crosses: n = {shown['false_positive_count']})" if crosses else "")
+    def span(counts):
+        return " to ".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()}))
+
+    happens = span(rows["count"][rows.value.notna()]) if rows.value.notna().any() else "0"
+    enough = rows[rows.false_positive_count >= FEWEST] if rows.false_positive.notna().any() else rows[:0]
+    return f"{says}, n = {happens}" + (f"\n(crosses: n = {span(enough.false_positive_count)})" if len(enough) else "")
 
 # %% ../../nbs/viz/03_figures.ipynb #b21d3996
 def draw_bars(
