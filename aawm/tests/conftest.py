@@ -11,6 +11,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threa
 settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no test depends on the clock
 settings.load_profile("aawm")
 
+FIRST = ("test_paper.py", "test_wings.py", "test_wheel.py")  # minutes each: begun last, one worker would wait for the other
+
+
+def pytest_collection_modifyitems(items):
+    "The longest tests first."
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 
 
