@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -179,7 +180,10 @@ def test_a_mistyped_parameter_in_the_manifest_stops_before_any_work(repository):
 
 def start(repository: Path, *words) -> subprocess.Popen:
     command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "small", "--no-progress", *words]
-    return subprocess.Popen(command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore it, and children inherit that
+    return subprocess.Popen(
+        command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed,
+    )
 
 
 def wait_for(condition, seconds: float = 600.0) -> None:  # a guard against waiting for ever
