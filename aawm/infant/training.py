@@ -118,11 +118,12 @@ def load_observer(
     device: str = "cpu",  # `auto`, `cpu` or `cuda`
 ):  # an `Observer`
     "The observer that a run trained, its files checked against their hashes."
+    run = Path(run)
     settings = run_settings(run)
     model = check_name(settings["model"], LEARNERS, "model of an observer")
     check_run(run)
     module = build(model, "paper", **settings["config"])
-    read_weights(module, Path(run))
+    read_weights(module, run)
     module = module.to(choose_device(device))
     wrap = TransformerObserver if model == "transformer" else CloningObserver
     return wrap(module, seed=int(settings["seed"]))
