@@ -138,8 +138,8 @@ def still_keys(
     seen = {"wall"} | {kind for batch in batches for kind in np.unique(batch.kind)}
     seen |= {"barrier"} if any((batch.gate > 0).any() for batch in batches) else set()
     seen |= {"lit"} if any((batch.state[..., LIT] > 0).any() for batch in batches) else set()
-    words = {"wall": "wall", "home": "start", "barrier": "barrier", "key": "key (triangle) and lock", "slab": "slab", "spinner": "spinner",
-             "door": "door", "lit": "touched object"}
+    words = {"wall": "wall", "home": "start", "barrier": "barrier", "key": "key (triangle) and lock", "slab": "slab, square",
+             "spinner": "spinner", "door": "door", "lit": "object lit on arrival"}
     handles = [Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen]
     walk = dict(color=PATH, marker="o", markersize=4, markerfacecolor="white", linewidth=1.2, label="last walk, from its ring")
     return [Line2D([0, 1], [0, 0], markevery=[0], **walk), *handles]
@@ -316,12 +316,13 @@ def accuracy_note(
     seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()  # NaN: nobody was trained
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
+    given = "Open marks: published numbers (HBToM's for the Bayesian), in a set's first row, not all on this scale."
     belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
     return [
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
         "one. n: pairs.",
         f"Surprise: {reduction} over {WINDOW_WORDS[window]}. Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
-        "Open: published (HBToM's for the Bayesian), in a set's first row, not all on this scale." if version == "faithful" else "",
+        given * (version == "faithful"),
         f"{METADATA} is given more than pictures. BC: behaviour cloning. The Ideal knows every concept. Controls are shortcuts: they",
         f"expect no change, motion that goes on, a short video, or the agent at the nearest object, at an old place, on an old path{belief}.",
     ]
@@ -411,10 +412,10 @@ def fig_architecture(config: object, parameters: int, note: str = ""):  # figure
     "The Transformer observer as boxes, with its shapes."
     tokens = config.keep * config.patches
     left = [
-        f"one trial of history: at most {config.keep} samples\nof {config.size} x {config.size} pixels",
+        f"one trial of history; in training\nat most {config.keep} samples of {config.size} x {config.size} pixels",
         f"{config.patches} patches of {config.values} values each",
         f"embedding, width {config.width}\n+ sine of time and place",
-        f"encoder, {config.layers} layers\n{config.heads} heads, at most {tokens} tokens",
+        f"encoder, {config.layers} layers\n{config.heads} heads, in training {tokens} tokens",
     ]
     right = [
         f"test trial, every {config.stride}th frame a sample", "the same patches", "the same embedding",
