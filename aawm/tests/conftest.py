@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,8 @@ def pytest_collection_modifyitems(items):
     "The longest tests first."
     items.sort(key=lambda item: item.path.name not in FIRST)
 
+
+heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore Ctrl-C, and children inherit that
 
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 

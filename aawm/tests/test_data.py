@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ from aawm.data.windows import Windows
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
 from aawm.files import digest
 from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
+from aawm.tests.conftest import heed_interrupt
 
 generating = sys.modules["aawm.data.making.generate"]
 storing = sys.modules["aawm.store"]
@@ -79,8 +79,7 @@ aawm.store.keep_chunk = keep_and_hold
 
 def start(path, chunks: int):
     "A process that generates and stops still once it has finished so many chunks; its workers go on."
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore it, and children inherit that
-    process = subprocess.Popen([sys.executable, "-c", HOLD.format(chunks=chunks) + script(path)], stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    process = subprocess.Popen([sys.executable, "-c", HOLD.format(chunks=chunks) + script(path)], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupt)
     while len(list(path.glob("unfinished/chunk-*.json"))) < chunks:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -21,6 +20,7 @@ from aawm.files import content_hash
 from aawm.runs import cluster
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import is_done, run_job
+from aawm.tests.conftest import heed_interrupt
 
 ROOT = Path(__file__).parents[2]
 
@@ -180,9 +180,8 @@ def test_a_mistyped_parameter_in_the_manifest_stops_before_any_work(repository):
 
 def start(repository: Path, *words) -> subprocess.Popen:
     command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "small", "--no-progress", *words]
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore it, and children inherit that
     return subprocess.Popen(
-        command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed,
+        command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupt,
     )
 
 
