@@ -455,6 +455,22 @@ def test_windows(trials, batch, window, seed, step):
     assert len(epoch.unique()) == len(epoch) > trials - min(batch, trials)
 
 
+def test_windows_at_pickups():
+    "Each pickup as often as any other, contexts that end at it to five steps after, and the rest as random as before."
+    states = torch.zeros(6, 300, 35)
+    pickups = np.full((6, 3), -1)
+    pickups[0, 0], pickups[2], pickups[5, 1] = 0, (70, 80, -1), 298
+    windows = Windows(states, 100, 6, 0, pickups, 1.0, context=20)
+    drawn = np.concatenate([np.stack([windows.batch(step)[name] for name in ("trial", "start")], 1) for step in range(200)])
+    ends = {(trial, start + 20) for trial, start in drawn.tolist()}
+    assert ends == {(0, 20), (5, 220)} | {(2, at + after) for at in (70, 80) for after in range(6)}  # windows lie within the trial
+    assert np.allclose(np.bincount(drawn[:, 0], minlength=6) / len(drawn), [1 / 4, 0, 1 / 2, 0, 0, 1 / 4], atol=0.05)
+    none, some = (Windows(states, 100, 6, 0, pickups, share, context=20).batch(3) for share in (0.0, 0.5))
+    assert torch.equal(none["start"], Windows(states, 100, 6, 0).batch(3)["start"]) and not torch.equal(none["start"], some["start"])
+    with pytest.raises(BadData, match="no training trial has one"):
+        Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_windows_are_the_same_on_a_gpu():
     states = torch.randn(50, 300, 35)

@@ -86,7 +86,8 @@ def fit(
     def data(module, device):
         states = split_states(trials, "train", device)
         module.calibrate(states)
-        windows = Windows(states, window=settings.window, batch=settings.batch, seed=seed)
+        pickups = trials["pickup_step"].values[trials["split"].values == "train"] if settings.at_pickups else None
+        windows = Windows(states, settings.window, settings.batch, seed, pickups, settings.at_pickups, settings.context)
         validation = validation_batches(split_states(trials, "validation", device), settings)
         return lambda step: {**windows.batch(step), "context": settings.context}, validation
 

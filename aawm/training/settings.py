@@ -37,7 +37,7 @@ class LoopSettings:
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
 
     def __post_init__(self):
-        may_be_zero = ("learning_rate", "weight_decay", "clip", "warm_up", "patience", "threads")
+        may_be_zero = ("learning_rate", "weight_decay", "clip", "warm_up", "patience", "threads", "at_pickups")
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and value < (name not in may_be_zero):
                 least = "not be negative" if name in may_be_zero else "be at least 1"
@@ -52,12 +52,15 @@ class TrainingSettings(LoopSettings):
 
     window: int = WINDOW  # steps of a training window; 300 takes whole trials
     context: int = WINDOW_CONTEXT  # ... of which so many are shown
+    at_pickups: float = 0.0  # share of training windows whose context ends at a pickup, or up to five steps after it
     validation_windows: int = 256  # windows, always the same, that the validation loss is the mean of
 
     def __post_init__(self):
         super().__post_init__()
         if not self.context < self.window <= STEPS:
             raise UsageError(f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}")
+        if self.at_pickups > 1:
+            raise UsageError(f"at_pickups is {self.at_pickups:g}; it is a share, at most 1")
 
 # %% ../../nbs/training/01_settings.ipynb #277d1506
 def rate_factor(
