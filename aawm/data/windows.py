@@ -16,12 +16,11 @@ AFTER_PICKUP = 5  # steps: contexts end at a pickup (Figure 3A), so many steps a
 
 # %% ../../nbs/data/03_windows.ipynb #c7pickup
 def found_pickups(
-    pickups,  # integers `[trial, any]`: steps at which something is picked up; negative: none
+    pickups: np.ndarray | None,  # integers `[trial, any]`: steps at which something is picked up; negative: none
 ) -> np.ndarray:  # `[pickup, 2]`: trial and step of each
     "All pickups in one list."
-    if pickups is None or not (np.asarray(pickups) >= 0).any():
+    if pickups is None or not (pickups >= 0).any():
         raise BadData("windows are asked for at pickups, and no training trial has one; generate more trials, or set at_pickups to 0")
-    pickups = np.asarray(pickups)
     return np.column_stack([np.nonzero(pickups >= 0)[0], pickups[pickups >= 0]])
 
 
@@ -44,7 +43,7 @@ class Windows:
         window: int | None = WINDOW,  # steps; `None`: whole trials
         batch: int = 2048,  # windows in a batch; at most as many as trials
         seed: int = 0,
-        pickups=None,  # integers `[trial, any]`: steps at which something is picked up; negative: none
+        pickups: np.ndarray | None = None,  # integers `[trial, any]`: steps at which something is picked up; negative: none
         at_pickups: float = 0.0,  # share of windows whose context ends at a pickup, or up to five steps after it
         context: int = WINDOW_CONTEXT,  # steps of a window that are shown
     ):

@@ -37,10 +37,11 @@ class LoopSettings:
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
 
     def __post_init__(self):
-        may_be_zero = ("learning_rate", "weight_decay", "clip", "warm_up", "patience", "threads", "at_pickups")
-        for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and value < (name not in may_be_zero):
-                least = "not be negative" if name in may_be_zero else "be at least 1"
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            may_be_zero = field.type is float or name in ("warm_up", "patience", "threads")
+            if isinstance(value, (int, float)) and value < (not may_be_zero):
+                least = "not be negative" if may_be_zero else "be at least 1"
                 raise UsageError(f"{name} is {value}; it must {least}")
         check_name(self.precision, PRECISIONS, "precision")
         check_name(self.schedule, SCHEDULES, "schedule")
