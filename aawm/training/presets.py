@@ -38,7 +38,7 @@ SMOKE = {
 # %% ../../nbs/training/06_presets.ipynb #b1c91768
 LAPTOP_MULTISTEP = (
     {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256},
-    TrainingSettings(steps=4200, batch=16, window=100, context=20, learning_rate=1e-3, warm_up=100, validate_every=500),
+    TrainingSettings(steps=4200, batch=16, window=100, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=100, validate_every=500),
 )
 LAPTOP_EVENT = (
     {"width": 64, "layers": 2, "carries": 256, "samples": 8, "resample_every": 5},
@@ -49,12 +49,16 @@ LAPTOP = {
     "oracle": LAPTOP_MULTISTEP,
     "rssm_discrete": (
         {"recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2},
-        TrainingSettings(steps=2000, batch=32, window=80, context=20, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500),
+        TrainingSettings(
+            steps=2000, batch=32, window=80, context=20, at_pickups=0.5, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
+        ),
     ),
     "multistep_delta": ({"recurrent_size": 128, "hidden_size": 256}, LAPTOP_MULTISTEP[1]),
     "rssm_continuous": (
         {"recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2},
-        TrainingSettings(steps=2600, batch=32, window=80, context=20, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500),
+        TrainingSettings(
+            steps=2600, batch=32, window=80, context=20, at_pickups=0.5, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
+        ),
     ),
     "transformer": (
         {"width": 96, "layers": 3, "heads": 4},
@@ -62,7 +66,9 @@ LAPTOP = {
     ),
     "sgnet": (
         {"hidden_size": 96},
-        TrainingSettings(steps=1700, batch=32, window=50, context=20, learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500),
+        TrainingSettings(
+            steps=1700, batch=32, window=50, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500
+        ),
     ),
     "event_transformer": LAPTOP_EVENT,
     "event_transformer_generic": LAPTOP_EVENT,
@@ -71,13 +77,13 @@ LAPTOP = {
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
 GPU_TRAINING = TrainingSettings(
-    steps=6000, batch=256, window=100, context=20, learning_rate=1e-3, warm_up=200, validate_every=1000, validation_windows=1024
+    steps=6000, batch=256, window=100, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=200, validate_every=1000, validation_windows=1024
 )
 GPU_MULTISTEP = ({"embedding_size": 256, "recurrent_size": 256, "hidden_size": 512}, GPU_TRAINING)
 GPU_RSSM = dataclasses.replace(GPU_TRAINING, steps=4000, window=80, clip=100.0)
 GPU_EVENT = (
     {"width": 128, "layers": 3, "samples": 8},
-    dataclasses.replace(GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, validation_windows=256),
+    dataclasses.replace(GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, at_pickups=0.0, validation_windows=256),
 )
 GPU = {
     "multistep_predictor": GPU_MULTISTEP,
@@ -87,7 +93,9 @@ GPU = {
     "rssm_continuous": ({"recurrent_size": 384, "latents": 128, "hidden_size": 512}, GPU_RSSM),
     "transformer": (
         {"width": 256, "layers": 4, "heads": 8},
-        dataclasses.replace(GPU_TRAINING, steps=10_000, batch=64, window=300, context=50, precision="bf16-mixed", validation_windows=256),
+        dataclasses.replace(
+            GPU_TRAINING, steps=10_000, batch=64, window=300, context=50, at_pickups=0.0, precision="bf16-mixed", validation_windows=256
+        ),
     ),
     "sgnet": ({"hidden_size": 192}, dataclasses.replace(GPU_TRAINING, steps=2500, window=50, clip=10.0)),
     "event_transformer": GPU_EVENT,
@@ -141,7 +149,7 @@ def as_released(
 ) -> TrainingSettings:
     "The same budget, spent on the windows that the released code draws."
     batch = max(1, round(training.batch * training.window / WINDOW))
-    training = dataclasses.replace(training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, clip=0.0)
+    training = dataclasses.replace(training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, clip=0.0)
     if preset == "paper":
         training = dataclasses.replace(training, batch=PAPER_TRAINING.batch, warm_up=0, precision="32-true")
     return training
