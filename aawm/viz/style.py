@@ -62,6 +62,7 @@ STYLES = {  # in the order of every legend and axis
     "transformer": Style("Transformer", "#009E73", "D", "----", (6, 1.5, 1.5, 1.5)),
     "sgnet": Style("SGNet", "#CC79A7", "P", "....", (1.5, 1.2)),
     "event_transformer": Style("Event Transformer", "#6B3E00", "X", "++++", (6, 1.5, 1.5, 1.5)),
+    "event_transformer_generic": Style("Generic Event Transformer", "#D2AF69", "<", "++", (2, 1)),
     "oracle": Style("Hierarchical Oracle", "#222222", "p", "||", (), True),
     "strong_oracle": Style("Strong Oracle", "#BFBFBF", "h", "oo", (3, 1.2), True),
     "frozen_world": Style("Frozen world", "#7F7F7F", "_", "\\\\////", (1, 2)),
