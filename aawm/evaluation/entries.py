@@ -87,15 +87,15 @@ def shipped_submissions(
     code: str = "https://github.com/aawm/aawm",
     trials: int = TEST_TRIALS,
 ) -> dict:  # name of the entry -> submission
-    "A submission for each model of a folder of weights, with all its training seeds."
+    "A submission for each corrected model of a folder of weights, with all its training seeds."
     found = {}
     for path in sorted(Path(folder).glob("*.safetensors")):
         record = weights_record(path)
-        found.setdefault((record["model"], record["variant"]), {})[record["seed"]] = path
+        if record["variant"] == "corrected":  # others are for the ledger of claims
+            found.setdefault(record["model"], {})[record["seed"]] = path
     if not found:
-        raise BadData(f"{folder} has no weights files (.safetensors); name another folder")
-    names = {key: key[0] if key[1] == "corrected" else "-".join(key) for key in found}
-    return {names[key]: submission_for(key[0], files, code, by, "A model of the package.", trials=trials) for key, files in found.items()}
+        raise BadData(f"{folder} has no weights files of corrected models (.safetensors); name another folder")
+    return {model: submission_for(model, files, code, by, "A model of the package.", trials=trials) for model, files in found.items()}
 
 # %% ../../nbs/evaluation/11_entries.ipynb #59b6b29a
 def entry_text(

@@ -210,11 +210,12 @@ def count_label(
 ) -> str:  # of an axis
     "How many objects it happens to, and how many not. It is a range where series have trials of their own."
     def span(counts):
-        return " to ".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()}))
+        return "\N{EN DASH}".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()}))
 
     happens = span(rows["count"][rows.value.notna()]) if rows.value.notna().any() else "0"
     enough = rows[rows.false_positive_count >= FEWEST] if rows.false_positive.notna().any() else rows[:0]
-    return f"{says}, n = {happens}" + (f"\n(crosses: n = {span(enough.false_positive_count)})" if len(enough) else "")
+    words = f"{says}, n = {happens}" + (f"\n(crosses: n = {span(enough.false_positive_count)})" if len(enough) else "")
+    return words.replace(" n = ", "\nn = ") if "\N{EN DASH}" in words else words  # panels are narrow
 
 # %% ../../nbs/viz/03_figures.ipynb #b21d3996
 def draw_bars(
