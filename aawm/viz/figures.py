@@ -484,16 +484,19 @@ def add_legend(
     handles: list,  # of (handle, label), or handles with labels
     columns: int,  # at most
 ) -> None:
-    "A legend above the panels."
+    "A legend above the panels, in as many columns as fit."
     pairs = [pair if isinstance(pair, tuple) else (pair, pair.get_label()) for pair in handles]
-    if pairs:
-        figure.legend(
+    for ncols in range(min(columns, len(pairs)), 0, -1):
+        legend = figure.legend(
             *zip(*pairs),
             loc="outside upper left",
-            ncols=min(columns, len(pairs)),
+            ncols=ncols,
             handler_map={tuple: HandlerTuple(ndivide=None, pad=0.4)},
             columnspacing=1.4,
         )
+        if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
 
 # %% ../../nbs/viz/03_figures.ipynb #2735b866
 FIG4B = {"loss_pickup": "B", "loss_goal": "B"}
