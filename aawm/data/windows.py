@@ -35,7 +35,7 @@ def ends_at_pickups(
 
 # %% ../../nbs/data/03_windows.ipynb #8408bde2
 class Windows:
-    "Windows over trials, one trial each and none twice in an epoch (released code), but for those drawn at pickups."
+    "Windows over trials, one trial each and none twice in an epoch (released code), but for those sampled at pickups."
 
     def __init__(
         self,

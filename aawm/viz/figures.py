@@ -214,8 +214,9 @@ def count_label(
 
     happens = span(rows["count"][rows.value.notna()]) if rows.value.notna().any() else "0"
     enough = rows[rows.false_positive_count >= FEWEST] if rows.false_positive.notna().any() else rows[:0]
-    words = f"{says}, n = {happens}" + (f"\n(crosses: n = {span(enough.false_positive_count)})" if len(enough) else "")
-    return words.replace(" n = ", "\nn = ") if "\N{EN DASH}" in words else words  # panels are narrow
+    falsely = span(enough.false_positive_count) if len(enough) else ""
+    gap = "\n" if "\N{EN DASH}" in happens + falsely else " "  # panels are narrow
+    return f"{says},{gap}n = {happens}" + (f"\n(crosses:{gap}n = {falsely})" if falsely else "")
 
 # %% ../../nbs/viz/03_figures.ipynb #b21d3996
 def draw_bars(
