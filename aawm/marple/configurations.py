@@ -11,7 +11,7 @@ __all__ = ['STATE_NAMES', 'LARGEST', 'HOUSES', 'at', 'entries', 'pair', 'state_b
 import json
 from pathlib import Path
 
-from ..errors import BadData, EnvironmentProblem, UsageError, check_name
+from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import write_json
 from .houses import Door, House, Piece, Room, Thing, from_dict, to_dict
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
@@ -27,7 +27,8 @@ def at(content: dict, where: str, name: str, kind: type):
         raise BadData(f"{where or 'the file'} has no {name!r}")
     value = content[name]
     if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
-        raise BadData(f"{where}.{name} must be {kind.__name__}, got {type(value).__name__}")
+        place = f"{where}.{name}" if where else name
+        raise BadData(f"{place} must be {kind.__name__}, got {type(value).__name__}")
     return value
 
 # %% ../../nbs/marple/09_configurations.ipynb #18c56990
@@ -152,7 +153,13 @@ def import_houses(
     out: str | Path,  # folder
 ) -> dict:  # name -> House
     "Read configurations and keep their houses in a folder; nothing is written where one of them is faulty."
-    found = {Path(path).stem.removeprefix("init_config_"): read_configuration_file(path) for path in paths}
+    files = {}
+    for path in dict.fromkeys(map(Path, paths)):
+        name = path.stem.removeprefix("init_config_")
+        if name in files:
+            raise UsageError(f"{files[name]} and {path} would both be kept as {name!r}; rename one of them")
+        files[name] = path
+    found = {name: read_configuration_file(path) for name, path in files.items()}
     file = Path(out) / HOUSES
     if Path(out).is_file():
         raise EnvironmentProblem(f"{out} is a file where a folder should be; choose another place")

@@ -144,10 +144,15 @@ def check_house(house: House) -> None:
     "Raise `BadData` at the first thing that does not fit."
     if not (3 <= house.width <= 64 and 3 <= house.height <= 64):
         raise BadData(f"a house of {house.width} x {house.height} cells; sides must be 3 to 64")
+    floor = np.zeros((house.height, house.width), bool)
     for room in house.rooms:
         inside = 1 <= room.x and 1 <= room.y and room.x + room.width < house.width and room.y + room.height < house.height
         if room.type not in ROOMS or not inside or min(room.width, room.height) < 1:
             raise BadData(f"{room} is of no known type or leaves the house of {house.width} x {house.height} cells")
+        inner = floor[room.y : room.y + room.height, room.x : room.x + room.width]
+        if inner.any():
+            raise BadData(f"{room} overlaps another room")
+        inner[:] = True
     taken = {}
     for door in house.doors:
         if not (0 < door.x < house.width - 1 and 0 < door.y < house.height - 1) or house.room_grid[door.y, door.x]:
@@ -156,8 +161,6 @@ def check_house(house: House) -> None:
     for place, piece in enumerate(house.furniture):
         check_piece(house, place, piece, taken)
     check_objects(house)
-    if house.objects and max(thing.number for thing in house.objects) > 255:
-        raise BadData("instance numbers must fit a byte: at most 255 pieces and objects")
 
 
 def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
@@ -173,10 +176,12 @@ def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
         taken[x, y] = f"{name} {piece.number}"
     if piece.state & ~FURNITURE[piece.kind].abilities:
         raise BadData(f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}")
+    if piece.number < 0:
+        raise BadData(f"{name} at ({piece.x}, {piece.y}) has the instance number {piece.number}; it must be 0 or more")
 
 # %% ../../nbs/marple/02_houses.ipynb #c7c25fab
 def check_objects(house: House) -> None:
-    "Raise `BadData` if an object lies beside its furniture or two share a cell."
+    "Raise `BadData` if an object lies beside its furniture, shares its cell, or has a state or number that cannot be."
     taken = set()
     for thing in house.objects:
         if thing.kind not in OBJECTS or not 0 <= thing.on < len(house.furniture):
@@ -187,6 +192,10 @@ def check_objects(house: House) -> None:
         if (thing.x, thing.y) in taken:
             raise BadData(f"{name} {thing.number} shares cell ({thing.x}, {thing.y}) with another object")
         taken.add((thing.x, thing.y))
+        if thing.state & ~OBJECTS[thing.kind].abilities:
+            raise BadData(f"{name} {thing.number} cannot be {codes_of(thing.state & ~OBJECTS[thing.kind].abilities)!r}")
+        if not 0 <= thing.number <= 255:
+            raise BadData(f"{name} at ({thing.x}, {thing.y}) has the instance number {thing.number}; it must fit a byte, 0 to 255")
 
 # %% ../../nbs/marple/02_houses.ipynb #03678548
 CHANNELS = ("room", "furniture", "furniture_state", "object", "object_state", "object_number", "agent", "heading")

@@ -84,7 +84,7 @@ class Plan:
     split: str = "test"
     seed: int = 0
     scenarios: tuple = tuple(SCENARIOS)
-    houses: int = TEST_HOUSES  # of each scenario; pairs go round
+    houses: int = TEST_HOUSES  # of each scenario, no more than these; pairs go round
     varied: bool = False
     all_missions: bool = False  # houses furnished for all ten, as the prior `open` needs
 
@@ -94,6 +94,8 @@ class Plan:
             check_name(name, SCENARIOS, "scenario")
         if self.pairs < 1 or self.houses < 1:
             raise UsageError(f"{self.pairs} pairs in {self.houses} houses; both must be at least 1")
+        if self.houses > TEST_HOUSES:
+            raise UsageError(f"{self.houses} houses of a scenario; give 1 to {TEST_HOUSES}, since later ones belong to the split 'ood'")
 
     def place(self, index: int) -> tuple:  # scenario, house number, pair number
         "Which pair stands at an index of the store."
@@ -168,7 +170,7 @@ def generate_pairs(
     seed: int = 0,
     split: str = "test",  # test, in or ood
     scenarios: tuple = tuple(SCENARIOS),
-    houses: int = TEST_HOUSES,  # of each scenario
+    houses: int = TEST_HOUSES,  # of each scenario, no more than these
     varied: bool = False,  # freer floor plans
     all_missions: bool = False,  # houses furnished for all ten missions, as the prior `open` needs
     progress: bool = True,
@@ -212,7 +214,7 @@ def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the 
 
     def draw(index: int) -> Pair:
         name, scenario = fit[index // wanted.pairs]
-        return draw_pair(houses[name], scenario, (wanted.seed, 9, index), name)
+        return draw_pair(houses[name], scenario, (wanted.seed, 9 + SPLITS.index(wanted.split), index), name)
 
     return draw, range(wanted.pairs * len(fit))
 
@@ -240,10 +242,11 @@ def open_pairs(
     limit: int | None = None,  # pairs of each scenario at most
 ) -> list:  # of Pair
     "The pairs of a store."
+    wanted = [check_name(name, SCENARIOS, "scenario") for name in scenarios or SCENARIOS]
     dataset, houses = open_store(path, LAYOUT), read_house_tables(path)
     names = dataset.scenario.values.astype(str)
     rank = pd.Series(names).groupby(names).cumcount().to_numpy()
-    keep = np.isin(names, scenarios or list(SCENARIOS)) & (rank < (limit or len(names)))
+    keep = np.isin(names, wanted) & (rank < (limit or len(names)))
     arrays = {name: dataset[name].values for name in LAYOUT.arrays}
     return [read_pair(dataset, arrays, houses, int(index)) for index in np.flatnonzero(keep)]
 

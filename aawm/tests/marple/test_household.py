@@ -2,6 +2,8 @@
 
 import copy
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 from aawm import marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
-from aawm.marple.configurations import read_configuration, to_configuration
+from aawm.marple.configurations import import_houses, read_configuration, to_configuration
 from aawm.marple.furnishing import can_be_done, draw_house
-from aawm.marple.houses import can_be_faced, from_dict, reachable, to_dict
+from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
 from aawm.marple.missions import mission, program
 
 DATA = Path(__file__).parents[1] / "data" / "marple"
@@ -95,6 +97,28 @@ def test_a_malformed_configuration_is_refused_in_one_line(fault):
     one_line(raised.value)
 
 
+def with_first(house, part: str, **values):
+    "A house whose first piece or object is changed."
+    entries = getattr(house, part)
+    return replace(house, **{part: (replace(entries[0], **values), *entries[1:])})
+
+
+IMPOSSIBLE = {
+    "overlaps another room": lambda house: replace(house, rooms=(*house.rooms, Room("Study", 2, 2, 2, 2))),
+    "cannot be 'g'": lambda house: with_first(house, "objects", state=1),
+    "instance number -1; it must be 0": lambda house: with_first(house, "furniture", number=-1),
+    "instance number -1; it must fit": lambda house: with_first(house, "objects", number=-1),
+    "instance number 256": lambda house: with_first(house, "objects", number=256),
+}
+
+
+@pytest.mark.parametrize("words", IMPOSSIBLE)
+def test_an_impossible_house_is_refused_in_one_line(words):
+    with pytest.raises(BadData, match=words) as raised:
+        IMPOSSIBLE[words](marple.golden_house())
+    one_line(raised.value)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_part_may_be_missing_or_of_another_type(data):
@@ -121,6 +145,21 @@ def test_files_that_are_not_configurations(tmp_path):
         marple.read_configuration_file(tmp_path / "none.json")
     with pytest.raises(EnvironmentProblem):
         marple.import_houses(FILES[:1], tmp_path / "cut.json")
+
+
+def test_a_message_names_the_field_without_a_stray_dot():
+    with pytest.raises(BadData, match="^Grid must be dict"):
+        read_configuration({"Grid": []})
+
+
+def test_two_files_of_one_name_are_not_imported_over_each_other(tmp_path):
+    other = tmp_path / "other" / FILES[0].name
+    other.parent.mkdir()
+    shutil.copy(FILES[1], other)
+    with pytest.raises(UsageError, match="both be kept as") as raised:
+        import_houses([FILES[0], other], tmp_path / "kept")
+    assert str(other) in one_line(raised.value) and not (tmp_path / "kept").exists()
+    assert len(import_houses([FILES[0], FILES[0]], tmp_path / "kept")) == 1
 
 
 def test_missions_that_cannot_be_done_and_texts_that_are_none():

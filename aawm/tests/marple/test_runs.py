@@ -13,7 +13,7 @@ from aawm import marple
 from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.marple.furnishing import draw_house
 from aawm.marple.houses import AGENT, HEADING
-from aawm.marple.pairs import LAYOUT, Plan, generate_pairs, house_of, open_pairs, replays, verify_pairs
+from aawm.marple.pairs import LAYOUT, SPLITS, Plan, generate_pairs, house_of, imported_pairs, open_pairs, replays, verify_pairs
 from aawm.marple.planner import costs_to_go, replay
 from aawm.marple.vocabulary import AHEAD, FORWARD
 from aawm.marple.worlds import World, arrays, pose_number
@@ -151,6 +151,21 @@ def test_splits_share_houses_or_do_not():
     assert ood.pair(3).house not in [test.pair(k).house for k in range(10)]
     with pytest.raises(UsageError, match="split"):
         Plan(3, "train")
+    for split in SPLITS:
+        with pytest.raises(UsageError, match="1 to 10"):
+            Plan(30, split, houses=11)  # the eleventh house is the first of ood
+
+
+def test_splits_of_imported_houses_have_other_starts():
+    made = [imported_pairs({"golden": marple.golden_house()}, Plan(4, split, scenarios=("laundry",)))[0] for split in SPLITS]
+    assert len({tuple(run.text for k in range(4) for run in draw(k).runs) for draw in made}) == 3
+
+
+def test_a_misspelt_scenario_is_refused(tmp_path):
+    store = generate_pairs(tmp_path / "store", 1, scenarios=("shower",), houses=1, progress=False)
+    assert len(open_pairs(store, ["shower"])) == 1 and open_pairs(store, ["snack"]) == []
+    with pytest.raises(UsageError, match="'shower'"):
+        open_pairs(store, ["showr"])
 
 
 def test_culprits_are_drawn():
