@@ -10,6 +10,7 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/marple/00_overview.ipynb #1ce653b4
 __getattr__, __dir__, __all__ = names_on_demand("aawm.marple", {
+    "card": "dataset_card",
     "configurations": "import_houses read_configuration_file read_houses",
     "evidence": "VARIANTS Evidence look",
     "floor_plans": "floor_plan",

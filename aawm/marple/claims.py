@@ -34,13 +34,15 @@ def jackknife(
         found = sums[keep].groupby("scenario").sum()
         return float(statistic(found["sum"] / found["count"]))
 
-    whole, influence = value(np.ones(len(houses), bool)), {}
+    whole, influence, unknown = value(np.ones(len(houses), bool)), {}, 0.0
     for k, (scenario, house) in enumerate(houses):
         others = np.arange(len(houses)) != k
         fellows = (houses.get_level_values("scenario") == scenario).sum()
         if fellows > 1:
             influence[f"{scenario} {house}"] = (fellows - 1) * (whole - value(others)) / fellows
-    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float))
+        else:
+            unknown = np.nan  # the variance over houses of this scenario
+    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown)
 
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
@@ -68,8 +70,8 @@ class Scored(Evidence):
         table = self.learned if training else self.exact
         if table is None:
             return None
-        asked = ("1.0", "softmax") if training else (prior, "exact")
-        here = table[(table.variant == variant) & (table.prior == asked[0]) & (table.rule == asked[1])]
+        weight, rule = ("1.0", "softmax") if training else (prior, "exact")
+        here = table[(table.variant == variant) & (table.prior == weight) & (table.rule == rule)]
         here = here[here.training == training] if training else here
         name = f"evidence needed, {variant}" + (f", w = {prior}" if prior != "0.5" else "") + (f", learned {training}" if training else "")
         source = f"imitation {training}" if training else "exact inference"

@@ -77,7 +77,7 @@ def generate(
     seed: Annotated[int, typer.Option(help="Root of every random stream.")] = 0,
     split: Annotated[str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")] = "test",
     scenarios: Annotated[str, typer.Option(help="Names, divided by commas; all five where empty.")] = "",
-    houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario.")] = 10,
+    houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario, at most 10.")] = 10,
     varied: Annotated[bool, typer.Option(help="Freer floor plans than the released ones.")] = False,
     all_missions: Annotated[bool, typer.Option(help="Houses furnished for all ten missions, as the prior open needs.")] = False,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
@@ -92,13 +92,22 @@ def generate(
     typer.echo(f"{store}: {manifest['counts']['pairs']} pairs in {manifest['counts']['houses']} houses")
 
 # %% ../../nbs/marple/22_commands.ipynb #ae6af3c5
-@app.command(epilog="Example: aawm marple verify data/marple")
-def verify(folder: Store):
+@app.command(epilog="Example: aawm marple verify data/marple --card data/marple.md")
+def verify(
+    folder: Store,
+    card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
+):
     "Check every byte of a store and replay every run."
+    from aawm.files import replacing
+    from aawm.marple.card import dataset_card
     from aawm.marple.pairs import verify_pairs
 
     manifest = verify_pairs(store_of(folder))
     typer.echo(f"{folder}: whole, {manifest['counts']['pairs']} pairs replayed")
+    if card:
+        with replacing(card) as temporary:
+            temporary.write_text(dataset_card(store_of(folder)), encoding="utf-8")
+        typer.echo(f"{card}: what {folder} holds")
 
 # %% ../../nbs/marple/22_commands.ipynb #aef73d13
 @app.command(epilog="Example: aawm marple infer data/marple --method exact --variant V+A")

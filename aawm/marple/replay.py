@@ -24,7 +24,7 @@ class Case:
     "A trial to be solved: look, guess, be scored."
 
     def __init__(self, pair: Pair):
-        self.pair, self.step, self.guesses = pair, 0, {}
+        self.pair, self.step, self.guesses, self.solved = pair, 0, {}, False
 
     def __repr__(self) -> str:
         return f"Case({self.pair.scenario.question} step {self.step} of at most {self.pair.horizon}, {len(self.guesses)} guesses)"
@@ -37,9 +37,16 @@ class Case:
 
     def guess(self, a: float) -> None:
         "Say how likely it is that it was, or will have been, A."
+        if self.solved:
+            raise UsageError("the answer is known, so a guess no longer counts; take another trial")
         if not 0 <= a <= 1:
             raise UsageError(f"a guess is a probability from 0 to 1, got {a}")
         self.guesses[self.step] = float(a)
+
+    def reveal(self) -> str:  # A or B
+        "Who it was; from now on no guess counts."
+        self.solved = True
+        return "AB"[self.pair.culprit]
 
     def exactly(self, step: int) -> float:
         "What exact inference says of A at a step."
@@ -84,6 +91,8 @@ def play(
         picture.value = content.getvalue()
 
     def note(*_):
+        if case.solved:
+            return
         case.guess(said.value)
         text.value = f"Noted: {said.value:.2f} that it was A, at step {case.step}."
 
@@ -91,9 +100,9 @@ def play(
         if not case.guesses:
             text.value = "Guess first."
             return
-        score = case.score()
+        score, culprit, guess.disabled = case.score(), case.reveal(), True
         verdict = "before" if score.you_right.mean() >= score.exact_right.mean() else "behind"
-        text.value = f"It was {'AB'[pair.culprit]}. You are {verdict} exact inference.{score.round(2).to_html()}"
+        text.value = f"It was {culprit}. You are {verdict} exact inference.{score.round(2).to_html()}"
 
     time.observe(show, "value")
     guess.on_click(note)

@@ -1,4 +1,4 @@
-"""The wing's commands, through the program itself."""
+"""The wing's commands through the program itself; cards, verdicts and the game."""
 
 import json
 import os
@@ -6,12 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from aawm import cli
-from aawm.errors import AawmError, BadData, ModelContractError
+from aawm import marple
+from aawm.errors import AawmError, BadData, ModelContractError, UsageError
+from aawm.ledger import check_claims
+from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
+from aawm.marple.claims import CLAIMS, Scored
+from aawm.marple.pairs import Plan
+from aawm.marple.replay import Case, play
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(__file__).parents[1] / "data" / "marple"
@@ -36,6 +43,9 @@ def test_import_generate_infer(tmp_path):
     scored = command("infer", tmp_path / "houses", "--method", "exact", "--out", tmp_path / "scored.csv", "--no-progress")
     assert scored.exit_code == 0 and len(pd.read_csv(tmp_path / "scored.csv")) == 6 * 11
     assert "whole" in command("verify", tmp_path / "houses").output
+    assert "card.md" in command("verify", tmp_path / "houses", "--card", tmp_path / "card.md").output
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert card == marple.dataset_card(tmp_path / "houses" / "pairs") and IMPORTED_HOUSES in card and "houses and runs are new" not in card
     with pytest.raises(BadData, match="--all-missions"):
         command_fault("infer", tmp_path / "houses", "--prior", "open")
     with pytest.raises(ModelContractError, match="TypeError"):
@@ -51,6 +61,42 @@ def test_bad_input_gets_one_line(words, tmp_path, monkeypatch):
     fault = command(*words).exception
     assert isinstance(fault, AawmError) and str(fault) and "\n" not in str(fault)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_card_of_random_houses(tmp_path):
+    command("generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--no-progress")
+    assert command("verify", tmp_path / "runs", "--card", tmp_path / "card.md").exit_code == 0
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert RANDOM_HOUSES in card and IMPORTED_HOUSES not in card and "| shower | 1 | 1 |" in card
+
+
+def test_one_house_a_scenario_decides_no_claim():
+    def ledger(houses):
+        table = marple.score_pairs([Plan(2, houses=houses).pair(k) for k in range(10)], marple.exact_method)
+        return check_claims([CLAIMS[1], CLAIMS[5]], {("exact",): Scored(table)}, ("method",)), Scored(table)
+
+    alone, known = ledger(1)
+    assert alone.verdict.tolist() == ["undecided"] * 2 and alone.needs.tolist() == ["trials"] * 2
+    assert np.isnan(known.at(3).ends()).all()
+    low, high = ledger(2)[1].at(3).ends()
+    assert low < high
+
+
+def test_no_guess_counts_once_the_answer_is_known():
+    case = Case(Plan(1, houses=1).pair(0))
+    case.guess(0.4)
+    assert case.reveal() == "AB"[case.pair.culprit]
+    with pytest.raises(UsageError, match="answer is known"):
+        case.guess(1.0 - case.pair.culprit)
+    assert case.guesses == {0: 0.4}
+    box = play(case.pair)
+    said, (guess, tell), text = box.children[3], box.children[4].children, box.children[5]
+    guess.click()
+    tell.click()
+    answer, said.value = text.value, 1.0
+    guess.click()
+    tell.click()
+    assert guess.disabled and text.value == answer
 
 
 def test_the_program_starts_without_the_wing():
