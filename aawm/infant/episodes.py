@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'EPISODE_COLUMNS', 'ENTITY_COLUMNS', 'LAYOUT', 'FRAMES', 'LOOKS', 'frame_limit', 'stack', 'episode_rows',
-           'entity_rows', 'checked_item', 'make_chunk', 'generate', 'spread_out', 'as_tables', 'write_videos',
+           'entity_rows', 'checked_items', 'make_chunk', 'generate', 'spread_out', 'as_tables', 'write_videos',
            'open_episodes', 'Batch', 'make_batch', 'track_of', 'moving', 'actor', 'last_walk', 'goals', 'places']
 
 # %% ../../nbs/infant/08_episodes.ipynb #a1c7d560
+import math
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,7 @@ import aawm.infant.social_sets
 import aawm.infant.training_sets
 from ..errors import AawmError, UsageError, check_name
 from .bib_sets import MAKERS, make_item
-from .filming import Trial, Video
-from aawm.infant.stage import (
-    CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity,
-)
+from .stage import CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
 # %% ../../nbs/infant/08_episodes.ipynb #d6081a64
@@ -70,19 +69,23 @@ def stack(
         "walls": np.array([[trial.walls for trial in video.trials] for video in videos], bool),
         "gate": np.array([[trial.gate for trial in video.trials] for video in videos], np.int16),
     }
-    if found["length"].max() > frames or max(len(video.cast) for video in videos) > entities:
-        raise AawmError(f"videos of {found['length'].max()} frames and {len(videos[0].cast)} entities do not fit {frames} and {entities}")
+    longest, largest = found["length"].max(), max(len(video.cast) for video in videos)
+    if longest > frames or largest > entities:
+        raise AawmError(f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}")
     for e, video in enumerate(videos):
         for t, trial in enumerate(video.trials):
             found["state"][e, t, : len(trial.states), : trial.states.shape[1]] = trial.states
     return found
 
 # %% ../../nbs/infant/08_episodes.ipynb #05dc7e72
-def episode_rows(videos: list, items: int) -> list:  # of `EPISODE_COLUMNS`
+def episode_rows(
+    videos: list,  # of `Video`
+    items: Sequence[int],  # numbers of all items of the store, in order
+) -> list:  # of `EPISODE_COLUMNS`
     "Rows of the episode table; of a training set the first 80 % train."
-    rows = []
+    rows, last = [], items[math.ceil(0.8 * len(items)) - 1]
     for video in videos:
-        split = "test" if video.set not in TRAINING_SETS else "train" if video.item < 0.8 * items else "validation"
+        split = "test" if video.set not in TRAINING_SETS else "train" if video.item <= last else "validation"
         facts = (video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch))
         rows.append((video.item, video.set, *facts))
     return rows
@@ -97,22 +100,25 @@ def entity_rows(videos: list, first: int = 0) -> list:  # of `ENTITY_COLUMNS`
     ]
 
 # %% ../../nbs/infant/08_episodes.ipynb #fca2bce1
-def checked_item(name: str, item: int, seed: int, balanced: bool) -> list:  # of `Video`
-    "An item that keeps to the frame limit."
+def checked_items(name: str, items: Sequence[int], seed: int, balanced: bool) -> dict:  # item -> list of `Video`
+    "Items of one seed that all keep to the frame limit: one item, or a balanced couple."
     limit = frame_limit(name)
     for attempt in range(20):
-        videos = make_item(name, item, seed + 1_000_003 * attempt, balanced)
-        if max(len(trial.states) for video in videos for trial in video.trials) <= limit:
-            return videos
-    raise AawmError(f"item {item} of {name} is always longer than {limit} frames")
+        made = {item: make_item(name, item, seed + 1_000_003 * attempt, balanced) for item in items}
+        if max(len(trial.states) for videos in made.values() for video in videos for trial in video.trials) <= limit:
+            return made
+    raise AawmError(f"{name}, item {' and '.join(map(str, items))}: always longer than {limit} frames")
 
 # %% ../../nbs/infant/08_episodes.ipynb #82085868
 def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
     "The episodes of one chunk."
     name, items, seed, balanced, number, episodes, per_item, entities = task
     first, last = episodes.start // per_item, -(-episodes.stop // per_item)
-    videos = [video for item in range(first, last) for video in checked_item(name, item, seed, balanced)]
-    rows = [episode_rows(videos, items), entity_rows(videos, episodes.start)]
+    made, step = {}, 2 if balanced else 1  # the items of a couple are made together
+    for start in range(first - first % step, last, step):
+        made |= checked_items(name, range(start, start + step), seed, balanced)
+    videos = [video for item in range(first, last) for video in made[item]]
+    rows = [episode_rows(videos, range(items)), entity_rows(videos, episodes.start)]
     return number, stack(videos, frame_limit(name), entities), rows
 
 # %% ../../nbs/infant/08_episodes.ipynb #339dba29
@@ -167,7 +173,7 @@ def write_videos(
 ) -> Path:
     "Write videos that are in memory as a store."
     frames, entities = max(len(trial.states) for video in videos for trial in video.trials), max(len(video.cast) for video in videos)
-    tables = as_tables([[episode_rows(videos, len({video.item for video in videos})), entity_rows(videos)]])
+    tables = as_tables([[episode_rows(videos, sorted({video.item for video in videos})), entity_rows(videos)]])
     return write_store(path, LAYOUT, stack(videos, frames, entities), tables, settings)
 
 # %% ../../nbs/infant/08_episodes.ipynb #a5018da0

@@ -1,9 +1,12 @@
 """The displays: trials, histories, counts, one seed and the same bytes, and an observer that knows everything."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from aawm import infant
+from aawm.errors import AawmError
 from aawm.infant import bib_sets, episodes, reasoners, scores, social_sets, training_sets
 from aawm.infant.layouts import motion
 from aawm.infant.stage import ITEMS, NAVIGATED, OUTCOMES, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
@@ -100,6 +103,39 @@ def test_shortcuts_are_at_chance_on_balanced_sets(tmp_path, name):
     for control in ("longer_odd", "nearest_object", "same_place", "same_path"):
         table = infant.score(control, made).query("pair_type == 'EU'")
         assert (abs(table.accuracy - 0.5) <= 0.05 + 1e-9).all(), table
+
+
+def longer(video, frames):
+    "A video that stays as it is after its first trial for some frames."
+    one = video.trials[0]
+    return replace(video, trials=(replace(one, states=np.concatenate([one.states, np.repeat(one.states[-1:], frames, 0)])), *video.trials[1:]))
+
+
+@pytest.mark.parametrize("items", [3, 6])
+def test_a_couple_is_made_anew_together(tmp_path, monkeypatch, items):
+    make = episodes.make_item
+    too_long = {("first", 3), ("later", 3), ("first", 4)}
+
+    def made(name, item, seed, balanced):
+        attempt = {0: "first", 1_000_003: "later"}.get(seed)
+        return [longer(video, 300 * ((attempt, item) in too_long)) for video in make(name, item, seed, balanced)]
+
+    monkeypatch.setattr(episodes, "make_item", made)
+    found = store(tmp_path, "imitation", items, balanced=True)
+    seeds = dict(zip(found["item"].values.tolist(), (found["seed"].values // 1_000_003).tolist()))
+    assert seeds == {item: (0, 2, 1)[item // 2] for item in range(items)}
+    if items == 6:
+        assert set(store(tmp_path, "imitation", 6)["seed"].values[::4] // 1_000_003) == {0, 1, 2}, "alone, each for itself"
+
+
+def test_what_does_not_fit_is_named(monkeypatch):
+    few = [infant.make_item(name, 0)[0] for name in ("efficiency_path", "imitation")]
+    sizes = [len(video.cast) for video in few]
+    with pytest.raises(AawmError, match=f"and {max(sizes)} entities do not fit 464 and {min(sizes)}"):
+        episodes.stack(sorted(few, key=lambda video: len(video.cast)), 464, min(sizes))
+    monkeypatch.setitem(episodes.FRAMES, "imitation", 10)
+    with pytest.raises(AawmError, match="imitation, item 0 and 1: always longer than 10 frames"):
+        episodes.checked_items("imitation", [0, 1], 0, True)
 
 
 def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):

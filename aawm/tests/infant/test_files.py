@@ -9,6 +9,7 @@ import pytest
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
+from aawm.infant.episodes import episode_rows
 from aawm.infant.released import content_of, cast_of, read_file
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
 
@@ -44,6 +45,19 @@ def test_out_and_in_again_is_the_identity(real, tmp_path):
     again = infant.open_episodes(infant.import_released(infant.export_released(real, tmp_path / "files"), tmp_path / "again")[0])
     for name in ("state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "outcome", "condition"):
         assert np.array_equal(real[name], again[name]), name
+
+
+@pytest.mark.parametrize("first, count", [(5000, 10), (0, 10), (7, 1), (0, 13)])
+def test_a_partial_import_is_split_by_rank(first, count):
+    items = range(first, first + count)
+    rows = episode_rows([infant.make_item("train_preference", item)[0] for item in items], items)
+    assert [row[6] for row in rows] == ["train" if rank < 0.8 * count else "validation" for rank in range(count)]
+
+
+def test_a_store_of_part_of_the_items_has_both_splits(tmp_path):
+    videos = [infant.make_item("train_preference", item)[0] for item in range(5000, 5010)]
+    splits = infant.open_episodes(infant.write_videos(tmp_path / "part", videos, {}))["split"].values.tolist()
+    assert splits == ["train"] * 8 + ["validation"] * 2
 
 
 @pytest.fixture(scope="module")
