@@ -11,6 +11,9 @@ from aawm import cli
 from aawm.data import open_trials, store_trials
 from aawm.data.hub import HUB_TABLES, export_hub, import_hub
 from aawm.errors import BadData, UsageError
+from aawm.models import build
+from aawm.models.model_cards import export_models
+from aawm.models.weights import ship_weights, weights_name
 from aawm.schema import COLUMNS, SCENARIOS, STEPS
 from aawm.sim import simulate
 
@@ -75,3 +78,18 @@ def test_imported_trials_are_not_handed_on(hub, tmp_path, capsys):
     with pytest.raises(UsageError, match="authors' licence"):
         export_hub(tmp_path / "again", tmp_path / "hub")
     assert not (tmp_path / "hub").exists()
+
+
+def test_the_line_of_code_on_a_card_reads_its_own_folder(tmp_path, monkeypatch):
+    for variant in ("corrected", "published"):
+        small = build("multistep_delta", variant, recurrent_layers=1, recurrent_size=8, hidden_size=8)
+        record = {"model": "multistep_delta", "variant": variant, "config": vars(small.config), "seed": 0, "training": {}, "privileged": []}
+        ship_weights(small, tmp_path / "weights" / weights_name("multistep_delta", variant), record)
+    made = export_models(tmp_path / "hub", tmp_path / "weights")
+    assert [folder.name for folder in made] == ["multistep_delta", "multistep_delta-published"]
+    monkeypatch.chdir(tmp_path / "hub")
+    for folder in made:
+        lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+        code = "\n".join(line.strip() for line in lines if line.startswith(("    from aawm", "    model =")))
+        exec(code, found := {})
+        assert found["model"].variant == (folder.name.removeprefix("multistep_delta").lstrip("-") or "corrected")
