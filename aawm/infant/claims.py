@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .stage import BIB_SETS
-from ..ledger import Evidence, Measured, above, below, check_claims, entering, every, ratio
+from ..ledger import Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
 SEED_SPREAD = {"transformer": 0.05}  # standard deviation over training seeds, assumed where there is one; who is not trained has none
@@ -33,12 +33,14 @@ class Scores(Evidence):
         if "stride" in rows:
             rows = rows[rows.stride.isna() | (rows.stride == stride)]
         if not len(rows):
+            self.missing = "trained models" if observer in SEED_SPREAD else "evaluations"
             return None
         rights = []
         for row in rows.itertuples():
             count, hits = row.pairs, row.accuracy * row.pairs
             shares = np.clip(hits - np.arange(count), 0, 1)
-            names = [f"{name} {row.part} {row.pair_type} {k}" for k in range(count)]
+            which = f"{name} {row.part} {row.pair_type} {getattr(row, 'stride', '')}"  # pairs of two strides are independent
+            names = [f"{which} {k}" for k in range(count)]
             rights.append(pd.DataFrame({"seed": row.seed, "trial": names, "hits": shares, "of": 1}))
         source = f"{observer}, stride {stride}" if observer == "transformer" else observer
         return self.note(f"{name}", source, ratio(f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)))

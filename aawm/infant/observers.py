@@ -12,7 +12,7 @@ import importlib
 
 import numpy as np
 
-from ..errors import ModelContractError, UsageError, check_name
+from ..errors import ModelContractError, check_name
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
 from .stage import TEST

@@ -17,8 +17,8 @@ from ..errors import UsageError
 from ..files import replacing
 from .drawing import draw
 from .episodes import make_batch, open_episodes
-from .observers import Observer, checked_surprise, make_observer
-from .stage import RATE, SETS, TEST
+from .observers import checked_surprise, make_observer
+from .stage import RATE, TEST
 from ..viz.style import SOFT_INK, house_style
 
 # %% ../../nbs/infant/20_play.ipynb #ef3077ef
@@ -54,14 +54,16 @@ class Film:
             axes[0].imshow(self.pictures([frame])[0], interpolation="nearest")
             axes[0].set(xticks=[], yticks=[])
             axes[0].set_title(self.title, fontsize=6.5)
+            low = 0.0
             for name, curve in self.curves.items():
                 known = np.flatnonzero(np.isfinite(curve[: len(self)]))
                 if len(known):
                     shown, top = known[known <= frame], max(float(np.abs(curve[known]).max()), 1e-12)
+                    low = min(low, float(curve[known].min()) / top)
                     axes[1].plot(shown / RATE, curve[shown] / top, label=name)
                     axes[1].plot(known / RATE, curve[known] / top, color=SOFT_INK, alpha=0.2)
             axes[1].axvline(frame / RATE, color=SOFT_INK, linewidth=0.7)
-            axes[1].set(xlim=(0, len(self) / RATE), ylim=(-0.05, 1.1), xlabel="s", ylabel="surprise")
+            axes[1].set(xlim=(0, len(self) / RATE), ylim=(low - 0.05, 1.1), xlabel="s", ylabel="surprise")
             axes[1].legend(fontsize=6, loc="upper left") if self.curves else None
         plt.close(figure)
         return figure

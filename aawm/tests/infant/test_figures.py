@@ -1,0 +1,60 @@
+"""Claims, the grid of a figure, films, and what a module imports."""
+
+import ast
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from aawm import infant
+from aawm.infant.claims import CLAIMS, Scores
+from aawm.infant.figures import accuracy_rows, draw_grid
+from aawm.infant.play import Film
+from aawm.ledger import check_claims, standard_error
+
+FACTS = dict(part="", pair_type="EU", reduction="mean", window="motion", version="faithful", needs="frames", pairs=100, low=0, high=1, seed=0)
+
+
+def scored(**varied) -> pd.DataFrame:
+    "A table of scores with a row for each value."
+    return pd.DataFrame([FACTS | dict(zip(varied, values)) for values in zip(*varied.values())])
+
+
+def test_pairs_of_two_strides_are_independent():
+    name = "instrumental_blocking_barrier"
+    of = Scores(scored(stride=[3, 6], accuracy=[0.6, 0.5], set=[name] * 2, observer=["transformer"] * 2))
+    fine, coarse = of.accuracy("transformer", name, 3), of.accuracy("transformer", name)
+    apart, one, other = (standard_error(number, seeds=False)[0] for number in (fine - coarse, fine, coarse))
+    assert apart == pytest.approx(np.hypot(one, other), rel=0.01) and len((fine - coarse).influence) == 200
+    assert len((of.accuracy("transformer", name) - coarse).influence) == 100, "a stride is paired with itself"
+
+
+def test_who_is_not_trained_needs_an_evaluation_only():
+    ledger = check_claims([CLAIMS[5], CLAIMS[7]], {("faithful",): Scores(scored(set=["belief"], observer=["ideal"], accuracy=[1.0]))}, ("version",))
+    assert ledger.needs.tolist() == ["trained models", "evaluations"]
+
+
+def test_an_observer_of_ones_own_is_in_the_grid():
+    observers = ["longer_odd", "shorter_odd", "expects_home", "bayesian"]
+    table = scored(set=["belief"] * 4, observer=observers, accuracy=[0.1, 0.9, 0.7, 1.0])
+    axes = plt.Figure().subplots()
+    draw_grid(axes, accuracy_rows(table), table)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["longer is odd", "Expects Home"]
+    assert [text.get_text() for text in axes.texts] == ["10", "70"]
+
+
+@pytest.mark.parametrize("observer, lowest", [("shorter_odd", -1.05), ("longer_odd", -0.05)])
+def test_a_film_shows_negative_surprise(tmp_path, observer, lowest):
+    store = infant.generate(tmp_path / "a", "efficiency_path", 1, progress=False)
+    axes = Film(store, observers=(observer,)).figure(50).axes[1]
+    low, high = axes.get_ylim()
+    assert low == pytest.approx(lowest) and all(low < y < high for line in axes.lines[:2] for y in line.get_ydata())
+
+
+@pytest.mark.parametrize("module", ["claims", "episodes", "figures", "observers", "play"])
+def test_a_module_uses_what_it_imports(module):
+    tree = ast.parse((Path(infant.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
+    names = {one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names}
+    assert not names - {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
