@@ -27,7 +27,7 @@ from .files import read_json, repository_root
 from .lessons.copies import is_lesson, kind_of, student_copy
 
 # %% ../nbs/85_site.ipynb #ed8f2758
-FIGURES = "figures/seeds"  # the committed ones, shown on the site
+FIGURES = "figures/laptop"  # the committed ones, shown on the site
 INSIDE_CODE_OR_LINK = re.compile(r"```.*?```|`[^`\n]*`|\]\(([^)\s]+)\)", re.DOTALL)
 
 
