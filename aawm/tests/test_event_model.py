@@ -18,7 +18,7 @@ from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import augmented, event_labels
 from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, span_of
-from aawm.models.event.sampling import Futures, expected_event_score, grasped_at_end
+from aawm.models.event.sampling import SOFTNESS, Futures, after_choice, expected_event_score, grasped_at_end, in_proportion
 from aawm.models.event.tokens import advance, fit_codebooks, tokenise
 from aawm.schema import AGENTS, OBJECT_INDEX, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
@@ -283,13 +283,46 @@ def test_rollouts_sampled_in_parts_are_those_sampled_together(model, trials, mon
     assert torch.allclose(model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5) and parts == [3, 1, 1, 1]
 
 
-def test_the_better_half_goes_on_twice(model, trials, monkeypatch):
+def test_rollouts_go_on_in_proportion_to_their_scores():
+    gap = SOFTNESS * float(np.log(5))
+    scores = torch.tensor([[0.0] * 4, [0, 0, gap, gap], [0, 9, 0, 0], [5, 5, 5, 5 - 3 * gap]])
+    rows = in_proportion(scores).view(4, 4) - 4 * torch.arange(4)[:, None]
+    assert rows.tolist() == [[0, 1, 2, 3], [1, 2, 3, 3], [1] * 4, [0, 1, 1, 2]]
+    assert torch.equal(in_proportion(scores + 7.5), in_proportion(scores)), "only differences count"
+
+
+def test_after_a_choice_wanted_events_are_likelier_and_others_less():
+    chance = torch.tensor([0.0, 0.2, 1.0])
+    assert torch.allclose(after_choice(chance, torch.tensor(0.1)), torch.tensor([0.0, 0.488, 1.0]))
+    assert torch.allclose(after_choice(chance, torch.tensor(-0.1)), torch.tensor([0.0, 0.008, 1.0]))
+
+
+def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
+    last, left = trials[:1, 30], torch.tensor([STEPS - 31])
+    beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
+    def with_chances(goal):
+        "Events of which only goals happen, the first agent's, in the first of all spans, with these chances."
+        time = torch.full((*goal.shape[:-1], 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -30.0)
+        time[..., NEVER_AGAIN] = 0.0
+        time[..., 0, EVENT_KINDS.index("goal"), :, 0] = goal.log()
+        time[..., 0, EVENT_KINDS.index("goal"), :, NEVER_AGAIN] = (1 - goal).log()
+        return EventProbabilities(time.log_softmax(-1), torch.full((*goal.shape[:-1], 3), -30.0))
+
+    expected = with_chances(torch.tensor([[0.55, 0.2, 0.2]]))
+    ahead = with_chances(torch.tensor([[[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]]))  # it goes on carrying; it has dropped the first object
+    score = expected_event_score(expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead)
+    plain = (torch.tensor([[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]) * torch.tensor([0.15, -0.2, -0.2])).sum(-1)
+    assert plain[1] > plain[0] and score[0, 0] > score[0, 1], "the plain chances would prefer the one that dropped it"
+
+
+def test_the_better_rollouts_replace_the_others(model, trials, monkeypatch):
     context, pieces = torch.tensor([40, 60, 80]), {}
+    monkeypatch.setattr(sampling, "SOFTNESS", 0.01)
     for every in (0, 30):
         monkeypatch.setattr(model, "config", dataclasses.replace(model.config, resample_every=every))
         pieces[every], _ = Futures(model, trials[:, :80], context, 40, 8, torch.Generator().manual_seed(1)).run()
     never, once = ({tuple(row.flatten().tolist()) for row in pieces[every][1, :, :30]} for every in (0, 30))
-    assert len(never) == 8 and len(once) == 4 and once < never, "before resampling, four of the eight, each twice"
+    assert len(never) == 8 and 1 <= len(once) < 8 and once < never, "before resampling, some of the eight"
     ends = {tuple(row.flatten().tolist()) for row in pieces[30][1]}
     assert len(ends) == 8, "and from there on each goes its own way"
 

@@ -1,8 +1,11 @@
 "Rollouts from anywhere, and choices on validation trials."
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
@@ -152,3 +155,27 @@ def test_the_chosen_threshold_keeps_false_goals_rare():
     with pytest.raises(UsageError, match="nothing to choose"):
         threshold_table(FrozenWorld(), None)
     assert choose_threshold(FrozenWorld(), None) == {} and "strict" in SCORINGS
+
+
+@dataclass(frozen=True)
+class Bold:
+    event_threshold: float = 0.5
+
+
+class CoinWorld(FrozenWorld):
+    "Brings every object to the goal, or none, by the toss of a coin."
+
+    config = Bold()
+
+    def rollout(self, states, context, horizon, generator=None, **named):
+        after = super().rollout(states, context, horizon).clone().unflatten(-1, (5, 7))
+        after[torch.rand(len(states), generator=generator) < 0.5, horizon // 2 :, :3, :3] = torch.tensor(GOAL, dtype=after.dtype)
+        return after.flatten(2)
+
+
+def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
+    trials, world = trial_set(store, None), CoinWorld()
+    single = [threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)]
+    table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)
+    assert len(set(single)) > 1 and np.allclose(table.false_positive, np.mean(single)), "each threshold's rollouts have the same seeds"
+    assert table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()

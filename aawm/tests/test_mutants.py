@@ -1,4 +1,4 @@
-"Twenty faults put into scores, labels, sampling and choices, one at a time: a test must notice each."
+"Faults put into scores, labels, sampling and choices, one at a time: a test must notice each."
 
 import os
 import shutil
@@ -10,6 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1]
 EVALUATION, LEDGER, CLAIMS, EXCHANGE = ("aawm/tests/test_evaluation.py", "aawm/tests/test_ledger.py", "aawm/tests/test_claims.py", "aawm/tests/test_exchange.py")
+EVENT = "aawm/tests/test_event_model.py"
 MUTANTS = {  # name -> module, its text, what stands there instead, tests that must notice
     "a context as long as the trial is predicted": ("evaluation/tasks.py", "plan.context >= STEPS", "plan.context > STEPS + 9", EXCHANGE, "contexts"),
     "a delivery in the first step is left out": ("evaluation/tasks.py", "(inside < plan.context)", "(inside <= plan.context)", EVALUATION, "began_before"),
@@ -31,6 +32,9 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "differences are sums": ("ledger.py", "apart = self + other * -1", "apart = self + other * 1", LEDGER, "paired"),
     "precision is recall": ("evaluation/claims.py", '"precision": (true & said, said)', '"precision": (true & said, true)', CLAIMS, "bears_every"),
     "the most false threshold is chosen": ("evaluation/threshold.py", "known.false_positive <= bound", "known.false_positive >= bound", EXCHANGE, "threshold"),
+    "one rollout judges a threshold": ("evaluation/threshold.py", "seed + number", "seed", EXCHANGE, "several_rollouts"),
+    "the worse rollouts go on": ("models/event/sampling.py", "(scores / SOFTNESS)", "(scores / -SOFTNESS)", EVENT, "in_proportion"),
+    "what is not wanted counts as likely": ("models/event/sampling.py", "torch.where(gain > 0", "torch.where(gain < 0", EVENT, "after_a_choice"),
     "rollouts from outside keep their order": ("evaluation/exchange.py", "rollouts[np.argsort(answered)]", "rollouts[np.sort(answered)]", EXCHANGE, "any_order"),
 }
 

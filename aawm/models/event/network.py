@@ -48,7 +48,7 @@ class EventTransformerConfig:
     segment_end_weight: float = 0.3  # of the nll of segment ends
     event_weight: float = 1.0  # of the event head's nll
     samples: int = 4  # rollouts that the best is chosen from
-    resample_every: int = 25  # steps after which the better half of the rollouts replaces the other; 0: never
+    resample_every: int = 25  # steps after which the better rollouts replace the others; 0: never
     event_threshold: float = EVENT_THRESHOLD  # decision threshold: events that are less probable are better left out
     temperature: float = 1.0  # of which motion is sampled, though not of whether; below 1 favours the likely ones
 
