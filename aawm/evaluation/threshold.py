@@ -19,7 +19,7 @@ from .scores import score
 from .tasks import SCORINGS, TrialSet, find_tasks, plan_tasks, trial_set
 
 # %% ../../nbs/evaluation/09_threshold.ipynb #a534ef2e
-THRESHOLDS = tuple(part / 20 for part in range(2, 13))  # .1 to .6 in steps of .05
+THRESHOLDS = tuple(part / 20 for part in range(4, 11))  # .2 to .5 in steps of .05
 ROLLOUTS = 3  # of each trial
 FALSE_BOUND = 0.15  # the largest rate of false third goals that is low enough
 SETTING = "event_threshold"  # of a model's configuration
