@@ -26,8 +26,8 @@ SETTING = "event_threshold"  # of a model's configuration
 
 
 def has_threshold(model) -> bool:
-    "Whether a model has a decision threshold."
-    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING)
+    "Whether a model has a decision threshold, and ranks its rollouts by it."
+    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING) and getattr(model, "ranks_rollouts", True)
 
 
 def threshold_table(
@@ -40,7 +40,7 @@ def threshold_table(
 ) -> pd.DataFrame:  # `threshold, recall, false_positive, positives, negatives`: of third goals, strict scoring
     "Recall and false positives of third goals under each threshold, means over rollouts. The model is left as it was."
     if not has_threshold(model):
-        raise UsageError(f"{getattr(model, 'name', type(model).__name__)} has no {SETTING} among its settings; there is nothing to choose")
+        raise UsageError(f"{getattr(model, 'name', type(model).__name__)} has no {SETTING}, or does not rank by it; there is nothing to choose")
     strict, tasks, before, rows = SCORINGS["strict"], find_tasks("multi_goal"), model.config, []
     plan = plan_tasks(tasks, trials, strict).query("target == '3rd'")  # the others would double the rollouts
     try:
@@ -49,8 +49,8 @@ def threshold_table(
             for number in range(rollouts):
                 rolled = roll_out(model, collect(plan), trials, seed + number, device=device, progress=False)
                 scores = score(plan, rolled, trials, tasks, strict)[0].query("target == '3rd' and behavior == 'all'").set_index("metric")
-                numbers = [scores[column].get(metric, np.nan) for column in ("value", "count") for metric in ("recall", "false_positive")]
-                rows.append((float(threshold), *numbers))
+                shares = [scores.value.get(metric, np.nan) for metric in ("recall", "false_positive")]
+                rows.append((float(threshold), *shares, *[int(scores["count"].get(metric, 0)) for metric in ("recall", "false_positive")]))
     finally:
         model.config = before
     table = pd.DataFrame(rows, columns=["threshold", "recall", "false_positive", "positives", "negatives"])

@@ -15,8 +15,9 @@ from aawm.evaluation.exchange import (
 )
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
-from aawm.evaluation.threshold import best_threshold, choose_threshold, threshold_table
+from aawm.evaluation.threshold import best_threshold, choose_threshold, has_threshold, threshold_table
 from aawm.events import goal_entries
+from aawm.models import pretrained
 from aawm.schema import GOAL
 
 
@@ -155,6 +156,8 @@ def test_the_chosen_threshold_keeps_false_goals_rare():
     with pytest.raises(UsageError, match="nothing to choose"):
         threshold_table(FrozenWorld(), None)
     assert choose_threshold(FrozenWorld(), None) == {} and "strict" in SCORINGS
+    generic = pretrained("event_transformer_generic")  # it has the setting and takes its first rollout
+    assert choose_threshold(generic, None) == {} and has_threshold(pretrained("event_transformer"))
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class GenericEventTransformer(WorldModel):
     "The Event Transformer's trunk and motion tokens, without intents, landmarks, grasp states, events and ranking."
 
     Config = EventTransformerConfig
+    ranks_rollouts = False  # it takes the first: `event_threshold` and `samples` are of no use to it
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
