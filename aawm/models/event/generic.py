@@ -90,8 +90,7 @@ class GenericEventTransformer(WorldModel):
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects."
-        pushed = self.network.carry.codebook
-        return Codebooks(self.network.motion.codebook, pushed, pushed)  # nobody holds anything: the second is of no use
+        return Codebooks(self.network.motion.codebook, *2 * [self.network.carry.codebook])  # nobody holds anything: the second is of no use
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, grasping=False)
