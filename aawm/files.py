@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import subprocess
-import tempfile
 from pathlib import Path
 
 import filelock

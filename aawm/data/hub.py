@@ -8,7 +8,6 @@ __all__ = ['HUB_TABLES', 'STEP_COLUMNS', 'ROW_GROUP', 'HUB_HEADER', 'HUB_USE', '
            'refuse_extra', 'export_hub', 'read_tables', 'import_hub']
 
 # %% ../../nbs/data/06_hub.ipynb #c04b7fe7
-import json
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import pandas as pd
 import aawm
 import aawm.store
 from .card import dataset_card
-from .trials import CHUNK, EVENT_TABLE, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
+from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
 from ..errors import BadData, UsageError
 from ..files import read_json, replacing, sha256, write_json
 from ..schema import COLUMNS, OBJECTS, STEPS, flatten, unflatten

@@ -11,7 +11,6 @@ __all__ = ['LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FA
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
 from collections.abc import Iterable
-import xarray as xr
 from dataclasses import replace
 
 import numpy as np

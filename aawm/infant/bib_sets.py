@@ -18,10 +18,8 @@ import numpy as np
 
 from ..errors import check_name
 from .filming import Take, Trial, Video
-from aawm.infant.layouts import (
-    Detour, apart, around, chase, connected, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames,
-)
-from .planner import blocked, center, free_lines, length, rasterise, ring, route
+from .layouts import Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames
+from .planner import blocked, center, free_lines, length, rasterise, route
 from .stage import NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #79441b8e

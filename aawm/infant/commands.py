@@ -11,8 +11,6 @@ from typing import Annotated
 
 import typer
 
-from ..errors import UsageError
-
 # %% ../../nbs/infant/19_commands.ipynb #5dc1e20a
 app = typer.Typer(name="infant", help="Is a model surprised where infants are?", no_args_is_help=True, rich_markup_mode=None)
 Seed = Annotated[int, typer.Option(help="Root of every random stream.")]

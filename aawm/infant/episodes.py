@@ -19,8 +19,8 @@ import pandas as pd
 import xarray as xr
 from tqdm.auto import tqdm
 
-import aawm.infant.social_sets
-import aawm.infant.training_sets
+import aawm.infant.social_sets  # noqa: F401  registers its sets
+import aawm.infant.training_sets  # noqa: F401  registers its sets
 from ..errors import AawmError, UsageError, check_name
 from .bib_sets import MAKERS, make_item
 from .stage import CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE

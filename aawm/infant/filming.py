@@ -12,9 +12,7 @@ import numpy as np
 
 from ..errors import BadData, UsageError
 from .planner import rasterise, ring, route
-from aawm.infant.stage import (
-    ANGLE, CELLS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TRIALS, TURN, VISIBLE, Entity,
-)
+from .stage import ANGLE, CELLS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TRIALS, TURN, VISIBLE
 
 # %% ../../nbs/infant/03_filming.ipynb #f6407e65
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import AawmError
 from .filming import Take, Trial
-from .planner import blocked, center, free_lines, length, rasterise, ring, route
+from .planner import center, rasterise, ring, route
 from .stage import ANGLE, CELLS, COLUMN, ROW, SIZE, STILL_AFTER, STILL_BEFORE
 
 # %% ../../nbs/infant/04_layouts.ipynb #590aa210

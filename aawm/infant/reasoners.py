@@ -11,7 +11,7 @@ __all__ = ['STRIDE', 'ARRIVED', 'COST_UNIT', 'BETAS', 'GRID', 'EVERY', 'SIDE', '
 # %% ../../nbs/infant/11_reasoners.ipynb #914169c7
 import numpy as np
 
-from .episodes import Batch, actor, last_walk, moving, track_of
+from .episodes import Batch, actor, moving
 from .observers import Observer, observer
 from .planner import cell_of, length, route
 from .stage import CELLS, COLUMN, LIT, ROW, SIZE, TEST, VISIBLE

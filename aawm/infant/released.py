@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
 from ..files import read_json, replacing, write_json
-from .episodes import ENTITY_COLUMNS, open_episodes, write_videos
+from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
 from aawm.infant.stage import (
     AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, STATE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity,

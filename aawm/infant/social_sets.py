@@ -13,9 +13,9 @@ __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
 import numpy as np
 
-from .bib_sets import Scene, make_item, maker
+from .bib_sets import Scene, maker
 from .filming import Take
-from .layouts import motion, oriented
+from .layouts import oriented
 from .planner import rasterise, ring
 from .stage import STILL_BEFORE, TEST, WAIT, draw_looks, prop
 

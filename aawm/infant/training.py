@@ -11,7 +11,6 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from ..errors import BadData, UsageError, check_name
 from .cloning import Cloner, CloningBatches, CloningConfig, CloningObserver

@@ -12,15 +12,15 @@ __all__ = ['INSIDE', 'episode', 'beside_home', 'train_single_object', 'train_pre
 # %% ../../nbs/infant/07_training_sets.ipynb #5ce2c220
 import numpy as np
 
-from .bib_sets import MAKERS, Scene, free_spots, make_item, maker, spread, tool_cast
+from .bib_sets import Scene, free_spots, maker, spread, tool_cast
 from .filming import Take
-from .layouts import apart, around, chase, connected, sampled, oriented, place, random_cell, scattered_walls
-from .planner import blocked, center, rasterise, ring, route
+from .layouts import apart, around, chase, sampled, oriented, place, random_cell, scattered_walls
+from .planner import blocked, center, rasterise, ring
 from aawm.infant.social_sets import (
-    BESIDE, DIRECTIONS, EMPTY_FRAMES, HIDING, ROOMS, STAND, approach_test, and_back, beyond, boxed, demonstration, fenced, hidden_take, leaves,
-    pattern, returns, rooms, slide, spinner_take, struck, to_place,
+    BESIDE, DIRECTIONS, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back, beyond, boxed, demonstration, hidden_take, leaves, returns,
+    rooms, slide, spinner_take, struck, to_place,
 )
-from .stage import TEST, TRAINING_SETS, TRIALS, WAIT, draw_looks, prop
+from .stage import TEST, TRIALS, draw_looks, prop
 
 # %% ../../nbs/infant/07_training_sets.ipynb #04f6aef6
 def episode(trials: object) -> list:  # of one `Scene`

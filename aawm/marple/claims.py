@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from ..ledger import Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly
+from ..ledger import Evidence, Measured, NOT_MEASURED, above, below, entering, every, exactly
 from .missions import SCENARIOS
 from .published import PEOPLE, PUBLISHED_NEEDED
 from .scores import PARTS, evidence_needed

@@ -15,7 +15,7 @@ from ..errors import UsageError, check_name
 from .houses import House
 from .missions import MISSIONS, Mission, Subgoal
 from .planner import Run, replay
-from .vocabulary import ACTIONS, CLEAN, CLOSING, DROP, FORWARD, IDLE, KINDS, LEFT, NULL, OPENING, PICKUP, RIGHT, TOGGLE
+from .vocabulary import CLEAN, CLOSING, DROP, FORWARD, IDLE, KINDS, LEFT, NULL, OPENING, PICKUP, RIGHT, TOGGLE
 from .worlds import World, arrays
 
 # %% ../../nbs/marple/11_evidence.ipynb #e1ddbf91

@@ -9,10 +9,10 @@ __all__ = ['BARE', 'TRIES', 'FIRST_NUMBER', 'FILLINGS', 'PLANS', 'coin_state', '
 # %% ../../nbs/marple/05_furnishing.ipynb #fe6ee3d6
 import numpy as np
 
-from ..errors import AawmError, BadData, UsageError
+from ..errors import BadData, UsageError
 from .floor_plans import SIDES, floor_plan
 from .houses import AHEAD, House, Piece, Room, Thing, can_be_faced, reachable
-from .missions import MISSIONS, Mission, Need, SCENARIOS, find_scenario, needs_of, program
+from .missions import MISSIONS, Mission, Need, find_scenario, needs_of, program
 from .vocabulary import DUSTY, FURNITURE, KINDS, OBJECTS, ON, OPEN
 
 # %% ../../nbs/marple/05_furnishing.ipynb #dd4ec92b

@@ -9,7 +9,7 @@ __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND
            'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 import numpy as np

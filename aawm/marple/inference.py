@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import AawmError, ModelContractError, UsageError, check_name, place_of
+from ..errors import AawmError, ModelContractError, UsageError, place_of
 from .evidence import SOUND_OF, Evidence, look, language_of
 from .houses import House
 from .missions import MISSIONS, Mission, Scenario, Step, find_scenario, program

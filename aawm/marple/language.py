@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import AawmError, BadData, UsageError
+from ..errors import BadData, UsageError
 from ..files import digest, replacing
 from .evidence import DONE, SOUNDS, Evidence, intention, spoken
 from .houses import House
 from .rollouts import world_at
-from .vocabulary import ABILITIES, BITS, HEADINGS, KINDS, OPEN
+from .vocabulary import ABILITIES, BITS, HEADINGS, KINDS
 from .worlds import World
 
 # %% ../../nbs/marple/17_language.ipynb #e3491e9e

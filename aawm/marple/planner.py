@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import UsageError, check_name
+from ..errors import check_name
 from .houses import House
 from .missions import MISSIONS, Mission, Scenario, program, scenario_of
 from .vocabulary import AHEAD, FORWARD, LEFT, MOVES, RIGHT, action_text

@@ -11,8 +11,6 @@ __all__ = ['PEOPLE', 'LANGUAGE_MODEL', 'PUBLISHED_NEEDED', 'PUBLISHED_PREFERENCE
 import numpy as np
 import pandas as pd
 
-from .missions import SCENARIOS
-
 # %% ../../nbs/marple/14_published.ipynb #edefa5ec
 PEOPLE, LANGUAGE_MODEL = "people", "language model"
 PUBLISHED_NEEDED = pd.DataFrame(

@@ -9,7 +9,6 @@ __all__ = ['Case', 'play']
 import io
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 
 from ..errors import UsageError

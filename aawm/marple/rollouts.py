@@ -7,8 +7,6 @@ __all__ = ['PARTS_OF_WORLD', 'TOGETHER', 'LONGEST_ROLLOUT', 'ROLLOUTS', 'world_a
            'share_reaching', 'explain', 'RolloutMethod', 'evidence_key']
 
 # %% ../../nbs/marple/16_rollouts.ipynb #11b79024
-from collections.abc import Callable
-
 import numpy as np
 import torch
 

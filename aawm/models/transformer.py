@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from ..errors import UsageError
 from .base import Batch, ChangeScaler, Logs, Scaler, WorldModel, last_shown, register
-from ..schema import FEATURES, STATE_SIZE
+from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/04_transformer.ipynb #0b7ef6e7
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,6 @@ __all__ = ['SHIPPED', 'LARGEST', 'weights_name', 'ship_weights', 'weights_record
 import json
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 

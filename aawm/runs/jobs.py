@@ -9,7 +9,6 @@ __all__ = ['BAR', 'SLOWLY', 'stamp_path', 'is_done', 'make_way', 'run_job', 'job
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
 import os
 import resource
-import signal
 import sys
 import time
 from pathlib import Path

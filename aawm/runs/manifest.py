@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 import yaml
 
 from ..errors import BadData, UsageError, check_name
-from ..files import digest, repository_root, resolve
+from ..files import digest, resolve
 from .sources import notebook_digest, room_digest, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 
 from ..schema import AGENTS, EVENTS, FRAME_RATE, GOAL, OBJECTS, OBSERVER
-from .scene import ARMS, BASE_CONTROLS, FIDELITIES, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
+from .scene import ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
 
 # %% ../../nbs/sim/03_arena.ipynb #17280198
 class Touches:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..schema import FRAME_RATE, OBJECTS, ROLES, ROOM
+from ..schema import FRAME_RATE, OBJECTS, ROOM
 from .arena import Robot, Thing, bearing, obstacles, wrap
 from .driving import ARRIVED, bump, drive, risk, travel, turn, wait
 from .handling import deliver, drop, fetch, slowness

@@ -8,7 +8,6 @@ __all__ = ['REAL', 'REAL_TIMES', 'TUNED_TIMES', 'IDLE_SPEED', 'OFF_FLOOR', 'TOLE
            'times_beside_real', 'motion', 'carry_table', 'search']
 
 # %% ../../nbs/sim/08_calibration.ipynb #8683fead
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 

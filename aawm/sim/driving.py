@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..schema import FRAME_RATE, OBJECTS
-from .arena import Arena, Robot, Thing, bearing, obstacles, wrap
+from .arena import Robot, Thing, bearing, obstacles, wrap
 from .planning import clear_line, plan_path
 
 # %% ../../nbs/sim/04_driving.ipynb #a23e7db7

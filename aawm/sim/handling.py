@@ -13,10 +13,9 @@ import mujoco
 import numpy as np
 
 from ..schema import FRAME_RATE, GOAL, OBJECTS, OBSERVER
-from .arena import TICK, Arena, Robot, Thing, bearing, obstacles, wrap
+from .arena import TICK, Robot, Thing, bearing, obstacles, wrap
 from .driving import ARRIVED, bump, risk, stop, straight, travel, turn, wait
 from .planning import clear_point
-from .scene import FIDELITIES, ArenaSettings
 
 # %% ../../nbs/sim/05_handling.ipynb #9af19a99
 def smooth(part: float) -> float:

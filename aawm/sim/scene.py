@@ -17,7 +17,7 @@ import mujoco
 import numpy as np
 
 from ..errors import check_name
-from ..schema import AGENTS, OBJECT_KINDS, OBJECTS, OBSERVER, ROOM
+from ..schema import AGENTS, OBJECTS, OBSERVER, ROOM
 
 # %% ../../nbs/sim/01_scene.ipynb #d19d6c70
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ import aawm
 from .draw import draw_trial, start_worker, trial_seed
 from ..selections import VALIDATION_SHARE, split_trials
 from ..trials import CHUNK, LAYOUT, event_rows, store_entries, written_steps
-from ...errors import AawmError, EnvironmentProblem, UsageError, check_name, whole_number
+from ...errors import AawmError, EnvironmentProblem, check_name, whole_number
 from ...files import digest
 from ...store import build_store
 

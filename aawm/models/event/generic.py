@@ -12,20 +12,10 @@ from torch.nn import functional
 
 from ..base import Batch, Logs, WorldModel, register, sample_categorical
 from aawm.models.event.features import (
-    GROUND,
-    MOTION_UNIT,
-    PUSHED,
-    STILL,
-    Scene,
-    describe_place,
-    for_both,
-    own_motion,
-    seen_from,
-    seen_places,
+    GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
 from .loss import augmented
 from .network import CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer
-from .sampling import rows_of_agents
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
 

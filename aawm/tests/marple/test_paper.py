@@ -1,6 +1,5 @@
 """The wing's commands through the program itself; cards, verdicts and the game."""
 
-import json
 import os
 import subprocess
 import sys
