@@ -106,7 +106,7 @@ class ReleasedEvidence(Evidence):
 WORDS = {
     "far above": 0.25,  # a share above another by more than this
     "dramatically": 0.25,  # a share that rises by more than this
-    "gain": 0.05,  # a share that rises by less than this has not gained
+    "gain": 0.05,  # a share that rises by more than this has gained, by less it has not
     "struggles": 0.5,  # a share below this
     "high": 0.8,  # a share above this
     "poor": 0.5,  # a share below this
@@ -197,7 +197,7 @@ def claim_6(of: Evidence) -> Finding:
 )
 def claim_7(of: Evidence) -> Finding:
     gain = lambda model: less(of.share(model, "multi_goal", target="2nd"), of.share(model, "single_goal"))
-    helped = [above(gain(model), 0.0) for model in ("multistep_predictor", "transformer")]
+    helped = [above(gain(model), WORDS["gain"]) for model in ("multistep_predictor", "transformer")]
     return every(*helped, *(below(gain(model), WORDS["gain"]) for model in ("rssm_discrete", "rssm_continuous")))
 
 # %% ../../nbs/evaluation/08_claims.ipynb #67b5fcf5
