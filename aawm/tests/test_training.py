@@ -12,8 +12,9 @@ import torch
 import xarray
 
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, ModelContractError, Refused, UsageError
-from aawm.files import exclusive, sha256
+from aawm.files import exclusive, sha256, write_json
 from aawm.training import fit, load_run, loop, run_settings
+from aawm.training.folder import claim_folder
 from aawm.training.loop import checkpoint_step, read_log
 
 SMALL = dict(steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5, validation_windows=8)
@@ -114,6 +115,17 @@ def test_going_on_as_another_run_is_refused_and_the_difference_shown(change, sho
     with pytest.raises(UsageError, match="holds another run") as refused:
         run("multistep_predictor", tmp_path, settings, **change)
     assert shown in str(refused.value)
+
+
+def test_a_setting_that_came_later_counts_as_its_default(tmp_path):
+    run("multistep_predictor", tmp_path, {**SMALL, "steps": 2})
+    known = run_settings(tmp_path)
+    older = {**known, "training": {name: value for name, value in known["training"].items() if name != "at_pickups"}}
+    (tmp_path / "older").mkdir()
+    write_json(tmp_path / "older" / "settings.json", older)
+    claim_folder(tmp_path / "older", known)  # the same run
+    with pytest.raises(UsageError, match="training.at_pickups: 0.0 -> 0.5"):
+        claim_folder(tmp_path / "older", {**known, "training": {**known["training"], "at_pickups": 0.5}})
 
 
 def broken(folder, monkeypatch):

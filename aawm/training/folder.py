@@ -23,7 +23,7 @@ import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import read_json, replacing, sha256, write_json
 from ..models import build, check_weights, parameter_count
-from .settings import LoopSettings
+from .settings import LoopSettings, TrainingSettings
 
 # %% ../../nbs/training/02_folder.ipynb #c60bdee5
 SETTINGS, WEIGHTS, HASHES, LOG = "settings.json", "weights.safetensors", "weights.sha256", "log.csv"
@@ -64,9 +64,10 @@ def differences(
     now: dict,  # as it would be written
 ) -> list:  # lines `name: before -> now`
     "What differs between two runs in anything but versions."
-    flat = [dict(flatten_settings(run)) for run in (before, now)]
-    names = [name for name in {**flat[0], **flat[1]} if not name.startswith("versions")]
-    return [f"{name}: {flat[0].get(name)} -> {flat[1].get(name)}" for name in names if flat[0].get(name) != flat[1].get(name)]
+    younger = {f"training.{field.name}": field.default for field in dataclasses.fields(TrainingSettings)}
+    old, new = ({**younger, **dict(flatten_settings(run))} for run in (before, now))
+    names = [name for name in {**old, **new} if not name.startswith("versions")]
+    return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 
 def flatten_settings(settings: dict, prefix: str = ""):
