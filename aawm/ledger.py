@@ -352,9 +352,11 @@ def because_words(
     "Which comparisons keep a claim from holding."
     if found.verdict == HOLDS:
         return ""
-    kept = {FAILS: "not ", UNDECIDED: "undecided: "}
-    leaves = [leaf for leaf in found.leaves() if leaf.verdict == found.verdict and leaf.text]
-    return "; ".join(kept[leaf.verdict] + leaf.text for leaf in leaves)
+    leaves = [leaf for leaf in found.leaves() if leaf.text]
+    if same := [leaf for leaf in leaves if leaf.verdict == found.verdict]:
+        return "; ".join({FAILS: "not ", UNDECIDED: "undecided: "}[leaf.verdict] + leaf.text for leaf in same)
+    others = [leaf.text for leaf in leaves if leaf.verdict != HOLDS]  # each is decided by itself, and not among so many
+    return "; ".join(f"not, alone, but undecided among {found.comparisons}: {text}" for text in others)
 
 # %% ../nbs/04_ledger.ipynb #1b27879e
 def check_claims(

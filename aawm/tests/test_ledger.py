@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.ledger import (
-    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, below, check_claims, entering, every, exactly, ledger_grid,
+    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly, ledger_grid,
     most, partial, ratio, standard_error, student, upper_tail, verdict_word,
 )  # fmt: skip
 
@@ -123,6 +123,13 @@ def test_what_a_verdict_needs():
     wide = Measured("wide", {"a": np.array([0.2, 0.6, 1.0])}, pd.Series(np.full(100, 0.001)))
     assert above(wide, 0.3).needs == ("seeds",) and above(wide, 0.595).needs == ("trials",)
     assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word("undecided", "seeds") == "undecided: needs seeds"
+
+
+def test_what_fails_alone_and_not_among_many_says_so():
+    held, failed = Finding(0.0, 1.0, text="a 0.1 below 1"), Finding(1.0, 0.02, text="b 2.0 below 1")
+    joined = every(failed, *[held] * 4)
+    assert (failed.verdict, joined.verdict) == (FAILS, UNDECIDED)
+    assert because_words(joined) == "not, alone, but undecided among 5: b 2.0 below 1"
 
 
 def test_the_ledger_says_what_was_read_and_why():
