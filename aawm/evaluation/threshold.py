@@ -10,7 +10,6 @@ __all__ = ['THRESHOLDS', 'ROLLOUTS', 'FALSE_BOUND', 'SETTING', 'has_threshold', 
 from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from ..errors import UsageError
@@ -49,8 +48,8 @@ def threshold_table(
             for number in range(rollouts):
                 rolled = roll_out(model, collect(plan), trials, seed + number, device=device, progress=False)
                 scores = score(plan, rolled, trials, tasks, strict)[0].query("target == '3rd' and behavior == 'all'").set_index("metric")
-                shares = [scores.value.get(metric, np.nan) for metric in ("recall", "false_positive")]
-                rows.append((float(threshold), *shares, *[int(scores["count"].get(metric, 0)) for metric in ("recall", "false_positive")]))
+                of = scores.reindex(["recall", "false_positive"])  # a share of nothing is missing
+                rows.append((float(threshold), *of.value, *of["count"].fillna(0).astype(int)))
     finally:
         model.config = before
     table = pd.DataFrame(rows, columns=["threshold", "recall", "false_positive", "positives", "negatives"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.ledger import (
-    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly, ledger_grid,
-    most, partial, ratio, standard_error, student, upper_tail, verdict_word,
+    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly,
+    ledger_grid, most, partial, ratio, standard_error, student, upper_tail, verdict_word,
 )  # fmt: skip
 
 chances = st.floats(0, 1)

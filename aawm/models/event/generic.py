@@ -79,8 +79,8 @@ class GenericEventTransformer(WorldModel):
 
     @property
     def codebooks(self) -> Codebooks:
-        "Motion tokens of agents and of objects."
-        return Codebooks(self.network.motion.codebook, *2 * [self.network.carry.codebook])  # nobody holds anything: the second is of no use
+        "Motion tokens of agents and of objects. Nobody holds anything: the second part is of no use."
+        return Codebooks(self.network.motion.codebook, self.network.carry.codebook, self.network.carry.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, grasping=False)
