@@ -86,6 +86,8 @@ def read_arrays(
 ) -> tuple:  # dict of arrays, dict `about`
     "Read arrays back; `BadData` where one is missing or cannot be read."
     path = Path(path)
+    if not path.exists():
+        raise UsageError(f"{path} is not there; name a file or a folder of arrays")
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
@@ -276,6 +278,8 @@ def score_files(
 ) -> Evaluation:
     "Check the rollouts of all parts of a file of requests, and score them."
     file = Path(requests) if Path(requests).exists() else part_path(requests, 0)
+    if not file.exists():
+        raise UsageError(f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them")
     _, said = read_arrays(file, ("states", "context", "horizon"))
     if said.get("format") != FORMAT:
         raise BadData(f"{file} is of format {said.get('format', 1)}, this version reads {FORMAT}; write the requests anew")
