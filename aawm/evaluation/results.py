@@ -437,13 +437,15 @@ def find_evaluations(
     "The folders of saved evaluations; `UsageError` where there is none."
     for name in fields:
         check_name(name, RECORD_FIELDS, "field of a record")
-    found = []
-    for path in sorted(Path(folder).rglob("record.json")):
-        record = read_json(path, {})
-        if all(record.get(name) in (value if isinstance(value, (tuple, list)) else (value,)) for name, value in fields.items()):
-            found.append(path.parent)
+    records = {path.parent: read_json(path, {}) for path in sorted(Path(folder).rglob("record.json"))}
+    fields = {name: value if isinstance(value, (tuple, list)) else (value,) for name, value in fields.items()}
+    found = [path for path, record in records.items() if all(record.get(name) in values for name, values in fields.items())]
     if not found:
-        wanted = ", ".join(f"{name} {' or '.join(value) if isinstance(value, (tuple, list)) else value}" for name, value in fields.items())
+        for name, values in fields.items():
+            there = {record.get(name) for record in records.values()}
+            if there and there.isdisjoint(values):
+                check_name(values[0], sorted(there, key=str), f"{name} of an evaluation")
+        wanted = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in fields.items())
         raise UsageError(f"{folder} holds no evaluation{f' with {wanted}' if wanted else ''}; evaluate first")
     return found
 
