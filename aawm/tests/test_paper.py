@@ -14,7 +14,7 @@ import matplotlib.image
 import pandas as pd
 import pytest
 
-from aawm.runs import plan, profile_values
+from aawm.runs import plan, profile_values, run_notebook
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity")
@@ -75,3 +75,15 @@ def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
         for kind in ("png", "pdf", "csv"):
             path = f"figures/smoke/{name}.{kind}"
             assert (folder / path).read_bytes() == (undisturbed / path).read_bytes(), path
+
+
+def test_learning_curves_are_drawn_from_their_table(tmp_path):
+    "Without trials nothing is measured: the page draws what the table has, and leaves it as it is."
+    page, nothing = ROOT / "nbs/studies/learning_curves.ipynb", {"trials": str(tmp_path / "none"), "output": str(tmp_path / "nothing.csv")}
+    kept = Path(shutil.copy(ROOT / "figures/studies/learning_curves.csv", tmp_path))
+    before = kept.read_bytes()
+    run_notebook(page, tmp_path / "page.ipynb", nothing | {"output": str(kept)})
+    assert kept.read_bytes() == before and matplotlib.image.imread(kept.with_suffix(".png"))[..., :3].std() > 0.05
+    assert set(pd.read_csv(kept).groupby(["model", "variant", "share", "seed"]).size()) == {8}, "each training has all scores once"
+    with pytest.raises(Exception, match="begin True"):
+        run_notebook(page, tmp_path / "nothing.ipynb", nothing)
