@@ -443,7 +443,7 @@ def find_evaluations(
     if not found:
         for name, values in fields.items():
             there = {record.get(name) for record in records.values()}
-            if there and there.isdisjoint(values):
+            if there and there.isdisjoint(values) and isinstance(values[0], str):  # a name
                 check_name(values[0], sorted(there, key=str), f"{name} of an evaluation")
         wanted = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in fields.items())
         raise UsageError(f"{folder} holds no evaluation{f' with {wanted}' if wanted else ''}; evaluate first")
