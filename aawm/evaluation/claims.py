@@ -204,7 +204,7 @@ def claim_7(of: Evidence) -> Finding:
 @claim(
     8,
     "4A",
-    "Pickups: all below 0.4, even the oracle is poor",
+    "Pickups: RSSM-D, Predictor lead; all below 0.4",
     "Every baseline is below 0.4 on pickups, RSSM Discrete and Multistep Predictor lead, and the oracle struggles",
 )
 def claim_8(of: Evidence) -> Finding:
