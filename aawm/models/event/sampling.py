@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'SEQUENCES', 'probability_before', 'after_choice', 'clipped_paths',
-           'expected_event_score', 'in_proportion', 'rows_of_agents', 'grasped_at_end', 'sample_step', 'score_futures',
-           'resample', 'Futures', 'sequences_at_once']
+           'expected_event_score', 'in_proportion', 'rows_of_agents', 'grasped_at_end', 'sample_step', 'in_order',
+           'score_futures', 'resample', 'Futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from torch import nn
@@ -138,6 +138,19 @@ def sample_step(
     moved = model.codebooks.changes(states, holder, carry)
     return advance(states, model.codebooks.motion[motion], holder, moved), motion, grasped_by(holder)
 
+# %% ../../../nbs/models/event/06_sampling.ipynb #7b1e06ab
+def in_order(
+    kept: list,  # of each block: keys and values `[N, heads, window, size]`
+    rows: torch.Tensor,  # int64 `[N]`
+    spare: torch.Tensor,  # of the same shape: memory that is written over
+) -> tuple:  # the same with their rows in that order, and memory that is spare now
+    "Keys and values in another order, without new memory."
+    made = []
+    for part in (part for pair in kept for part in pair):
+        made.append(torch.index_select(part, 0, rows, out=spare))
+        spare = part
+    return list(zip(made[::2], made[1::2])), spare
+
 # %% ../../../nbs/models/event/06_sampling.ipynb #ef73f621
 def score_futures(
     futures: object,  # `Futures`
@@ -162,7 +175,7 @@ def resample(
     ahead = EventProbabilities(ahead.time.unflatten(0, shape), ahead.moved.unflatten(0, shape))
     rows = in_proportion(score_futures(futures, step, ahead, futures.held.any(1).unflatten(0, shape)))
     sequences = rows_of_agents(rows)
-    futures.kept = [tuple(part.index_select(0, sequences) for part in pair) for pair in futures.kept]
+    futures.kept, futures.spare = in_order(futures.kept, sequences, futures.spare)
     futures.future[:, :step] = futures.future[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held"):
         setattr(futures, name, getattr(futures, name)[rows])
@@ -187,6 +200,7 @@ class Futures:
         rows = trial.repeat_interleave(samples)
         sequences, shown = rows_of_agents(rows), lengths.repeat_interleave(len(AGENTS))
         self.kept = [tuple(ring_buffer(part, shown, model.config.window)[sequences] for part in pair) for pair in kept]
+        self.spare = torch.empty_like(self.kept[0][0])
         self.now, self.place, self.hidden, self.held = self.last[rows], lengths[rows], hidden[rows], self.held_at_start[rows]
         self.start, self.end = states[rows, 0], None if end is None else end[rows]
         self.intent = sample_categorical(model.network.intents.logits(self.hidden, read[rows]), *self.how)
