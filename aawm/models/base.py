@@ -290,7 +290,7 @@ class WorldModel(nn.Module):
 
     def extra_repr(self):
         given = f", given {', '.join(self.privileged)}" if self.privileged else ""
-        size = f"{parameter_count(self):,} parameters"
+        size = f"{parameter_count(self):,} parameters" + (f", training seed {self.seed}" if getattr(self, "seed", None) is not None else "")
         return f"{self.name} ({self.variant}{given}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {size}"
 
 # %% ../../nbs/models/01_base.ipynb #2c0e0ada

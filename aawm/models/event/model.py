@@ -41,6 +41,9 @@ class EventTransformer(WorldModel):
         super().__init__(config, variant)
         self.network = Network(self.config, *self.feature_counts())
 
+    def extra_repr(self):
+        return f"{super().extra_repr()}; the best of {self.config.samples} rollouts, event threshold {self.config.event_threshold}"
+
     def feature_counts(self) -> tuple:
         "How many numbers an agent sees, and how many of each landmark."
         given = "end_state" in self.privileged
