@@ -237,7 +237,7 @@ class WorldModel(nn.Module):
     "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     Config = NoSettings  # a frozen dataclass with a default for each field
-    name = ""  # the name it is registered under
+    name, seed, shown = "", None, ()  # the registered name; the training seed, where known; settings that its repr shows
     variants = ("corrected",)  # which ones this class is
     privileged: tuple = ()  # what it is given beyond the context, such as `end_state`; marked in every table
 
@@ -290,8 +290,8 @@ class WorldModel(nn.Module):
 
     def extra_repr(self):
         given = f", given {', '.join(self.privileged)}" if self.privileged else ""
-        size = f"{parameter_count(self):,} parameters" + (f", training seed {self.seed}" if getattr(self, "seed", None) is not None else "")
-        return f"{self.name} ({self.variant}{given}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {size}"
+        known = [f"{name} {getattr(self.config, name)}" for name in self.shown] + [f"training seed {self.seed}"] * (self.seed is not None)
+        return f"{self.name} ({self.variant}{given}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {', '.join([f'{parameter_count(self):,} parameters', *known])}"
 
 # %% ../../nbs/models/01_base.ipynb #2c0e0ada
 @contextlib.contextmanager

@@ -35,14 +35,12 @@ class EventTransformer(WorldModel):
     "Causal transformer over whole trials that samples motion tokens given intents, and ranks its rollouts by the events it expects."
 
     Config = EventTransformerConfig
+    shown = ("samples", "event_threshold")
     grasping = True  # False: nobody holds anything, whatever moves is pushed (an ablation)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
         self.network = Network(self.config, *self.feature_counts())
-
-    def extra_repr(self):
-        return f"{super().extra_repr()}; the best of {self.config.samples} rollouts, event threshold {self.config.event_threshold}"
 
     def feature_counts(self) -> tuple:
         "How many numbers an agent sees, and how many of each landmark."
