@@ -305,6 +305,7 @@ def note_sentences(
     interval: str | None = None,  # drawn for a single seed
 ) -> list:  # of sentences
     "What the reader of a bar chart must know."
+    variants = set(bars.variant)
     return [
         seeds_sentence(bars, "Bars", interval),
         f"Crosses: {false_positive}; none where fewer than {FEWEST}." if bars.false_positive.notna().any() else "",
@@ -314,6 +315,7 @@ def note_sentences(
         *(CONTRADICTIONS[task] for task in dict.fromkeys(bars.task[bars.published.notna()]) if task in CONTRADICTIONS),
         f"{PRIVILEGED_MARK} is given more than the context." if bars.label.str.endswith(PRIVILEGED_MARK).any() else "",
         f"Scoring: {scoring}." if scoring else "",
+        "Models: the published variant." if "published" in variants and "corrected" not in variants else "",
     ]
 
 # %% ../../nbs/viz/03_figures.ipynb #61469f21
