@@ -129,13 +129,12 @@ def verify(
 ):
     "Check every chunk and table of a trial store against its checksums and ranges."
     from aawm import data
-    from aawm.files import replacing
+    from aawm.files import write_text
 
     data.verify(store)
     typer.echo(f"{store}: whole")
     if card:
-        with replacing(card) as temporary:
-            temporary.write_text(data.dataset_card(store), encoding="utf-8")
+        write_text(card, data.dataset_card(store))
         typer.echo(f"{card}: what {store} holds")
 
 # %% ../nbs/90_cli.ipynb #38d28cf1

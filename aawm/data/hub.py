@@ -18,7 +18,7 @@ import aawm.store
 from .card import dataset_card
 from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
 from ..errors import BadData, UsageError
-from ..files import read_json, replacing, sha256, write_json
+from ..files import read_json, replacing, sha256, write_json, write_text
 from ..schema import COLUMNS, OBJECTS, STEPS, flatten, unflatten
 from ..store import read_manifest, read_table
 
@@ -181,8 +181,7 @@ def export_hub(
                 table.to_parquet(temporary, index=False, compression="zstd", row_group_size=ROW_GROUP)
             first.setdefault(name, table)
     splits = list(dict.fromkeys(file.partition("-")[0] for file in files))
-    with replacing(folder / "README.md") as temporary:
-        temporary.write_text(hub_card(store, splits, folder=folder.name), encoding="utf-8")
+    write_text(folder / "README.md", hub_card(store, splits, folder=folder.name))
     write_json(folder / "croissant.json", croissant(folder, first, published=published))
     kept = {name: manifest[name] for name in ("format_version", "settings", "counts", "data_hash", "rejected_draws")}
     hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*.parquet"))}

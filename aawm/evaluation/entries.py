@@ -24,7 +24,7 @@ import aawm
 from ..errors import BadData, UsageError, check_name
 from .exchange import TASK_VERSIONS, task_id
 from .rollouts import PRIVILEGED_INPUTS
-from ..files import digest, replacing, sha256
+from ..files import digest, sha256, write_text
 from ..models.weights import weights_record
 
 # %% ../../nbs/evaluation/11_entries.ipynb #d6ce71ed
@@ -120,8 +120,7 @@ def write_entry(
     entry: dict,
 ) -> Path:
     "Write an entry in one move."
-    with replacing(path) as temporary:
-        temporary.write_text(entry_text(entry), encoding="utf-8")
+    write_text(path, entry_text(entry))
     return Path(path)
 
 # %% ../../nbs/evaluation/11_entries.ipynb #4b241a16
@@ -325,8 +324,7 @@ def write_rerun(
     "Note that somebody else ran an entry's program, and that this is its result."
     known = reruns_of(path) | {Path(path).stem: {"by": by, "result": digest(read_entry(path)["result"])}}
     file = Path(path).resolve().parents[1] / RERUNS
-    with replacing(file) as temporary:
-        temporary.write_text(yaml.safe_dump(known), encoding="utf-8")
+    write_text(file, yaml.safe_dump(known))
     return file
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import nbformat
 
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
-from ..files import digest, exclusive, replacing, repository_root, resolve
+from ..files import digest, exclusive, replacing, repository_root, resolve, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
@@ -160,8 +160,7 @@ def build_lessons(
             raise BadData(f"{path.name}, {fault}") from None
         with replacing(out / name / path.stem / path.name) as temporary:
             nbformat.write(content, temporary)
-    with replacing(out / "nbgrader_config.py") as temporary:
-        temporary.write_text(NBGRADER_CONFIGURATION, encoding="utf-8")
+    write_text(out / "nbgrader_config.py", NBGRADER_CONFIGURATION)
     if data:
         share_data(out / SHARED)
     return out

@@ -98,15 +98,14 @@ def verify(
     card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
 ):
     "Check every byte of a store and replay every run."
-    from aawm.files import replacing
+    from aawm.files import write_text
     from aawm.marple.card import dataset_card
     from aawm.marple.pairs import verify_pairs
 
     manifest = verify_pairs(store_of(folder))
     typer.echo(f"{folder}: whole, {manifest['counts']['pairs']} pairs replayed")
     if card:
-        with replacing(card) as temporary:
-            temporary.write_text(dataset_card(store_of(folder)), encoding="utf-8")
+        write_text(card, dataset_card(store_of(folder)))
         typer.echo(f"{card}: what {folder} holds")
 
 # %% ../../nbs/marple/22_commands.ipynb #aef73d13

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, UsageError
-from ..files import digest, replacing
+from ..files import digest, write_text
 from .evidence import DONE, SOUNDS, Evidence, intention, spoken
 from .houses import House
 from .rollouts import world_at
@@ -130,8 +130,7 @@ class Recorded:
     def keep(self) -> None:
         "Write all answers in one move."
         lines = [json.dumps({"prompt": key, "answers": found}) + "\n" for key, found in self.known.items()]
-        with replacing(self.path) as temporary:
-            temporary.write_text("".join(lines), encoding="utf-8")
+        write_text(self.path, "".join(lines))
 
 # %% ../../nbs/marple/17_language.ipynb #59ff2938
 def language_method(

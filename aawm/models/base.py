@@ -237,7 +237,7 @@ class WorldModel(nn.Module):
     "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     Config = NoSettings  # a frozen dataclass with a default for each field
-    name, seed, shown = "", None, ()  # the registered name; the training seed, where known; settings that its repr shows
+    name, shown = "", ("seed",)  # the name it is registered under; settings that its repr shows, where there are
     variants = ("corrected",)  # which ones this class is
     privileged: tuple = ()  # what it is given beyond the context, such as `end_state`; marked in every table
 
@@ -289,9 +289,9 @@ class WorldModel(nn.Module):
         return future if samples is None else future.unflatten(0, (-1, samples))
 
     def extra_repr(self):
-        given = f", given {', '.join(self.privileged)}" if self.privileged else ""
-        known = [f"{name} {getattr(self.config, name)}" for name in self.shown] + [f"training seed {self.seed}"] * (self.seed is not None)
-        return f"{self.name} ({self.variant}{given}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {', '.join([f'{parameter_count(self):,} parameters', *known])}"
+        kind = self.variant + (f", given {', '.join(self.privileged)}" if self.privileged else "")
+        facts = "".join(f", {name} {found}" for name in self.shown if (found := getattr(self.config, name, vars(self).get(name))) is not None)
+        return f"{self.name} ({kind}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {parameter_count(self):,} parameters{facts}"
 
 # %% ../../nbs/models/01_base.ipynb #2c0e0ada
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import BadData, UsageError
-from ..files import read_json, replacing, resolve
+from ..files import read_json, replacing, resolve, write_text
 from .base import model_class
 from .weights import SHIPPED, load_weights, weights_record, write_card
 
@@ -116,6 +116,5 @@ def export_models(
     if not cards:
         raise BadData(f"{source} has no weights{' of ' + ', '.join(only) if only else ''}; train a model, or name another folder")
     for name, files in cards.items():
-        with replacing(folder / name / "README.md") as temporary:
-            temporary.write_text(model_card(files[0]["model"], files), encoding="utf-8")
+        write_text(folder / name / "README.md", model_card(files[0]["model"], files))
     return [folder / name for name in cards]

@@ -21,7 +21,7 @@ from torch import nn
 
 import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import read_json, replacing, sha256, write_json
+from ..files import read_json, replacing, sha256, write_json, write_text
 from ..models import build, check_weights, parameter_count
 from .settings import LoopSettings, TrainingSettings
 
@@ -106,8 +106,7 @@ def write_hashes(
     hashes: dict,  # pairs of file name and SHA-256
 ) -> None:
     "Write hashes as `sha256sum` does."
-    with replacing(path) as temporary:
-        temporary.write_text("".join(f"{digest}  {name}\n" for name, digest in hashes))
+    write_text(path, "".join(f"{digest}  {name}\n" for name, digest in hashes))
 
 # %% ../../nbs/training/02_folder.ipynb #981dc4a7
 def read_hashes(

@@ -22,7 +22,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from ..errors import AawmError, BadData, ModelContractError, place_of
-from ..files import replacing, sha256
+from ..files import replacing, sha256, write_text
 from .folder import CHECKPOINT, CHECKPOINT_HASHES, LOG, check_hash, read_hashes, write_hashes
 from .settings import LoopSettings, rate_factor
 
@@ -179,8 +179,7 @@ class Log:
         writer = csv.DictWriter(text, COLUMNS_OF_LOG, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
-        with replacing(self.path) as temporary:
-            temporary.write_text(text.getvalue())
+        write_text(self.path, text.getvalue())
 
 # %% ../../nbs/training/03_loop.ipynb #454d99a1
 @torch.no_grad()

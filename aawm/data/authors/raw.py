@@ -32,7 +32,7 @@ from aawm.data.authors.released import (
 from ..selections import split_trials
 from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
 from ...errors import BadData, EnvironmentProblem, UsageError, whole_number
-from ...files import read_json, replacing, write_json
+from ...files import read_json, write_json, write_text
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #fb4acf28
@@ -243,10 +243,8 @@ def write_trial(
     if log is not None:
         rows = [] if isinstance(log, str) else [f"{agents[row.agent]},{row.event},{row.frame}" for row in log.itertuples()]
         text = log if isinstance(log, str) else "\n".join([",".join(LOG_COLUMNS), *rows]) + "\n"
-        with replacing(folder / EVENT_LOG) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    with replacing(folder / OBSERVATIONS) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_text(folder / EVENT_LOG, text)
+    write_text(folder / OBSERVATIONS, "\n".join(lines) + "\n")
     if beside:
         write_json(folder / BESIDE, beside)
 

@@ -35,7 +35,7 @@ class EventTransformer(WorldModel):
     "Causal transformer over whole trials that samples motion tokens given intents, and ranks its rollouts by the events it expects."
 
     Config = EventTransformerConfig
-    shown = ("samples", "event_threshold")
+    shown = ("samples", "event_threshold", "seed")
     grasping = True  # False: nobody holds anything, whatever moves is pushed (an ablation)
 
     def __init__(self, config=None, variant="corrected"):
