@@ -182,8 +182,9 @@ def resample(
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #d88ada39
 class Futures:
-    "K rollouts of each trial, sampled side by side; rows are rollouts, trial by trial."
+    "K rollouts of each trial, sampled side by side, without gradients; rows are rollouts, trial by trial."
 
+    @torch.no_grad()
     def __init__(
         self, model: nn.Module, states: torch.Tensor, lengths: torch.Tensor, horizon: int, samples: torch.Tensor,
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
@@ -206,6 +207,7 @@ class Futures:
         self.intent = sample_categorical(model.network.intents.logits(self.hidden, read[rows]), *self.how)
         self.future = self.now.new_empty(len(rows), horizon, *self.now.shape[1:])
 
+    @torch.no_grad()
     def run(self):
         "Sample all steps: rollouts `[B, K, horizon, 5, 7]`, and their scores `[B, K]`."
         every = self.model.config.resample_every if self.samples > 1 else 0
