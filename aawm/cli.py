@@ -6,9 +6,9 @@
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'board', 'Entry', 'Entries',
            'RolloutFiles', 'Weights', 'Workers', 'show_version', 'whole_program', 'run_words', 'tell_totals',
            'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'export_raw', 'export_hub',
-           'import_hub', 'named_values', 'warn_of_contract', 'train', 'evaluate', 'choose_threshold', 'requests',
-           'score', 'rollouts_of_one', 'board_files', 'enter', 'seed', 'board_requests', 'board_score', 'check', 'page',
-           'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'import_hub', 'named_values', 'warn_of_contract', 'warn_of_source', 'train', 'evaluate', 'choose_threshold',
+           'requests', 'score', 'rollouts_of_one', 'board_files', 'enter', 'seed', 'board_requests', 'board_score',
+           'check', 'page', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -238,6 +238,9 @@ def named_values(
 ) -> dict:  # name -> value, as text
     "What an option like `--set` is given, by name."
     pairs = [change.partition("=") for change in given or ()]
+    names = [name for name, *_ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"{option} has {twice[0]} twice; give it once")
     if wrong := [name for name, equals, _ in pairs if not (name and equals)]:
         raise UsageError(f"{option} takes name=value; got {wrong[0]!r}")
     return {name: value for name, _, value in pairs}
@@ -258,13 +261,24 @@ def warn_of_contract(
         wrong = "; ".join(what for outcome, what in report.faults if outcome == "FAILED")
         typer.echo(f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}", err=True)
 
+
+def warn_of_source(
+    *runs: Path,  # of folders of runs; anything else is passed over
+) -> None:
+    "Say on the error stream where the file of a model has changed since its training."
+    from aawm.training import changed_source, finished
+
+    for run in runs:
+        if run.is_dir() and finished(run) and (note := changed_source(run)):
+            typer.echo(f"aawm: warning: {note}", err=True)
+
 # %% ../nbs/90_cli.ipynb #0313531a
 @app.command(epilog="Example: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64")
 def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     run: Annotated[Path, typer.Argument(help="Folder of the run to write.")],
-    preset: Annotated[str, typer.Option(help="Sizes and length of training: smoke, laptop or paper.")] = "laptop",
+    preset: Annotated[str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu or paper.")] = "laptop",
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of the preset's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Windows in a batch, in place of the preset's.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate, in place of the preset's.")] = None,
@@ -312,13 +326,20 @@ def evaluate(
     check_name(split, ("validation", "train", "all"), "split")
     if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
         typer.echo(f"aawm: note: {note}", err=True)
+    warn_of_source(run)
     evaluation.check_output(output, replace)
     result = evaluation.evaluate(
         run, trials, tasks=chosen, scoring=scoring, seed=seed, curve_trials=curve_trials, device=device, progress=progress,
         split=None if split == "all" else split, cap=cap,
     )
+    scores = result.scores.query("behavior == 'all'")
+    if not len(scores):
+        raise UsageError(f"{store} has no trial ({split}) for {tasks or 'any task'}; choose other tasks, --split all, or more trials")
+    if broken := result.record["non_finite"]:
+        why = ", ".join(result.record["faults"]) or "not finite"
+        typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
     evaluation.save(result, output)
-    typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
+    typer.echo(scores.to_string(index=False))
     typer.echo(f"{output}: {', '.join(sorted(file.name for file in output.iterdir()))}")
 
 # %% ../nbs/90_cli.ipynb #c7a1e0b2
@@ -350,7 +371,7 @@ def choose_threshold(
 def requests(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store; all its trials are used.")],
     out: Annotated[Path, typer.Option(help=NUMBERED)] = Path("requests.npz"),
-    task: Annotated[list[str] | None, typer.Option(help="A task, such as single_goal@1; repeatable. None: all but loss_around_events.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Tasks, by commas, such as single_goal@1. None: all but loss_around_events.")] = None,
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     cap: Annotated[int, typer.Option(min=0, help="Trials of pickups, moves and errors; 0: all.")] = 0,
     end_state: Annotated[bool, typer.Option("--end-state", help="Write the trials' last states besides (privileged).")] = False,
@@ -360,7 +381,8 @@ def requests(
     from aawm.evaluation.exchange import read_arrays, write_requests
 
     privileged = ("end_state",) if end_state else ()
-    for file in write_requests(store, out, task, scoring, cap=cap, seed=seed, privileged=privileged):
+    tasks = [name for words in task or () for name in words.split(",")] or None
+    for file in write_requests(store, out, tasks, scoring, cap=cap, seed=seed, privileged=privileged):
         arrays, about = read_arrays(file, ("context", "horizon"))
         typer.echo(f"{file}: {len(arrays['context'])} requests, up to {arrays['horizon'].max()} steps")
     typer.echo(f"{', '.join(about['tasks'])}; answer each file from itself and earlier ones, never from a later one")
@@ -373,13 +395,14 @@ def score(
     requests: Annotated[Path, typer.Option(help="The requests that they answer, named as for `aawm requests --out`.")],
     store: Annotated[Path, typer.Option(help="The trial store that the requests were made from.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")] = False,
 ):
     "Check rollouts from anywhere, and score them."
     from aawm import evaluation
     from aawm.evaluation.exchange import score_files
 
     if out:
-        evaluation.check_output(out)
+        evaluation.check_output(out, replace)
     result = score_files(rollouts, requests, store)
     if out:
         evaluation.save(result, out)
@@ -452,8 +475,9 @@ def enter(
     if not found:
         raise UsageError(f"{weights} has no weights of {name}")
     for each, entry in found.items():
-        entries.enter_submission(resolve(folder), each, entry, replace)
-        typer.echo(f"{folder / each}.yaml: commit it; then `aawm leaderboard {'score' if entry['kind'] == 'weights' else 'requests'}` goes on")
+        scored = "result" in entries.read_entry(entries.enter_submission(resolve(folder), each, entry, replace))
+        then = "score" if entry["kind"] == "weights" else "requests"
+        typer.echo(f"{folder / each}.yaml: " + ("scored already" if scored else f"commit it; then `aawm leaderboard {then}` goes on"))
 
 # %% ../nbs/90_cli.ipynb #bcc63fd6
 @board.command(epilog="Example: aawm leaderboard seed leaderboard/entries/mine.yaml")
@@ -583,6 +607,7 @@ def play(
     from aawm.runs.play import open_page, view_trial, write_page
 
     runs = list(run or ())
+    warn_of_source(*runs)
     if save is not None:
         from aawm.viz import save_animation
 
@@ -625,7 +650,7 @@ def reproduce(
 # %% ../nbs/90_cli.ipynb #d69a0ff7
 @app.command("list", epilog="Example: aawm list figures --paper marple")
 def list_what(
-    what: Annotated[str, typer.Argument(help="models, profiles, figures, presets or scenarios.")],
+    what: Annotated[str, typer.Argument(help="models, profiles, figures, presets, scenarios or tasks.")],
     paper: Annotated[str, typer.Option(help="Whose profiles and figures.")] = "aawm",
 ):
     "List what there is, a line for each name."

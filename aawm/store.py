@@ -270,8 +270,10 @@ def read_manifest(
     path, file = Path(path), Path(path) / MANIFEST
     if not path.is_dir():
         raise BadData(f"{path} is no folder; give the folder of an {layout.name}")
+    if (path / "settings.json").is_file():
+        raise BadData(f"{path} is the folder of a training run; give the folder of an {layout.name}")
     if not file.is_file():
-        raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or its writing has not finished; run the same command to go on")
+        raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or one whose writing was stopped (then the same command goes on)")
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         known, version = manifest["format"] == layout.name, int(manifest["format_version"])

@@ -102,6 +102,8 @@ def read_arrays(
         raise BadData(f"{path} cannot be read as arrays ({type(fault).__name__}: {what}); write it anew") from fault
     if missing := [name for name in names if name not in found]:
         raise BadData(f"{path} has no array {missing[0]!r}; it needs {', '.join(names)}")
+    if not isinstance(about, dict):
+        raise BadData(f"{path}: about must be a JSON object, such as {{\"digest\": \"...\", \"seed\": 0}}; got {json.dumps(about)[:40]}")
     return found, about
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #3786cd3c
@@ -183,12 +185,13 @@ def write_requests(
     **choices,  # `curve_trials, cap, seed, privileged` of `requests_about`
 ) -> list:  # a file for each part
     "Write all parts of the requests of a store of one's own."
+    check_suffix(path)
     test = trial_set(store, split)
     about = requests_about(test, tasks, scoring, **choices)
     _, requests = requests_for(test, about)
     if not len(requests):
         raise UsageError(f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials")
-    files = [part_path(check_suffix(path), part) for part in range(request_parts(requests).max() + 1)]
+    files = [part_path(path, part) for part in range(request_parts(requests).max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
     return [write_part(path, test, requests, part_about(about, requests, part)) for part in range(len(files))]
@@ -240,6 +243,10 @@ def join_rollouts(
         found, about = read_arrays(path, ("rollouts", "request"))
         if about.get("digest") not in digests:
             raise BadData(f"{path} answers other requests (digests differ); write `digest` of the requests into its `about`")
+        if type(about.get("seed", 0)) is not int or about.get("seed", 0) < 0:
+            raise BadData(f"{path}: seed in about must be a whole number, got {json.dumps(about['seed'])}")
+        if not (isinstance(about.get("model", "outside"), str) and about.get("model", "outside")):
+            raise BadData(f"{path}: model in about must be a name, got {json.dumps(about['model'])}")
         number = digests.index(about["digest"])
         if number in said:
             raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")

@@ -23,8 +23,8 @@ from aawm.evaluation.entries import (
     submission_commit, weights_identity, write_entry, write_rerun,
 )
 from aawm.evaluation.exchange import (
-    check_rollouts, check_suffix, part_about, read_arrays, request_parts, requests_about, requests_for, rollout_files, score_rollouts,
-    task_names, write_part,
+    check_rollouts, check_suffix, part_about, part_path, read_arrays, request_parts, requests_about, requests_for, rollout_files,
+    score_rollouts, task_names, write_part,
 )
 from ..evaluation.tasks import TrialSet
 from ..files import content_hash, replacing, resolve, sha256
@@ -77,9 +77,9 @@ def answered_by(
     found, seeds = {}, [each["seed"] for each in told["weights"]]
     for file in files:
         said = read_arrays(file, ("rollouts", "request"))[1]
-        for name in ("model", "privileged"):
-            if said.get(name, told[name]) != told[name]:
-                raise BadData(f"{file} says {name} {said[name]!r}, the entry says {told[name]!r}; both must be the same")
+        for name, stated in (("model", said.get("model")), ("privileged", said.get("privileged", told["privileged"]))):
+            if stated != told[name]:
+                raise BadData(f"{file} says {name} {stated!r}, the entry says {told[name]!r}; both must be the same")
         if (seed := said.get("seed")) not in seeds:
             raise BadData(f"{file} is of training seed {seed}; the entry has {', '.join(map(str, seeds))}, named by `seed` in `about`")
         if seed in (here := found.setdefault(said.get("digest"), {})):
@@ -129,6 +129,8 @@ def next_requests(
     if len(answered) == opened[0]["parts"]:
         return None, len(answered)
     _, requests = requests_for(test, opened[-1])
+    if (there := part_path(check_suffix(out), opened[-1]["part"])).exists():
+        raise UsageError(f"{there} is there already; give its rollouts, or choose a new file if it is of something else")
     return write_part(check_suffix(out), test, requests, opened[-1]), opened[0]["parts"]
 
 # %% ../../nbs/runs/08_leaderboard.ipynb #20528ddb

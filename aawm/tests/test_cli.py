@@ -1,5 +1,6 @@
 """The program: mistakes end in one line and the right exit code, and nothing is written that was not asked for."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from aawm import cli
 from aawm.data import generate
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
-from aawm.training import fit, run_settings
+from aawm.training import fit, load_run, run_settings
 
 
 class Bare(WorldModel):
@@ -89,6 +90,11 @@ def test_the_folder_of_an_evaluation_is_looked_at_before_it_begins(stores, capsy
     assert code == 2 and "holds no evaluation" in err
 
 
+def test_an_evaluation_without_a_row_is_not_written(stores, capsys):
+    code, _, err = leave(capsys, "evaluate", "frozen_world", stores / "trials0", stores / "empty", "--tasks", "multi_goal")
+    assert code == 2 and "has no trial (validation) for multi_goal" in err and not any((stores / "empty").iterdir())
+
+
 @pytest.mark.parametrize("model", ["Bare", "Fails", "Weightless"])
 def test_a_model_with_a_wrong_loss_ends_in_one_line(stores, capsys, tmp_path, model):
     code, _, err = leave(capsys, "train", f"aawm.tests.test_cli:{model}", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
@@ -139,3 +145,35 @@ class Shape(WorldModel):
         cli.main(["check-model", "odd.py:Shape"])
     told = capsys.readouterr()
     assert end.value.code == 4 and told.out.count("RuntimeError") == 1 and "(odd.py, line 9)" in told.out and told.err.count("\n") == 1
+
+
+def test_a_model_whose_file_has_changed_is_not_trained_on_and_is_evaluated_with_a_warning(stores, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """import torch
+from aawm.models import WorldModel
+
+
+class Own(WorldModel):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def loss(self, batch):
+        return (self.weight - 1).square(), {}
+
+    def imagine(self, states, lengths, horizon, *more):
+        return states[:, -1:].expand(-1, horizon, -1) + 0 * self.weight
+"""
+    Path("owned.py").write_text(code)
+    words = ("train", "owned.py:Own", stores / "trials0", "run", "--preset", "smoke", "--steps", 1, "--batch", 2, "--device", "cpu")
+    words += ("--set", "validation_windows=2")
+    assert leave(capsys, *words)[0] == 0 and run_settings("run")["source"] and load_run("run").seed == 0
+    evaluated = ("evaluate", "run", stores / "trials0", "out", "--tasks", "move", "--replace")
+    code_, _, err = leave(capsys, *evaluated)
+    assert code_ == 0 and "has changed" not in err and "count as wrong" not in err
+    monkeypatch.delitem(sys.modules, "owned")
+    Path("owned.py").write_text(code.replace("0 * self.weight", "float('nan')"))
+    code_, _, err = leave(capsys, *evaluated)
+    assert code_ == 0 and "owned.py has changed since run was trained" in err and "rollouts count as wrong" in err
+    code_, _, err = leave(capsys, *words)
+    assert code_ == 2 and "holds another run (source:" in err

@@ -93,6 +93,12 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
     other = sorted(answer_still(requests, tmp_path / "other", model="other").iterdir())
     with pytest.raises(BadData, match="differ in model"):
         score_files([files[0], other[1]], tmp_path / "requests.npz", store)
+    arrays, about = read_arrays(files[0], ("rollouts", "request"))
+    wrong = [({"seed": "zero"}, "whole number"), ({"seed": None}, "whole number"), ({"seed": True}, "whole number"), ({"model": ""}, "must be a name")]
+    for k, (changed, said) in enumerate([*[(about | change, said) for change, said in wrong], ([about], "JSON object")]):
+        file = write_rollout_arrays(tmp_path / f"wrong{k}.npz", arrays, changed)
+        with pytest.raises(BadData, match=said):
+            score_files([file, files[1]], tmp_path / "requests.npz", store)
 
 
 def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):

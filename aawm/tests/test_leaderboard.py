@@ -118,6 +118,9 @@ def test_rollouts_that_say_another_model_are_refused(inside, tmp_path, capsys):
         file = write_rollout_arrays(tmp_path / f"{name}.npz", arrays, about | {name: value})
         run("requests", ENTRY, "--out", str(tmp_path / "again.npz"), "--rollouts", str(file), "--no-progress", code=3)
         assert (name if name != "seed" else "training seed 7") in capsys.readouterr().err
+    file = write_rollout_arrays(tmp_path / "nameless.npz", arrays, {name: value for name, value in about.items() if name != "model"})
+    run("requests", ENTRY, "--out", str(tmp_path / "again.npz"), "--rollouts", str(file), "--no-progress", code=3)
+    assert "says model None" in capsys.readouterr().err
 
 
 def test_the_program_knows_nothing_of_the_package(fork):

@@ -44,6 +44,8 @@ def place(tmp_path_factory):
     chunk.write_bytes(content)
     (folder / "file").write_text("no folder")
     (folder / "empty").mkdir()
+    (folder / "run").mkdir()
+    (folder / "run/settings.json").write_text("{}")
     (folder / "bad.py").write_text(BAD)
     (folder / "broken.py").write_text("this is = no Python\n")
     (folder / "raises.py").write_text("1 / 0\n")
@@ -124,11 +126,14 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("import-hub", "Missing argument"),
     ("requests trials --out new.npz --task move@9", "move@9"),
     ("requests trials --out new.json", "end in .npz or .zarr"),
+    ("requests trials --out new.csv --task moove", "end in .npz or .zarr"),
+    ("verify run", "is the folder of a training run"),
     ("score numbers.npy --requests file --store trials", "cannot be read"),
     ("leaderboard entr", "Did you mean 'enter'"),
     ("leaderboard enter", "needs a name"),
     ("leaderboard enter mine --file 0=nowhere --code c --by me", "no file"),
     ("leaderboard enter mine --file zero=file --code c --by me", "SEED=FILE"),
+    ("leaderboard enter mine --file 0=file --file 0=bad.py --code c --by me", "--file has 0 twice"),
     ("leaderboard enter a/b --file 0=file --code c --by me", "no name of an entry"),
     ("leaderboard enter --shipped --weights empty", "no weights"),
     ("leaderboard seed file", "submission"),

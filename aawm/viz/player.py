@@ -199,7 +199,9 @@ def draw_labels(
     "The labels of one source as a small table: a row an event, a column an object."
     axes.set(xlim=(0, 4.9), ylim=(3.5 + (0.9 if len(view.disputes) else 0), -0.6))
     axes.set_axis_off()
-    axes.text(0.05, 0, f"from {view.context} on" if view.context else "", va="center", color=SOFT_INK)
+    broken = [] if source == "truth" else np.flatnonzero(~np.isfinite(np.asarray(view.rollouts[source])).all(-1))
+    words = f"not finite from {view.context + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
+    axes.text(0.05, 0, words, va="center", color="#A01C1C" if len(broken) else SOFT_INK)
     rows = view.labels[view.labels.source == source]
     for k, name in enumerate(OBJECTS):
         axes.text(2.0 + 1.1 * k, 0, view.kinds[k], color=ENTITY_COLORS[name], ha="center", va="center", weight="bold")
