@@ -273,7 +273,7 @@ def read_manifest(
     if (path / "settings.json").is_file():
         raise BadData(f"{path} is the folder of a training run; give the folder of an {layout.name}")
     if not file.is_file():
-        raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or one whose writing was stopped (then the same command goes on)")
+        raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or its writing has not finished (then the same command goes on)")
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         known, version = manifest["format"] == layout.name, int(manifest["format_version"])
