@@ -23,7 +23,8 @@ from ..files import read_json, replacing, write_json
 from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
 from aawm.infant.stage import (
-    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, STATE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity,
+    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS,
+    VISIBLE, Entity,
 )
 
 # %% ../../nbs/infant/13_released.ipynb #82f22d19
@@ -230,6 +231,8 @@ def read_released(
     entities = tuple(Entity(own, kind, shape, half, tuple(color)) for own, ((kind, shape, _), (_, color, half)) in zip(names, cast.items()))
     agents = [k for k, one in enumerate(entities) if one.kind == "agent"]
     same = bool(agents) and trials[TEST].states[0, agents[0], VISIBLE] > 0
+    if name in SOCIAL_SETS and not known.get("facts"):
+        notes.append(f"no facts in {LABEL_FILE}: conditions of {name} count as one, outcomes go by the member")
     condition, outcome, ending = known.get("facts") or facts_of(name, member, same)
     more = known.get("branch", NEVER), known.get("seed", 0)
     return Video(name, item, condition, outcome, member, ending, entities, tuple(trials), *more), notes
