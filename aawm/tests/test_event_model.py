@@ -17,8 +17,11 @@ from aawm.models.event import sampling
 from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import augmented, event_labels
-from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, span_of
-from aawm.models.event.sampling import SOFTNESS, Futures, after_choice, expected_event_score, grasped_at_end, in_proportion
+from aawm.models.event.model import with_settings
+from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of
+from aawm.models.event.sampling import (
+    SOFTNESS, Futures, after_choice, near_goal, expected_event_score, grasped_at_end, in_proportion, planned_events,
+)
 from aawm.models.event.tokens import advance, fit_codebooks, tokenise
 from aawm.schema import AGENTS, OBJECT_INDEX, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
@@ -57,7 +60,7 @@ def test_the_contract_is_kept(name):
         build(name, "published")
 
 
-@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}])
+@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}, {"guidance": -1.0}, {"unplanned": 1.5}])
 def test_settings_that_make_no_model_are_refused(wrong):
     with pytest.raises(UsageError):
         build("event_transformer", **wrong)
@@ -365,3 +368,87 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     assert future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"]
     for preset in PRESETS:
         assert preset_settings(preset, "event_transformer") == preset_settings(preset, "strong_oracle")
+
+
+def surely(*events):
+    "Events that are all but certain in the next 20 steps: `(agent, kind, object)`; nothing else is."
+    time = torch.full((1, len(AGENTS), len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    time[..., NEVER_AGAIN] = 5.0
+    for agent, kind, thing in events:
+        time[0, agent, EVENT_KINDS.index(kind), thing, 2] = 9.0
+    return EventProbabilities(time.log_softmax(-1), torch.zeros(1, 3))
+
+
+def test_what_is_expected_is_planned_for_the_likelier_agent():
+    nobody, left = torch.zeros(1, 3, dtype=torch.bool), torch.tensor([200])
+    pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
+    plan = planned_events(surely((0, "pickup", 1), (1, "goal", 2)), left, 0.3, nobody)
+    assert plan.nonzero().tolist() == [[0, 0, pickup, 1], [0, 1, pickup, 2], [0, 1, goal, 2]], "what is brought is picked up first"
+    holding = planned_events(surely((1, "goal", 2)), left, 0.3, torch.tensor([[False, False, True]]))
+    assert holding.nonzero().tolist() == [[0, 1, goal, 2]], "unless somebody holds it"
+    shared = surely((0, "goal", 0), (1, "goal", 0))
+    shared = EventProbabilities((shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved)
+    assert not planned_events(shared, left, 0.45, nobody).any(), "together .44"
+    assert planned_events(shared, left, 0.4, nobody)[0, :, goal, 0].tolist() == [False, True], "either may do it, the second rather"
+
+
+def test_a_plan_tells_each_agent_its_own_part_and_the_others():
+    ahead = torch.rand(4, len(AGENTS), len(EVENT_KINDS), 3, generator=torch.Generator().manual_seed(0)) < 0.5
+    facts = plan_facts(ahead)
+    for kind in range(len(EVENT_KINDS)):
+        for agent in range(len(AGENTS)):
+            assert torch.equal(facts[:, agent, :, 2 * kind].bool(), ahead[:, agent, kind])
+            assert torch.equal(facts[:, agent, :, 2 * kind + 1].bool(), ahead[:, 1 - agent, kind])
+    assert (facts[..., -1] == 1).all(), "with a plan or without one is told apart"
+
+
+def test_guidance_raises_what_a_plan_makes_likelier():
+    given, free = torch.tensor([[0.5, 0.4, 0.1, 0.0], [0.2, 0.7, 0.1, 0.0]]).log()
+    sharp = guided(torch.stack([given, free]), 2.0).softmax(-1)
+    assert torch.allclose(sharp, torch.nn.functional.normalize(torch.tensor([0.5 * 2.5**2, 0.4 * (4 / 7) ** 2, 0.1, 0.0]), p=1, dim=0), atol=1e-6)
+    barred = guided(torch.stack([given, torch.tensor([-torch.inf, 0.0, 0.0, -torch.inf])]), 2.0)
+    assert barred[:3].isfinite().all() and barred[3] == -torch.inf
+
+
+def test_planned_events_reach_intents_and_motions_but_no_expectations(model, trials):
+    shown, start = trials[:, :40], trials[:, 0]
+    hidden = model.read(shown, None)[0].transpose(1, 2)
+    read = model.read_landmarks(hidden, shown, start, None)
+    plan = torch.zeros(3, 40, 2, 3, plan_facts(torch.zeros(2, 2, 3)).shape[-1], requires_grad=True)
+    intents, events = model.network.intents.logits(hidden, read, plan), model.network.events(read)
+    intended = model.condition(hidden, shown, start, intents.argmax(-1), plan)
+    for told in (intents, intended):
+        assert torch.autograd.grad(told.sum(), plan, retain_graph=True)[0].any()
+    assert torch.autograd.grad(events.time.sum(), plan, allow_unused=True)[0] is None
+    deaf = build("event_transformer", **SMALL, planned=False)
+    assert torch.equal(deaf.network.intents.logits(hidden, read, plan), deaf.network.intents.logits(hidden, read, plan + 1))
+    deaf.calibrate(flatten(trials))
+    runs = [with_settings(deaf, guidance=weight).rollout(flatten(trials), 40, 20, torch.Generator().manual_seed(0)) for weight in (0.0, 2.0)]
+    assert torch.equal(*runs), "nothing to exaggerate"
+
+
+def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch):
+    seen, context = [], torch.tensor([40, 40, 40])
+    sample, everything = sampling.sample_step, torch.ones(3, len(AGENTS), len(EVENT_KINDS), 3, dtype=torch.bool)
+    monkeypatch.setattr(sampling, "planned_events", lambda *rest: everything)
+
+    def picks_up_and_brings(model, states, *rest):
+        "In the second step the second agent takes the first object, in the fourth the third object is with the observer."
+        after, motion, held = sample(model, states, *rest)
+        held = torch.zeros_like(held)
+        held[:, 1, 0] = len(seen) >= 1
+        after = after.clone()
+        after[:, :3, POSITION] = torch.tensor([3.0, 0.0, 3.0])
+        if len(seen) >= 3:
+            after[:, 2, POSITION] = torch.tensor(sampling.GOAL)
+        seen.append(futures.ahead[0].clone())
+        return after, motion, held
+
+    monkeypatch.setattr(sampling, "sample_step", picks_up_and_brings)
+    futures = Futures(model, trials[:, :40], context, 6, 1)
+    futures.held[:], futures.arrived[:] = False, False
+    futures.run()
+    pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
+    assert seen[1].all() and not seen[2][1, pickup, 0] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
+    assert not seen[4][:, goal, 2].any() and seen[4].sum() == 9, "whoever was to bring it, it is there"
+    assert near_goal(futures.now)[:, 2].all()

@@ -15,7 +15,7 @@ from aawm.models.event.features import (
     GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
 from .loss import augmented
-from .network import CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer
+from .network import CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer, sample_token
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
 
@@ -116,10 +116,10 @@ class GenericEventTransformer(WorldModel):
         kept = [tuple(ring_buffer(part, lengths.repeat_interleave(len(AGENTS)), self.config.window) for part in pair) for pair in kept]
         future, places = [], (lengths[:, None] + torch.arange(horizon, device=states.device))[:, :, None]
         for step in range(horizon):
-            motion, before = self.network.motion.sample(hidden, *how), now
+            motion, before = sample_token(self.network.motion(hidden), *how), now
             objects = self.network.of_objects(hidden, motion)
             moves = sample_categorical(functional.pad(self.network.moves(objects), (1, 0)), generator, mode)
-            carry = self.network.carry.sample(objects, *how)
+            carry = sample_token(self.network.carry(objects), *how)
             now = advance(before, self.codebooks.motion[motion], torch.where(moves > 0, PUSHED, STILL), self.codebooks.pushed[carry])
             future.append(now)
             seen = relative_features(now[:, None], before[:, None], places[:, step])

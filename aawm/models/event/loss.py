@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from ...events.tensors import onsets, path_ahead, steps_to
-from .features import PUSHED, STILL, Scene, aloft, grasped_by, within_reach
+from .features import PUSHED, STILL, Scene, aloft, grasped_by, seen_from, within_reach
 from .network import NEVER_AGAIN, EventProbabilities, Network, span_of
 from .tokens import TokenTrials
 from ...schema import AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, MOVE_THRESHOLD, OBJECTS
@@ -70,9 +70,9 @@ def token_nll(
     holds = torch.where(possible, holder, torch.where(high, PUSHED, STILL))
     grasp = functional.cross_entropy(grasp.flatten(0, 2), holds.flatten(), reduction="sum")
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
-    handling = network.carry(intended[trial, step], trials.motion[trial, step])
-    handling = handling[torch.arange(len(trial), device=holder.device), holder[trial, step, thing] - 1]
-    token, pushed = trials.carry[trial, step, thing], holder[trial, step, thing] == PUSHED
+    by = holder[trial, step, thing]
+    handling = network.carry(intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing])
+    token, pushed = trials.carry[trial, step, thing], by == PUSHED
     carry = torch.where(pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)).sum()
     return {name: part / holder[..., 0].numel() for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))}
 

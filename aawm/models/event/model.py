@@ -24,7 +24,7 @@ from aawm.models.event.features import (
 )
 from .intents import hindsight_intents
 from .loss import augmented, event_labels, event_nll, intent_nll, step_weights, token_nll
-from .network import EventProbabilities, EventTransformerConfig, Network
+from .network import NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts
 from .sampling import Futures, sequences_at_once
 from .tokens import Codebooks, fit_codebooks, tokenise
 from ...schema import AGENTS, STEPS, flatten, unflatten
@@ -71,11 +71,11 @@ class EventTransformer(WorldModel):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
         return self.network.landmarks(hidden, landmark_features(states, start, end))
 
-    def condition(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, intent: torch.Tensor):
-        "`hidden [B, T, agent, width]` after `states [B, T, 5, 7]`, given `intent [B, T, agent]`."
+    def condition(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, intent: torch.Tensor, plan: torch.Tensor):
+        "`hidden [B, T, agent, width]` after `states [B, T, 5, 7]`, given `intent [B, T, agent]` and `plan [..., B, T, agent, object, facts]`."
         now = Scene.of(states)
         places = seen_places(landmarks(now, Scene.of(start[:, None].expand_as(states))), now)
-        return self.network.intents.condition(hidden, places, intent)
+        return self.network.intents.condition(hidden, places, intent, plan)
 
     def expected_events(self, expected: EventProbabilities, states: torch.Tensor, lengths: torch.Tensor, privileged: dict | None):
         "The events that rollouts are ranked by; `states [B, T, 5, 7]`, of which `lengths [B]` count."
@@ -104,13 +104,19 @@ def event_transformer_loss(
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
     shown, start, labels = trials.states[:, :-1], trials.states[:, 0], hindsight_intents(states, trials.holder)
     hidden = model.read(shown, end)[0].transpose(1, 2)
-    intended = model.condition(hidden, shown, start, labels.intent)
+    events = event_labels(states).before_last()
+    plan = plan_facts((events.time < NEVER_AGAIN).permute(0, 4, 1, 2, 3))
+    if model.training and c.planned:
+        plan = plan * (torch.rand(len(plan), device=plan.device) >= c.unplanned)[:, None, None, None, None]
+    intended = model.condition(hidden, shown, start, labels.intent, plan)
     weights = step_weights(shown, trials.holder, c.handling_weight)
     parts = token_nll(network, intended, trials, weights)
+    parts |= {"grasp": c.grasp_weight * parts["grasp"], "carry": c.carry_weight * parts["carry"]}
     read = model.read_landmarks(hidden, shown, start, end)
-    intent, ends = intent_nll(network, network.intents.logits(hidden, read), intended, trials, labels, weights, c.segment_start_weight)
+    intents = network.intents.logits(hidden, read, plan)
+    intent, ends = intent_nll(network, intents, intended, trials, labels, weights, c.segment_start_weight)
     parts |= {"intent": c.intent_weight * intent, "segment_end": c.segment_end_weight * ends}
-    parts["events"] = c.event_weight * event_nll(network.events(read), event_labels(states).before_last())
+    parts["events"] = c.event_weight * event_nll(network.events(read), events)
     return sum(parts.values()), {name: part.detach() for name, part in parts.items()}
 
 # %% ../../../nbs/models/event/07_model.ipynb #ecf05451
