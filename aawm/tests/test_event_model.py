@@ -28,7 +28,7 @@ from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
 
-SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48}
+SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48, "planned": True}
 
 
 @pytest.fixture(scope="module")
@@ -420,7 +420,7 @@ def test_planned_events_reach_intents_and_motions_but_no_expectations(model, tri
     for told in (intents, intended):
         assert torch.autograd.grad(told.sum(), plan, retain_graph=True)[0].any()
     assert torch.autograd.grad(events.time.sum(), plan, allow_unused=True)[0] is None
-    deaf = build("event_transformer", **SMALL, planned=False)
+    deaf = build("event_transformer", **SMALL | {"planned": False})
     assert torch.equal(deaf.network.intents.logits(hidden, read, plan), deaf.network.intents.logits(hidden, read, plan + 1))
     deaf.calibrate(flatten(trials))
     runs = [with_settings(deaf, guidance=weight).rollout(flatten(trials), 40, 20, torch.Generator().manual_seed(0)) for weight in (0.0, 2.0)]

@@ -47,9 +47,9 @@ class EventTransformerConfig:
     segment_start_weight: float = 20.0  # further weight of it where a segment begins: a rollout samples intents there
     segment_end_weight: float = 0.3  # of the nll of segment ends
     event_weight: float = 1.0  # of the event head's nll
-    grasp_weight: float = 3.0  # of the grasp states' nll
-    carry_weight: float = 5.0  # of the carries' nll
-    planned: bool = True  # rollouts are given the events that the event head expects; False: no layer of the network reads them
+    grasp_weight: float = 1.0  # of the grasp states' nll
+    carry_weight: float = 1.0  # of the carries' nll
+    planned: bool = False  # rollouts are given the events that the event head expects, and the carry head sees where objects are
     unplanned: float = 0.1  # share of training trials that are given none, so that guidance knows what they change
     guidance: float = 2.0  # how far sampling exaggerates what planned events change; 0: not at all
     samples: int = 4  # rollouts that the best is chosen from
@@ -314,8 +314,10 @@ class CarryHead(nn.Module):
         self.moving = nn.Embedding(c.motions, c.width)
         self.holding, self.pushing = nn.Linear(c.width, c.width), nn.Linear(c.width, c.width)
         self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(c.width, c.carries, CARRY_SIZE)
-        place = (2 * len(WAVES) + 1) * 3
-        self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
+        self.planned = c.planned
+        if c.planned:
+            place = (2 * len(WAVES) + 1) * 3
+            self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
 
     def forward(self, hidden: torch.Tensor, motion: torch.Tensor, holder: torch.Tensor, seen: torch.Tensor):
         """What is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
@@ -325,6 +327,8 @@ class CarryHead(nn.Module):
         held = self.holding(hidden) + self.moving(motion)
         every = torch.cat([held, self.pushing(hidden).sum(-2, keepdim=True)], -2)
         handling = every[..., torch.arange(len(holder), device=holder.device), holder - 1, :]
+        if not self.planned:
+            return handling
         place = in_waves(seen / self.held.unit[:3])
         return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (holder < PUSHED)[:, None]
 
@@ -391,8 +395,9 @@ class Network(nn.Module):
                 nn.init.normal_(part.weight, std=0.02)
             if isinstance(part, nn.Linear):
                 nn.init.zeros_(part.bias)
-        read, intents, where = self.landmarks, self.intents, self.carry.where
+        read, intents = self.landmarks, self.intents
         wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
         wide += [self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each, *intents.end[:2]]
-        for part in (*wide, where[0], where[2]):
+        wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []
+        for part in wide:
             nn.init.normal_(part.weight, std=part.in_features**-0.5)
