@@ -34,7 +34,7 @@ from ..viz.style import INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, pan
 SHOWN = ("delivery", "detour", "pickup")
 ENDINGS = {  # display -> what the robot does, expected and unexpected
     "delivery": ("brings the object", "takes it elsewhere"),
-    "detour": ("goes straight", "makes a needless detour"),
+    "detour": ("goes straight", "makes a detour"),
     "pickup": ("brings the object", "leaves it where it is"),
 }
 SIDEWAYS = 3.0  # m by which a needless detour leaves the straight way
