@@ -24,7 +24,7 @@ SMOKE_RSSM = ({"recurrent_size": 32, "hidden_layers": 2}, dataclasses.replace(SM
 def with_plans(
     preset: tuple,  # settings of a model and of its training
 ) -> tuple:
-    "The same with planned events, and with more weight on what robots hold; the strong oracle, which is told the end, goes without."
+    "The same with planned events, and with more weight on what robots hold; the strong oracle, given the final state, goes without."
     settings, training = preset
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 

@@ -4,23 +4,23 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'SEQUENCES', 'probability_by_agent', 'probability_before', 'after_choice',
-           'clipped_paths', 'expected_event_score', 'planned_events', 'near_goal', 'plans_of', 'cross_out',
-           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'sample_step', 'in_order', 'score_futures', 'resample',
-           'Futures', 'sequences_at_once']
+           'clipped_paths', 'expected_event_score', 'planned_events', 'plans_of', 'cross_out', 'in_proportion',
+           'rows_of_agents', 'grasped_at_end', 'sample_step', 'in_order', 'score_futures', 'resample', 'Futures',
+           'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from torch import nn
 import torch
 from torch.nn import functional
 
-from ...events.tensors import EVENT_KINDS, onsets, path_ahead
+from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
 from ..base import sample_categorical
 from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, ring_buffer, sample_token,
 )
 from .tokens import advance
-from ...schema import AGENTS, GOAL, GOAL_RADIUS, MOVE_THRESHOLD, OBJECTS, POSITION, STEPS
+from ...schema import AGENTS, MOVE_THRESHOLD, OBJECT_INDEX, POSITION, STEPS
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #c1106917
 UNDER_WAY = 1.0  # an object that has gone so far is being moved, m
@@ -111,19 +111,11 @@ def planned_events(
     plan[:, :, pickup] |= plan[:, :, goal] & ~held[:, None]  # nothing is brought that is not picked up
     return plan
 
-
-def near_goal(
-    states: torch.Tensor,  # `[..., 5, 7]`
-) -> torch.Tensor:  # bool `[..., object]`
-    "Which objects lie within a goal's radius of the observer."
-    goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
-    return (states[..., : len(OBJECTS), POSITION] - goal).norm(dim=-1) < GOAL_RADIUS
-
 # %% ../../../nbs/models/event/06_sampling.ipynb #9b1d0d04
 def plans_of(
     futures: object,  # `Futures`
 ) -> torch.Tensor:  # `[1 or 2, B * K, agent, object, facts]`
-    "What heads are told of planned events, and beside it, where guidance compares, zeros."
+    "What heads are given of planned events, and beside it, where guidance compares, zeros."
     plan, c = plan_facts(futures.ahead)[None], futures.model.config
     return torch.cat([plan, torch.zeros_like(plan)]) if c.planned and c.guidance > 0 else plan
 
@@ -133,7 +125,7 @@ def cross_out(
     before: torch.Tensor,  # bool `[B * K, agent, object]`: held a step ago
 ) -> None:
     "Take what has just been picked up, or has arrived, off the plans."
-    taken, arrived = futures.held & ~before, near_goal(futures.now)
+    taken, arrived = futures.held & ~before, near_goal(futures.now[:, OBJECT_INDEX, POSITION])
     happened = {"pickup": taken, "goal": (arrived & ~futures.arrived)[:, None].expand_as(taken)}
     futures.ahead, futures.arrived = futures.ahead & ~torch.stack([happened[kind] for kind in EVENT_KINDS], 2), arrived
 
@@ -256,7 +248,7 @@ class Futures:
         self.now, self.place, self.hidden, self.held = self.last[rows], lengths[rows], hidden[rows], self.held_at_start[rows]
         self.start, self.end = states[rows, 0], None if end is None else end[rows]
         self.ahead = planned_events(self.expected, self.left, model.config.event_threshold, self.held_at_start.any(1))[rows]
-        self.arrived = near_goal(self.now)
+        self.arrived = near_goal(self.now[:, OBJECT_INDEX, POSITION])
         self.intent = sample_categorical(model.network.intents.logits(self.hidden, read[rows], plan_facts(self.ahead)), *self.how)
         self.future = self.now.new_empty(len(rows), horizon, *self.now.shape[1:])
 
