@@ -17,10 +17,6 @@ from ..schema import WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
-SMOKE_TRAINING = TrainingSettings(
-    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6
-)
-SMOKE_RSSM = ({"recurrent_size": 32, "hidden_layers": 2}, dataclasses.replace(SMOKE_TRAINING, clip=100.0))
 def with_plans(
     preset: tuple,  # settings of a model and of its training
 ) -> tuple:
@@ -29,6 +25,10 @@ def with_plans(
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 
 
+SMOKE_TRAINING = TrainingSettings(
+    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6
+)
+SMOKE_RSSM = ({"recurrent_size": 32, "hidden_layers": 2}, dataclasses.replace(SMOKE_TRAINING, clip=100.0))
 SMOKE_EVENT = ({"width": 32, "layers": 1, "motions": 64, "carries": 48, "samples": 2}, SMOKE_TRAINING)
 SMOKE = {
     "multistep_predictor": ({}, SMOKE_TRAINING),
