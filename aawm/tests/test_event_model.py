@@ -367,7 +367,8 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=given)
     assert future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"]
     for preset in PRESETS:
-        with_plans, without = (preset_settings(preset, name) for name in ("event_transformer", "strong_oracle"))
+        with_plans, without = (preset_settings(preset, name) for name in ("event_transformer", "event_transformer_generic"))
+        assert with_plans == preset_settings(preset, "strong_oracle"), "the same network, given the end"
         assert with_plans[0].items() > without[0].items() and with_plans[0]["planned"] and with_plans[1] == without[1]
 
 

@@ -20,7 +20,7 @@ from .settings import TrainingSettings
 def with_plans(
     preset: tuple,  # settings of a model and of its training
 ) -> tuple:
-    "The same with planned events, and with more weight on what robots hold; the strong oracle, given the final state, goes without."
+    "The same with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
     settings, training = preset
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 
@@ -40,7 +40,7 @@ SMOKE = {
     "sgnet": ({"hidden_size": 32}, dataclasses.replace(SMOKE_TRAINING, context=10, clip=10.0)),
     "event_transformer": with_plans(SMOKE_EVENT),
     "event_transformer_generic": SMOKE_EVENT,
-    "strong_oracle": SMOKE_EVENT,
+    "strong_oracle": with_plans(SMOKE_EVENT),
 }
 
 # %% ../../nbs/training/06_presets.ipynb #b1c91768
@@ -80,7 +80,7 @@ LAPTOP = {
     ),
     "event_transformer": with_plans(LAPTOP_EVENT),
     "event_transformer_generic": LAPTOP_EVENT,
-    "strong_oracle": LAPTOP_EVENT,
+    "strong_oracle": with_plans(LAPTOP_EVENT),
 }
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
@@ -108,7 +108,7 @@ GPU = {
     "sgnet": ({"hidden_size": 192}, dataclasses.replace(GPU_TRAINING, steps=2500, window=50, clip=10.0)),
     "event_transformer": with_plans(GPU_EVENT),
     "event_transformer_generic": GPU_EVENT,
-    "strong_oracle": GPU_EVENT,
+    "strong_oracle": with_plans(GPU_EVENT),
 }
 
 # %% ../../nbs/training/06_presets.ipynb #92b24ad4
@@ -147,7 +147,7 @@ PAPER = {
     ),
     "event_transformer": with_plans(PAPER_EVENT),
     "event_transformer_generic": PAPER_EVENT,
-    "strong_oracle": PAPER_EVENT,
+    "strong_oracle": with_plans(PAPER_EVENT),
 }
 
 # %% ../../nbs/training/06_presets.ipynb #02da22c4
