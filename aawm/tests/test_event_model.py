@@ -448,7 +448,7 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
 
     monkeypatch.setattr(sampling, "sample_step", picks_up_and_brings)
     futures = Futures(model, trials[:, :40], context, 6, 1)
-    futures.held[:], futures.arrived[:] = False, False
+    futures.held[:] = False
     futures.run()
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     assert seen[1].all() and not seen[2][1, pickup, 0] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
