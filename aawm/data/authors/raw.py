@@ -63,7 +63,7 @@ def read_observations(
             differ = next((f"{i} is {got!a}, expected {name!r}" for i, (name, got) in enumerate(pairs) if name != got), "the first agree")
             raise BadData(f"{OBSERVATIONS} has {len(header)} columns, expected {len(RAW_COLUMNS)}: {differ}")
         names = {f"{entity}_name": str for entity in (*ENTITIES, OBSERVER_NAME)}
-        table = pd.read_csv(path, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=names, float_precision="round_trip", index_col=False)
+        table = pd.read_csv(path, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=names, index_col=False)  # exact since pandas 3.1
     except (OSError, UnicodeDecodeError, ValueError, pd.errors.ParserError) as fault:
         if isinstance(fault, BadData):
             raise
