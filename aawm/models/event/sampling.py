@@ -123,7 +123,7 @@ def plans_of(
 
 def crossed_out(
     ahead: torch.Tensor,  # bool `[N, agent, kind, object]`: planned, and has not happened
-    taken: torch.Tensor,  # bool `[N, agent, object]`: picked up just now
+    taken: torch.Tensor,  # bool `[N, agent, object]`: held by that agent since just now: a handover too, or no pickup by the rule yet
     arrived: torch.Tensor,  # bool `[N, object]`: near the observer since just now
 ) -> torch.Tensor:  # bool `[N, agent, kind, object]`
     "What is planned without what has just happened."
@@ -199,18 +199,19 @@ def in_order(
 def score_futures(
     futures: object,  # `Futures`
     step: int,  # steps that are sampled
-    ahead: EventProbabilities | None = None,  # at that step, of rollouts that go on `[B, K, ...]`
+    expected_ahead: EventProbabilities | None = None,  # at that step, of rollouts that go on `[B, K, ...]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held there
 ) -> torch.Tensor:  # `[B, K]`
     "Expected event scores of the first so many steps."
     imagined = futures.future[:, :step].unflatten(0, (-1, futures.samples))
     threshold, known = futures.model.config.event_threshold, futures.held_at_start.any(1)
-    return expected_event_score(futures.expected, futures.last, imagined, futures.left, threshold, known, futures.horizon, ahead, held)
+    given = futures.expected, futures.last, imagined, futures.left, threshold, known, futures.horizon
+    return expected_event_score(*given, expected_ahead, held)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
 def read_now(
     futures: object,  # `Futures`
-    rows: torch.Tensor | slice = slice(None),  # int64 `[N]`, of rollouts
+    rows: torch.Tensor | slice = slice(None),  # int64 `[N]`, of rollouts; all by default
 ) -> torch.Tensor:  # `[N, agent, landmark, width]`
     "What agents make of each landmark at the present step of some rollouts."
     end = None if futures.end is None else futures.end[rows]
@@ -221,7 +222,7 @@ def sample_intents(
     futures: object,  # `Futures`
     rows: torch.Tensor,  # int64 `[N]`, of rollouts
 ) -> torch.Tensor:  # int64 `[N, agent]`
-    "Where agents may head for from the present step of some rollouts."
+    "Sample an intent for both agents of each row, given the plan; where a segment goes on, the caller discards it."
     c, network = futures.model.config, futures.model.network
     logits = network.intents.logits(futures.hidden[rows], read_now(futures, rows), plans_of(c, futures.ahead[rows]))
     return sample_categorical(guided(logits, c.guidance), *futures.how)
@@ -231,11 +232,11 @@ def resample(
     futures: object,  # `Futures`
     step: int,  # steps that are sampled
 ) -> None:
-    "Go on from the better of each trial's rollouts."
+    "Continue the rollouts of each trial in proportion to their scores; see `in_proportion`."
     shape = (-1, futures.samples)
-    ahead = futures.model.network.events(read_now(futures))
-    ahead = EventProbabilities(ahead.time.unflatten(0, shape), ahead.moved.unflatten(0, shape))
-    rows = in_proportion(score_futures(futures, step, ahead, futures.held.any(1).unflatten(0, shape)))
+    found = futures.model.network.events(read_now(futures))
+    expected_ahead = EventProbabilities(found.time.unflatten(0, shape), found.moved.unflatten(0, shape))
+    rows = in_proportion(score_futures(futures, step, expected_ahead, futures.held.any(1).unflatten(0, shape)))
     sequences = rows_of_agents(rows)
     futures.kept, futures.spare = in_order(futures.kept, sequences, futures.spare)
     futures.future[:, :step] = futures.future[:, :step].index_select(0, rows)
@@ -248,10 +249,10 @@ class Futures:
 
     @torch.no_grad()
     def __init__(
-        self, model: nn.Module, states: torch.Tensor, lengths: torch.Tensor, horizon: int, samples: torch.Tensor,
+        self, model: nn.Module, states: torch.Tensor, lengths: torch.Tensor, horizon: int, samples: int,
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
-        "Read contexts `states [B, T, 5, 7]`, of which `lengths [B]` steps count."
+        "Read contexts `states [B, T, 5, 7]`, `lengths [B]`, for `samples` rollouts each of `horizon` steps; `privileged`: name -> `[B, ...]`."
         privileged = privileged or {}
         self.model, self.samples, self.horizon, self.how = model, samples, horizon, (generator, mode)
         trial, end = torch.arange(len(states), device=states.device), privileged.get("end_state")
@@ -272,7 +273,7 @@ class Futures:
 
     @torch.no_grad()
     def run(self):
-        "Sample all steps: rollouts `[B, K, horizon, 5, 7]`, and their scores `[B, K]`."
+        "Sample all steps: rollouts `[B, K, horizon, 5, 7]`, and their scores `[B, K]`; a single rollout is not scored and has 0."
         every = self.model.config.resample_every if self.samples > 1 else 0
         for step in range(1, self.horizon + 1):
             self.step(step)
