@@ -11,7 +11,7 @@ __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'VERDICTS', 'BOUND', 'NOT_MEA
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,7 @@ class Measured:
     floor: float = 0.0  # variance over trials that the influences do not show
     assumed: dict = field(default_factory=dict)  # source -> standard deviation over seeds, used where there is one seed
     share: bool = False  # between 0 and 1, as its interval is then written
+    corrected: bool = False  # its influences are scaled for few trials already
 
     @property
     def value(self) -> float:
@@ -89,16 +90,16 @@ class Measured:
             values[source] = seedwise(values[source], theirs, source) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
-        return Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed)
+        corrected = self.corrected or other.corrected
+        return Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed, corrected=corrected)
 
     def __mul__(self, by: float) -> "Measured":
         values = {source: by * np.asarray(values) for source, values in self.values.items()}
         assumed = {source: abs(by) * sd for source, sd in self.assumed.items()}
-        return Measured(f"{by:g} x {self.name}", values, by * self.influence, by**2 * self.floor, assumed)
+        return Measured(f"{by:g} x {self.name}", values, by * self.influence, by**2 * self.floor, assumed, corrected=self.corrected)
 
     def __sub__(self, other: "Measured") -> "Measured":
-        apart = self + other * -1
-        return Measured(f"{self.name} - {other.name}", apart.values, apart.influence, apart.floor, apart.assumed)
+        return replace(self + other * -1, name=f"{self.name} - {other.name}")
 
     def __str__(self) -> str:
         low, high = self.ends()
@@ -110,7 +111,8 @@ def variances(
 ) -> list:  # of (variance, degrees of freedom): over trials, then of each source
     "The parts of a number's variance."
     count = len(number.influence)
-    parts = [(float(np.square(number.influence).sum()) * count / max(count - 1, 1) + number.floor, math.inf)]
+    few = 1.0 if number.corrected else count / max(count - 1, 1)
+    parts = [(float(np.square(number.influence).sum()) * few + number.floor, math.inf)]
     for source, values in number.values.items():
         several = len(values) > 1
         spread = float(np.var(values, ddof=1)) / len(values) if several else number.assumed.get(source, 0.0) ** 2
@@ -190,15 +192,17 @@ class Finding:
     missing: bool = False  # a number that it needs was not measured
     text: str = ""  # the statement with its numbers
     parts: tuple = ()  # findings that it joins
+    tie: bool = False  # equal numbers without any uncertainty, which no more trials tell apart
 
     @property
     def verdict(self) -> str:
         return HOLDS if self.shown <= BOUND else FAILS if self.refuted <= BOUND else UNDECIDED
 
     @property
-    def needs(self) -> tuple:  # of "models", "seeds", "trials"; empty where decided
+    def needs(self) -> tuple:  # of "models", "seeds", "trials"; empty where decided, and where ties alone are undecided
         "What would decide it."
-        if self.verdict != UNDECIDED:
+        undecided = [leaf for leaf in self.leaves() if leaf.verdict == UNDECIDED]
+        if self.verdict != UNDECIDED or undecided and all(leaf.tie for leaf in undecided):
             return ()
         return ("models",) if self.missing else ("seeds",) if min(self.alone) <= BOUND else ("trials",)
 
@@ -239,7 +243,8 @@ def above(
     value = apart.value - by
     text = f"{one.name} {one.value:.2f} above {other.name}{f' {other.value:.2f}' if other.name != f'{other.value:g}' else ''}"
     text += f" by {by:g}" if by else ""
-    return Finding(*tails(value, standard_error(apart)), tails(value, standard_error(apart, seeds=False)), text=text)
+    error, alone = standard_error(apart), standard_error(apart, seeds=False)
+    return Finding(*tails(value, error), tails(value, alone), text=text, tie=value == 0 and error[0] == 0)
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
 def below(one: "Measured | None", other: "Measured | float | None", by: float = 0.0) -> Finding:
@@ -247,8 +252,7 @@ def below(one: "Measured | None", other: "Measured | float | None", by: float = 
     if one is None or other is None:
         return NOT_MEASURED
     found = above(*(number if isinstance(number, Measured) else exactly(number) for number in (other, one)), by)
-    text = above(one, other, by).text.replace(" above ", " below ")
-    return Finding(found.shown, found.refuted, found.alone, text=text)
+    return replace(found, text=above(one, other, by).text.replace(" above ", " below "))
 
 # %% ../nbs/04_ledger.ipynb #17ad87af
 def partial(
@@ -380,10 +384,10 @@ def check_claims(
 # %% ../nbs/04_ledger.ipynb #02672563
 def verdict_word(
     verdict: str,
-    needs: str = "",  # as in the table
+    needs: str = "",  # as in the table; an undecided one without needs is a tie
 ) -> str:
     "A verdict as it is written everywhere."
-    return f"{verdict}: needs {needs}" if needs else verdict
+    return f"{verdict}: needs {needs}" if needs else f"{verdict}: a tie" if verdict == UNDECIDED else verdict
 
 # %% ../nbs/04_ledger.ipynb #adbfa60f
 def ledger_grid(

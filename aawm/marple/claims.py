@@ -39,10 +39,10 @@ def jackknife(
         others = np.arange(len(houses)) != k
         fellows = (houses.get_level_values("scenario") == scenario).sum()
         if fellows > 1:
-            influence[f"{scenario} {house}"] = (fellows - 1) * (whole - value(others)) / fellows
+            influence[f"{scenario} {house}"] = np.sqrt((fellows - 1) / fellows) * (whole - value(others))  # for few houses corrected
         else:
             unknown = np.nan  # the variance over houses of this scenario
-    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown)
+    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True)
 
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:

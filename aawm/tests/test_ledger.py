@@ -125,6 +125,22 @@ def test_what_a_verdict_needs():
     assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word("undecided", "seeds") == "undecided: needs seeds"
 
 
+def test_a_tie_needs_nothing():
+    zero, half = exactly(0.0, "zero"), exactly(0.5, "half")
+    wide = Measured("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
+    for found in (above(zero, zero), below(half, 0.5), every(above(half, zero), above(zero, 0.0))):
+        assert (found.verdict, found.needs, verdict_word(found.verdict, "")) == (UNDECIDED, (), "undecided: a tie")
+    assert every(above(zero, zero), above(wide, zero)).needs == ("trials",)
+    assert above(wide, wide).tie and not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
+
+
+def test_corrected_influences_are_taken_as_they_are():
+    rows = pd.Series([0.3, -0.3])
+    plain, corrected = (Measured("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
+    assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(standard_error(corrected)[0], 0.3 * np.sqrt(2))
+    assert np.isclose(standard_error((corrected - exactly(1.0)) * 2)[0], 0.6 * np.sqrt(2))
+
+
 def test_what_fails_alone_and_not_among_many_says_so():
     held, failed = Finding(0.0, 1.0, text="a 0.1 below 1"), Finding(1.0, 0.02, text="b 2.0 below 1")
     joined = every(failed, *[held] * 4)
