@@ -159,7 +159,7 @@ def explain(
     mission: str,
     noise: float = NOISE,
 ) -> float:  # log-likelihood
-    "How well a policy on a mission explains what was seen, heard and said."
+    "How well a policy on a mission explains what was seen, heard and said; of a snapshot, what was said alone."
     world, total = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1]), 0.0
     poses = pose_in_scene(evidence.poses)
     numbers = pose_number(evidence.poses, atlas_of(evidence.house).width)

@@ -73,6 +73,13 @@ def test_rollouts_of_both_networks_keep_the_contract(preset):
         assert marple.evaluate(method, pair.house, pair.runs, pair.horizon, pair.scenario)[pair.culprit] == 1.0
 
 
+def test_of_a_snapshot_a_policy_explains_only_what_is_said():
+    run, advisor = Plan(1, houses=1).pair(0).runs[0], rollouts.Advisor(policies.FieldPolicy(policies.FieldSettings(8, 1)))
+    assert rollouts.explain(advisor, marple.look(run, 9, "V+A", snapshot=True), run.mission) == 0
+    said = marple.look(run, 9, "V+A+L", snapshot=True)
+    assert rollouts.explain(advisor, said, run.mission) > rollouts.explain(advisor, said, "do_laundry")
+
+
 def test_what_is_heard_rules_actions_out():
     chances = np.full((500, 12), 1 / 12)
     found = rollouts.sample_actions(chances, np.random.default_rng(0), sound=1)
