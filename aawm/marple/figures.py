@@ -41,6 +41,7 @@ LOOKS = {  # series -> colour, marker, dashes
     "1.0": ("#222222", "P", "-"), "0.8": ("#D55E00", "X", (0, (4, 1.5))),
     "0.6": ("#E69F00", "s", (0, (6, 1.5, 1.5, 1.5))), "0.5": ("#0072B2", "o", "-"),
     "exact inference, V": ("#222222", "P", "-"), "open": ("#999933", "h", (0, (1, 1))),
+    "open 0.5": ("#882255", "p", (0, (3, 1, 1, 1))),
     PEOPLE: ("#222222", "*", "-"), LANGUAGE_MODEL: ("#888888", "d", "-"),
     "imitation in": ("#6B3E00", "<", (0, (3, 1))), "imitation ood": ("#661100", ">", (0, (1, 1.5))),
 }
@@ -236,7 +237,7 @@ def fig_modality(
 ):  # figure, table
     "Accuracy over time by the kind of evidence."
     drawn = curve_table(table[table.scenario.isin(scenarios)])
-    drawn = drawn[drawn.scenario.isin(scenarios)]
+    drawn, many = drawn[drawn.scenario.isin(scenarios)], table[table.scenario.isin(scenarios)].groupby("scenario").trial.nunique().max()
     with house_style():
         figure, axes = plt.subplots(1, len(scenarios), figsize=(WIDTH if len(scenarios) > 1 else 4.6, 3.2), sharey=True, squeeze=False)
         for ax, name, letter in zip(axes[0], scenarios, "ABCDE"):
@@ -245,14 +246,14 @@ def fig_modality(
             frame(ax, SCENARIOS[name].question, letter if len(scenarios) > 1 else "", ax is axes[0][0])
         legend_above(figure, axes[0][0])
         last = " A snapshot shows one state alone." if "snapshot" in set(drawn.series) else ""
-        add_note(figure, [KINDS_OF_EVIDENCE + last, "Bands: 95 % bootstrap over houses.", note],
+        add_note(figure, [KINDS_OF_EVIDENCE + last, f"Bands: 95 % bootstrap over houses; {many} trials a panel.", note],
                  WIDTH if len(scenarios) > 1 else 4.6)
     return figure, drawn
 
 # %% ../../nbs/marple/19_figures.ipynb #2a33bbc2
 def prior_label(prior: str) -> str:
     "What a prior is called."
-    return "any of ten missions" if prior == "open" else f"w = {prior}"
+    return {"open": "any of ten missions", "open 0.5": "w = 0.5, same houses"}.get(prior, f"w = {prior}")
 
 
 def evidence_label(series: str) -> str:
@@ -265,7 +266,8 @@ def fig_preferences(
     note: str = "",
 ):  # figure, table
     "Accuracy over time by how much is known of preferences, mean of the scenarios, for each combining rule."
-    rules = list(dict.fromkeys(table.rule))
+    rules, opened = list(dict.fromkeys(table.rule)), table[table.prior == "open"].trial.nunique()
+    any_of_ten = f"Any of ten: not even the two missions are known; {opened} trials in houses furnished for all ten." if opened else ""
     with house_style():
         figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
         found = []
@@ -275,8 +277,7 @@ def fig_preferences(
                 draw_curve(ax, rows, one, prior_label(one))
             frame(ax, f"rule {rule}", letter, ax is axes[0][0])
             found.append(drawn)
-        legend_above(figure, axes[0][0])
-        any_of_ten = "Any of ten: not even the two missions are known." if "open" in set(table.prior) else ""
+        legend_above(figure, axes[0][0], ncols=3 if opened else 6)
         add_note(figure, [KNOWN, any_of_ten, "Mean of the five scenarios; vision alone.", note])
     return figure, pd.concat(found, ignore_index=True)
 
@@ -307,7 +308,9 @@ def fig_evidence(
     found = needed_table(table, series)
     ours = found[found.scenario == "mean"].reset_index(drop=True)
     learned = {f"imitation {training}": f"imitation, {words}" for training, words in TAUGHT.items()}
-    names = [*(learned.get(name) or (prefix + evidence_label(name) if name in LOOKS else name) for name in ours.series),
+    trials = table.groupby(series, sort=False).trial.nunique()
+    fewer = {name: f", {count} trials" for name, count in trials.items() if count != trials.iloc[0]}
+    names = [*((learned.get(name) or (prefix + evidence_label(name) if name in LOOKS else name)) + fewer.get(name, "") for name in ours.series),
              *(f"{name}, published" for name in PUBLISHED_NEEDED.index)]
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.32 * len(names) + 1.4))
@@ -326,7 +329,8 @@ def fig_evidence(
         axes.set_xlabel("evidence needed to reach 0.8 (share of T)")
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         known = KNOWN if any("w =" in name for name in names) else ""
-        add_note(figure, [f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known,
+        opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
+        add_note(figure, [f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known, opened,
                           "Published: open in-distribution, filled out of distribution; other houses and runs than ours.", note])
     published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
     return figure, pd.concat([found, published.assign(series=published.series + ", published")], ignore_index=True)
@@ -531,5 +535,5 @@ def fig_ledger(
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         add_note(figure, ["Claims of the paper, checked on exact inference and, where trained, on learned policies.",
-                          "Undecided: what was run does not decide; named is what it would take.", note])
+                          "Undecided: what was run does not decide; named is what it would take, or that numbers are tied.", note])
     return figure, ledger

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from aawm import cli
 from aawm import marple
 from aawm.errors import AawmError, BadData, ModelContractError, UsageError
-from aawm.ledger import check_claims
+from aawm.ledger import check_claims, standard_error
 from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
-from aawm.marple.claims import CLAIMS, Scored
+from aawm.marple.claims import CLAIMS, Scored, jackknife
+from aawm.marple.figures import fig_evidence, fig_ledger, fig_modality, fig_preferences
 from aawm.marple.pairs import Plan
 from aawm.marple.replay import Case, play
 
@@ -79,6 +80,34 @@ def test_one_house_a_scenario_decides_no_claim():
     assert np.isnan(known.at(3).ends()).all()
     low, high = ledger(2)[1].at(3).ends()
     assert low < high
+
+
+def test_intervals_are_of_the_houses_of_a_scenario():
+    rng = np.random.default_rng(0)
+    rows = [(name, f"{name} {house}", 5, rng.random()) for name in marple.SCENARIOS for house in range(3)]
+    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "accuracy"])
+    usual = np.sqrt(table.groupby("scenario").accuracy.var().sum() / 3) / 5  # of a mean of five means of three houses each
+    assert np.isclose(standard_error(jackknife("mean", table, lambda curves: curves[5].mean()))[0], usual)
+
+
+def test_the_ledger_calls_a_tie_a_tie():
+    rows = [(name, f"{name} {house}", part, prior, value + 0.001 * house) for name in marple.SCENARIOS for house in range(4) for part in range(11)
+            for prior, value in (("1.0", 0.9), ("0.8", 0.9), ("0.6", 0.6 + 0.05 * part), ("0.5", 0.4 + 0.05 * part))]
+    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "prior", "accuracy"]).assign(variant="V", rule="exact", trial=0)
+    ledger = check_claims([CLAIMS[7]], {("exact",): Scored(table)}, ("method",))
+    figure, _ = fig_ledger(ledger, {7: CLAIMS[7].brief})
+    assert ledger.needs[0] == "" and figure.axes[0].texts[0].get_text() == "undecided: a tie"
+
+
+def test_figures_say_how_many_trials_a_series_has():
+    pairs = [Plan(2, houses=1).pair(k) for k in range(10)]
+    many = marple.score_pairs(pairs, marple.exact_method).assign(variant="V")
+    few = [marple.score_pairs(pairs[:2], marple.exact_method, prior=prior) for prior in (0.5, 0.6)]
+    opened = pd.concat([rows.assign(prior=name, variant=name) for rows, name in zip(few, ("open", "open 0.5"))])
+    names = [label.get_text() for label in fig_evidence(pd.concat([many, opened]))[0].axes[0].get_yticklabels()][:3]
+    assert names == ["exact, V", "exact, V, any of ten missions, 2 trials", "exact, V, w = 0.5, same houses, 2 trials"]
+    assert "2 trials in houses" in fig_preferences(pd.concat([many, opened]))[0].get_supxlabel()
+    assert "2 trials a panel" in fig_modality(many, ("plant",))[0].get_supxlabel().replace("\n", " ")
 
 
 def test_no_guess_counts_once_the_answer_is_known():
