@@ -89,7 +89,11 @@ def read_configuration(
                 kind = type_id(thing, spot, OBJECTS)
                 state, number = state_bits(thing, spot, kind), at(thing, spot, "id", int)
                 things.append(Thing(kind, *pair(thing, spot, "pos"), len(pieces) - 1, state, number))
-    doors = [Door(*pair(door, where, "pos"), at(door, where, "state", str) == "open") for where, door in entries(grid, "Grid", "doors")]
+    doors = []
+    for where, door in entries(grid, "Grid", "doors"):
+        if (state := at(door, where, "state", str)) not in ("open", "closed"):
+            raise BadData(f"{where}.state must be 'open' or 'closed', got {state!r}")
+        doors.append(Door(*pair(door, where, "pos"), state == "open"))
     size = at(grid, "Grid", "width", int), at(grid, "Grid", "height", int)
     return House(*size, tuple(rooms), tuple(doors), tuple(pieces), tuple(things))
 

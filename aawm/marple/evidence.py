@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import UsageError, check_name
 from .houses import House
-from .missions import MISSIONS, Mission, Subgoal
+from .missions import MISSIONS, Subgoal
 from .planner import Run, replay
 from .vocabulary import CLEAN, CLOSING, DROP, FORWARD, IDLE, KINDS, LEFT, NULL, OPENING, PICKUP, RIGHT, TOGGLE
 from .worlds import World, arrays
@@ -58,9 +58,9 @@ def language_of(subgoal: Subgoal) -> tuple:  # (object, furniture, room, action)
     return subgoal.thing, subgoal.piece, subgoal.room, subgoal.action
 
 # %% ../../nbs/marple/11_evidence.ipynb #99b2fb8a
-def pursued(run: Run, tau: int, mission: Mission | None = None) -> list:  # of told subgoals, that of the next action first
+def pursued(run: Run, tau: int) -> list:  # of told subgoals, that of the next action first
     "The subgoals that the agent pursues from tau on."
-    goals = MISSIONS[run.mission].subgoals if mission is None else mission.subgoals
+    goals = (run.own_mission or MISSIONS[run.mission]).subgoals
     return [language_of(goals[k]) for k in dict.fromkeys(run.subgoals[tau:].tolist())]
 
 # %% ../../nbs/marple/11_evidence.ipynb #117747a5
@@ -70,7 +70,6 @@ def look(
     variant: str = "V",  # of `VARIANTS`
     snapshot: bool = False,  # vision at tau alone
     oracle: bool = False,  # language tells all that is still to come, as the released runs had it
-    mission: Mission | None = None,  # of the run, where it is not one of the ten
 ) -> Evidence:
     "What is known of a run at tau."
     check_name(variant, VARIANTS, "evidence variant")
@@ -86,7 +85,7 @@ def look(
     if "A" in variant:
         known["sound"] = int(SOUND_OF[run.actions[tau]]) if tau < len(run) else 0
     if "L" in variant:
-        goals = pursued(run, tau, mission)
+        goals = pursued(run, tau)
         known["told"] = goals[0] if goals else ()
         known |= {"told_all": tuple(goals)} if oracle else {}
     if not snapshot:

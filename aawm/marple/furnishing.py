@@ -13,7 +13,9 @@ from ..errors import BadData, UsageError
 from .floor_plans import SIDES, floor_plan
 from .houses import AHEAD, House, Piece, Room, Thing, can_be_faced, reachable
 from .missions import MISSIONS, Mission, Need, find_scenario, needs_of, program
+from .planner import FAR, costs_to_go
 from .vocabulary import DUSTY, FURNITURE, KINDS, OBJECTS, ON, OPEN
+from .worlds import pose_number
 
 # %% ../../nbs/marple/05_furnishing.ipynb #dd4ec92b
 BARE = ("shower", "television")  # nothing is ever put on these
@@ -106,11 +108,14 @@ def furnish(
 
 # %% ../../nbs/marple/05_furnishing.ipynb #e3e89820
 def can_be_done(house: House, mission: Mission | str) -> bool:
-    "Whether a mission can be done in a house, none of its subgoals passed over."
+    "Whether a mission can be done in a house from every start, none of its subgoals passed over."
+    mission = MISSIONS[mission] if isinstance(mission, str) else mission
     try:
-        return len(program(house, mission)) == len(mission.subgoals)
+        steps = program(house, mission)
     except BadData:
         return False
+    ways = costs_to_go(house)[[step.piece for step in steps]][:, pose_number(house.starts(), house.width)]
+    return len(steps) == len(mission.subgoals) and bool((ways < FAR).all())
 
 # %% ../../nbs/marple/05_furnishing.ipynb #3a9c7de0
 def draw_house(

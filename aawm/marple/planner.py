@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import check_name
+from ..errors import BadData, check_name
 from .houses import House
 from .missions import MISSIONS, Mission, Scenario, program, scenario_of
-from .vocabulary import AHEAD, FORWARD, LEFT, MOVES, RIGHT, action_text
+from .vocabulary import AHEAD, FORWARD, KINDS, LEFT, MOVES, RIGHT, action_text
 from .worlds import World, arrays, atlas_of, pose_number, pose_of
 
 # %% ../../nbs/marple/07_planner.ipynb #0b08c62e
@@ -52,6 +52,7 @@ class Run:
     mission: str = ""
     seed: object = None
     query_step: int | None = None  # of the scenario that the mission is in; `None`: never
+    own_mission: Mission | None = field(default=None, repr=False)  # where it is not one of the ten
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -138,6 +139,9 @@ def plan(
     here = int(pose_number(pose, house.width))
     actions, targets, places, subgoals = [], [], [here], []
     for step in steps:
+        if cost[step.piece, here] >= FAR:
+            kind = KINDS[house.furniture[step.piece].kind].name
+            raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, pose))} to the {kind}")
         moves, poses = released_walk(house, step.piece, here) if released else walk(cost[step.piece], atlas.forward, here, rng)
         here = poses[-1] if poses else here
         actions += moves + [step.action] * step.times
@@ -146,8 +150,9 @@ def plan(
         subgoals += [step.subgoal] * (len(moves) + step.times)
     scenario = scenario or scenario_of(mission.name)
     query = find_query(actions, targets, scenario.query) if scenario else None
+    own = None if MISSIONS.get(mission.name) == mission else mission
     columns = [np.array(values, np.uint8) for values in (actions, targets, subgoals)]
-    return Run(house, pose_of(np.array(places), house.width), columns[0], columns[1], columns[2], mission.name, seed, query)
+    return Run(house, pose_of(np.array(places), house.width), columns[0], columns[1], columns[2], mission.name, seed, query, own)
 
 # %% ../../nbs/marple/07_planner.ipynb #d0ed5bfd
 def released_walk(house: House, piece: int, pose: int):  # list of moves, list of poses

@@ -192,3 +192,27 @@ def test_the_golden_house_to_the_digit():
     assert (round(horizons.mean(), 2), round(horizons.std(), 2), horizons.min(), horizons.max()) == (30.50, 6.01, 16, 43)
     outfit = [len(marple.plan(house, "change_outfit", pose)) for pose in starts]
     assert abs(np.mean(outfit) - 27.05) < 0.02 and (min(outfit), max(outfit)) == (13, 41)
+
+
+@pytest.mark.parametrize("word", ["opne", "Open", "", "shut"])
+def test_a_door_is_open_or_closed(word):
+    content = to_configuration(marple.golden_house())
+    content["Grid"]["doors"]["initial"][1]["state"] = word
+    with pytest.raises(BadData, match=r"doors\[1\].state must be 'open' or 'closed'") as fault:
+        read_configuration(content)
+    one_line(fault.value)
+
+
+def test_a_closed_door_cuts_missions_off(tmp_path):
+    house = marple.golden_house()
+    shut = replace(house, doors=(replace(house.doors[0], open=False), *house.doors[1:]))
+    assert can_be_done(house, "do_laundry") and not can_be_done(shut, "do_laundry")
+    with pytest.raises(BadData, match="no way leads"):
+        marple.plan(shut, "do_laundry", (3, 3, 0))
+    with pytest.raises(BadData, match="no way leads"):
+        marple.plan(shut, "do_laundry", (3, 3, 0), released=True)
+    (tmp_path / "shut.json").write_text(json.dumps(to_configuration(shut)), encoding="utf-8")
+    import_houses([tmp_path / "shut.json"], tmp_path / "kept")
+    with pytest.raises(BadData, match="in none of shut") as fault:
+        marple.generate_pairs(tmp_path / "kept", 1, scenarios=("laundry",), progress=False)
+    one_line(fault.value)
