@@ -104,5 +104,18 @@ def test_language_models_see_no_mission_and_their_order_does_not_matter(tmp_path
     with pytest.raises(UsageError, match="language model"):
         language_method(None, tmp_path / "answers.jsonl", 3)(pair.house, evidence, pair.scenario.query, ())
     assert "was switched" in prompt(evidence, (104, 5)) and read_answer("so\nanswer: 100") == 1.0
-    with pytest.raises(BadData):
-        read_answer("I do not know")
+
+
+@pytest.mark.parametrize("text, value", [("Answer: 85", 0.85), ("**Answer:** 7.", 0.07), ("Answer (0-100): 85", 0.85), ("**Answer**: 85/100", 0.85),
+                                         ("Answer: N = 85", 0.85), ("Answer - 40 %", 0.4), ("Answer: 10\nNo.\nFinal answer:\n90", 0.9), ("70", 0.7),
+                                         ("Answer is 60, I think", 0.6)])
+def test_the_number_of_an_answer_is_read(text, value):
+    assert read_answer(text) == value
+
+
+@pytest.mark.parametrize("text", ["I do not know", "", "Answer:", "Answer: 0.85", "Answer: 85.5", "Answer: 85,5", "Answer: -5", "Answer: 101",
+                                  "Answer: between 60 and 70", "Answer: 60-70", "Answer: 60 to 70", "Answer: Person 1", "It was Person 1", "0.85"])
+def test_an_unclear_answer_is_refused(text):
+    with pytest.raises(BadData, match="no whole number") as raised:
+        read_answer(text)
+    assert "\n" not in str(raised.value)
