@@ -74,7 +74,7 @@ def import_(
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs for each scenario.")] = 50,
-    seed: Annotated[int, typer.Option(help="Root of every random stream.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Root of every random stream.")] = 0,
     split: Annotated[str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")] = "test",
     scenarios: Annotated[str, typer.Option(help="Names, divided by commas; all five where empty.")] = "",
     houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario, at most 10.")] = 10,

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..errors import BadData, UsageError, check_name
+from ..errors import BadData, UsageError, check_name, whole_number
 from .configurations import HOUSES, read_houses
 from .furnishing import can_be_done, draw_house
 from .houses import HOUSE_PARTS, House
@@ -92,8 +92,8 @@ class Plan:
         check_name(self.split, SPLITS, "split")
         for name in self.scenarios:
             check_name(name, SCENARIOS, "scenario")
-        if self.pairs < 1 or self.houses < 1:
-            raise UsageError(f"{self.pairs} pairs in {self.houses} houses; both must be at least 1")
+        for name, least in (("pairs", 1), ("houses", 1), ("seed", 0)):
+            whole_number(getattr(self, name), name, least)
         if self.houses > TEST_HOUSES:
             raise UsageError(f"{self.houses} houses of a scenario; give 1 to {TEST_HOUSES}, since later ones belong to the split 'ood'")
 

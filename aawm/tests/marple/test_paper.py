@@ -63,6 +63,19 @@ def test_bad_input_gets_one_line(words, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_seed_below_zero_is_refused(tmp_path):
+    for words in (("--seed", -1), ("--pairs", 0)):
+        assert command("generate", tmp_path / "runs", *words).exit_code == 2
+    with pytest.raises(UsageError, match="seed must be a whole number"):
+        marple.generate_pairs(tmp_path / "runs", 1, seed=-1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_prior_open_runs_where_all_missions_can_be_done(tmp_path):
+    command("generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--all-missions", "--no-progress")
+    assert command("infer", tmp_path / "runs", "--prior", "open", "--no-progress").exit_code == 0
+
+
 def test_a_card_of_random_houses(tmp_path):
     command("generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--no-progress")
     assert command("verify", tmp_path / "runs", "--card", tmp_path / "card.md").exit_code == 0
