@@ -112,12 +112,12 @@ def sound_chance(moves: Moves, step: Step | None, pose: int, action: int, noise:
     "The chance of an action that is heard, whatever it is done to; hearing tells idling from silence."
     if step is None:
         return 1 - noise if action == NULL else noise / TYPES
-    if action == NULL:
-        return noise / TYPES
-    wanted = step.action == action if moves.cost[step.piece, pose] == 0 else False
-    if action in MOVES:
-        return action_chance(moves, step, pose, action, 0, noise)[0]
-    return (1 - noise) * wanted + noise / TYPES
+    wanted = 0.0
+    if moves.cost[step.piece, pose] == 0:
+        wanted = float(action == step.action)
+    elif action in MOVES:
+        wanted = moves.best[step.piece, MOVES.index(action), pose] / max(moves.count[step.piece, pose], 1)
+    return (1 - noise) * wanted + noise / (TYPES + 1)  # silence too may be a slip
 
 # %% ../../nbs/marple/12_inference.ipynb #5905c165
 def spread(
@@ -319,9 +319,12 @@ def evaluate(
 # %% ../../nbs/marple/12_inference.ipynb #c08073b5
 def checked(answer: object) -> tuple:
     "Two probabilities, or a one-line error."
-    found = np.asarray(answer, dtype=float)
+    try:
+        found = np.asarray(answer, dtype=float)
+    except (TypeError, ValueError, RuntimeError):  # words, ragged lists, tensors that want a gradient
+        found = np.empty(0)
     if found.shape != (2,) or not ((found >= 0) & (found <= 1 + 1e-9)).all():
-        raise UsageError(f"a method gives two probabilities (p_a, p_b), each from 0 to 1; got {answer!r}")
+        raise UsageError(f"a method gives two probabilities (p_a, p_b), each from 0 to 1; got {' '.join(repr(answer).split())[:80]}")
     return tuple(np.minimum(found, 1.0).tolist())
 
 # %% ../../nbs/marple/12_inference.ipynb #03d9e6c7

@@ -12,7 +12,9 @@ from aawm import marple
 from aawm.errors import UsageError
 from aawm.marple.evidence import Evidence, look, read_actions
 from aawm.marple.houses import House, Piece, Room, Thing
-from aawm.marple.inference import NOISE, TYPES, exact_method, imagine, posterior, query_stage, reach, read_prefix, stages
+from aawm.marple.inference import (
+    NOISE, TYPES, exact_method, imagine, moves_of, posterior, query_stage, reach, read_prefix, sound_chance, stages,
+)
 from aawm.marple.missions import mission
 from aawm.marple.pairs import Plan, house_of
 from aawm.marple.vocabulary import AHEAD, FORWARD, LEFT, NULL, RIGHT, kind_id
@@ -113,6 +115,15 @@ def test_chances_of_all_sequences_sum_to_one():
     assert np.isclose(total, 1)
 
 
+def test_chances_of_all_that_can_be_heard_sum_to_one():
+    house = tiny()
+    for found in (LIT, FETCH):
+        for step in (None, *stages(house, found)):
+            for start in pose_number(house.starts(), house.width):
+                heard = [sound_chance(moves_of(house), step, int(start), action, NOISE) for action in range(11)]
+                assert min(heard) > 0 and np.isclose(sum(heard), 1)
+
+
 def test_exact_equals_a_hundred_thousand_sampled_runs():
     house = marple.golden_house()
     for name, query, within, start in (("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))):
@@ -202,8 +213,20 @@ def test_bad_questions_get_one_line():
         with pytest.raises(UsageError, match=word) as raised:
             marple.exact(pair.house, pair.runs, *arguments)
         assert "\n" not in str(raised.value)
-    with pytest.raises(UsageError, match="two probabilities"):
-        marple.evaluate(lambda *all: (0.2, 1.4), pair.house, pair.runs, 3, "pillow")
+    for answer in ((0.2, 1.4), ("a", "b"), ([0.1, 0.2], 0.3), None, np.ones((2, 2)), {"p_a": 0.5}):
+        with pytest.raises(UsageError, match="two probabilities") as raised:
+            marple.evaluate(lambda *all, answer=answer: answer, pair.house, pair.runs, 3, "pillow")
+        assert "\n" not in str(raised.value)
+
+
+def test_a_mission_of_ones_own_can_be_inferred_from_all_evidence():
+    house, nap = marple.golden_house(), mission("nap", "open closet/B; pickup ball@closet/B; close closet/B")
+    asked = marple.Scenario("nap", "Who took the ball?", "nap", "change_outfit", BALL, 3, 0.5)
+    runs = [marple.plan(house, found, (11, 13, 3), scenario=asked) for found in (nap, "change_outfit")]
+    tau = int(np.flatnonzero(runs[0].subgoals == 1)[0])  # the closet is open: the ball or the clothes
+    for variant in marple.VARIANTS:
+        p = marple.exact(house, runs, tau, asked, {nap: 0.5, "change_outfit": 0.5}, variant)
+        assert (min(p), max(p)) == (0.5, 0.5) if "L" not in variant else p[0] > 0.9 > 0.1 > p[1]
 
 
 def test_a_stubborn_method_and_the_culprit_told():
