@@ -16,8 +16,9 @@ from aawm.errors import AawmError, BadData, ModelContractError, UsageError
 from aawm.ledger import check_claims, standard_error
 from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
 from aawm.marple.claims import CLAIMS, Scored, jackknife
-from aawm.marple.figures import fig_evidence, fig_ledger, fig_modality, fig_preferences
+from aawm.marple.figures import LOOKS, TAUGHT, fig_evidence, fig_ledger, fig_modality, fig_preferences
 from aawm.marple.pairs import Plan
+from aawm.marple.published import PUBLISHED_NEEDED
 from aawm.marple.replay import Case, play
 
 ROOT = Path(__file__).parents[3]
@@ -121,6 +122,15 @@ def test_figures_say_how_many_trials_a_series_has():
     assert names == ["exact, V", "exact, V, any of ten missions, 2 trials", "exact, V, w = 0.5, same houses, 2 trials"]
     assert "2 trials in houses" in fig_preferences(pd.concat([many, opened]))[0].get_supxlabel()
     assert "2 trials a panel" in fig_modality(many, ("plant",))[0].get_supxlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "figures" / "marple").glob("*/*.csv")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_kept_figures_have_the_names_of_the_code(path):
+    table, learning = pd.read_csv(path), {"A", "accuracy"}
+    known = {"series": {*LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index)},
+             "panel": {f"{title} known, {houses}" for title in ("mission", "nothing") for houses in TAUGHT.values()} | learning}
+    for column in {"series", "panel"} & set(table):
+        assert set(table[column].astype(str)) <= known[column], "drawn by other code; draw it again"
 
 
 def test_no_guess_counts_once_the_answer_is_known():
