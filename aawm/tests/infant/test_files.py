@@ -100,7 +100,21 @@ def nested_objects(frame):
     frame["objects"] = [frame["objects"]]
 
 
-TRAPS = (old_names, repeated_walls, off_lattice, nested_objects)
+def walls_off_lattice(frame):
+    frame["walls"] = [*frame["walls"], [[31, 47], [20, 20]]]
+
+
+def joined_walls(frame):
+    top = [wall for wall in frame["walls"] if wall[0][0] == 0]
+    frame["walls"] = [[[0, 0], [20, 200]], *(wall for wall in frame["walls"] if wall not in top)]
+
+
+def unknown_key(frame):
+    frame["weather"] = "fine"
+
+
+TRAPS = (old_names, repeated_walls, off_lattice, nested_objects, walls_off_lattice, joined_walls, unknown_key)
+NOTES = {off_lattice: ["barrier tiles off the lattice"], walls_off_lattice: ["walls off the lattice"], unknown_key: ["unknown key 'weather'"]}
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
@@ -109,7 +123,23 @@ def test_traps_change_nothing(tool, tmp_path, trap):
     found, left_out = imported(tmp_path / "trap", changed(tool[1], trap))
     for name in ("state", "length", "walls", "gate", "kind"):
         assert np.array_equal(plain[name], found[name]), name
-    assert [reason for _, reason in left_out] == (["barrier tiles off the lattice"] if trap is off_lattice else [])
+    assert [reason for _, reason in left_out] == NOTES.get(trap, [])
+
+
+def test_an_old_file_is_old_in_every_frame(tool, tmp_path):
+    content = changed(tool[1], old_names)
+    plain, _ = imported(tmp_path / "plain", tool[1])
+    for frame in content[0][:5]:
+        frame.pop("lock")
+    found, _ = imported(tmp_path / "old", content)
+    kinds = found["kind"].values[0].tolist()
+    assert sorted(kinds) == sorted(plain["kind"].values[0].tolist()) and "key" in kinds
+    lock = found["state"].values[0, 0, :, kinds.index("lock"), 3]
+    assert not lock[:5].any() and lock[5:50].all()
+    assert found["state"].values[0, 0, :50, kinds.index("key"), 3].all()
+    content[0][7]["pin"] = []
+    with pytest.raises(BadData, match="both pin and lock"):
+        imported(tmp_path / "both", content)
 
 
 def test_traps_of_nesting_and_encoding(tool, tmp_path):
@@ -131,11 +161,86 @@ def test_what_is_missing_or_outside_is_not_seen(tool, tmp_path):
             frame.pop("agent")
         if k > 100:
             frame["agent"][0] = [300, 20]
-    found, _ = imported(tmp_path / "missing", content)
+    found, left_out = imported(tmp_path / "missing", content)
+    assert [reason for _, reason in left_out] == ["agent off the stage: not seen while it is there"]
     kinds = found["kind"].values[0].tolist()
     seen = found["state"].values[0, 0, :, kinds.index("agent"), 3]
     assert not seen[:5].any() and seen[5:100].all() and not seen[101:].any()
     assert not found["state"].values[0, 0, :, kinds.index("home"), 3].any()
+
+
+def test_what_changes_within_a_trial_is_noted(tool, tmp_path):
+    content = json.loads(json.dumps(tool[1]))
+    for frame in content[0][20:]:
+        frame["walls"] = [*frame["walls"], [[80, 80], [20, 20]]]
+    for frame in content[1][20:30]:
+        frame["fuse_walls"] = [*frame["fuse_walls"], [[20, 20], [20, 20]]]
+    _, left_out = imported(tmp_path / "changes", content)
+    assert [reason for _, reason in left_out] == [
+        "walls that change within a trial: those of its first frame stay", "barrier tiles that appear within a trial",
+    ]  # fmt: skip
+
+
+WRONG = [
+    {"agent": [[10, 10], 6, "kite.png", "red"]}, {"agent": [[10, 10], 6, "kite.png", [300, 0, 0]]}, {"agent": [[10, 10], 6, "kite.png", [0, 0]]},
+    {"agent": [[float("nan"), 10], 6, "kite.png", [0, 0, 0]]}, {"agent": [[10, 10], "6", "kite.png", [0, 0, 0]]}, {"door": [[90, 40]]},
+    {"objects": [[["100", 100], 9, "heart.png", [0, 255, 255]]]}, {"objects": [[[None, 100], 9, "heart.png", [0, 255, 255]]]},
+    {"objects": [3]}, {"paddle": [[100, 50], [10, 40]]}, {"walls": {"a": 1}}, {"walls": [[[0, "x"], [20, 20]]]}, {"fuse_walls": [[[0, 0]]]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_a_thing_of_another_form_is_a_fault_of_its_file(tmp_path, wrong):
+    frame = {"size": [200, 200], "agent": [[10, 10], 6, "kite.png", [0, 0, 0]]}
+    with pytest.raises(BadData, match="000001loe.json") as fault:
+        imported(tmp_path, [[frame | wrong]] * 9, "000001loe.json")
+    assert "\n" not in str(fault.value)
+    imported(tmp_path, [[frame]] * 9, "000002loe.json")
+    files = [tmp_path / f"00000{number}loe.json" for number in (1, 2)]
+    store, left_out = infant.import_released(files, tmp_path / "rest", skip_bad=True)
+    assert infant.open_episodes(store).sizes["episode"] == 1 and [name for name, _ in left_out] == ["000001loe.json"]
+
+
+def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
+    made = infant.generate(tmp_path / "a", "preference", 1, progress=False)
+    for compress in (True, False):
+        infant.export_released(made, tmp_path / "files", compress=compress)
+    with pytest.raises(BadData, match="is the same video as"):
+        infant.import_released(tmp_path / "files", tmp_path / "b")
+    store, left_out = infant.import_released(tmp_path / "files", tmp_path / "b", skip_bad=True)
+    assert infant.open_episodes(store).sizes["episode"] == 2 and len(left_out) == 2
+
+
+def test_files_without_labels_know_their_conditions_by_number(tmp_path):
+    made = infant.generate(tmp_path / "a", "imitation", 1, progress=False)
+    files = infant.export_released(made, tmp_path / "files")
+    (files / "labels.json").unlink()
+    found = infant.open_episodes(infant.import_released(files, tmp_path / "b")[0])
+    assert sorted(set(found["condition"].values)) == ["imitation", "imitation1"]
+    assert (infant.score("longer_odd", found).pairs == 2).all()
+
+
+def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
+    files = infant.export_released(infant.generate(tmp_path / "a", "preference", 1, progress=False), tmp_path / "files")
+    with pytest.raises(UsageError, match="is of preference, by its folder or name, not of belief"):
+        infant.import_released(files, tmp_path / "b", set="belief", skip_bad=True)
+    infant.import_released(files, tmp_path / "b", set="preference")
+    (tmp_path / "mine").mkdir()
+    (files / "000000loe.json.gz").rename(tmp_path / "mine" / "000000zze.json.gz")
+    found = infant.open_episodes(infant.import_released(tmp_path / "mine", tmp_path / "c", set="efficiency_time")[0])
+    assert set(found["set"].values) == {"efficiency_time"}
+
+
+def test_a_file_of_our_own_may_be_called_as_the_bad_one(tmp_path):
+    made = infant.generate(tmp_path / "a", "instrumental_inconsequential_barrier", 1, progress=False)
+    again, left_out = infant.import_released(infant.export_released(made, tmp_path / "files"), tmp_path / "b")
+    assert infant.open_episodes(again).sizes["episode"] == 2 and left_out == []
+
+
+def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):
+    store, _ = infant.import_released(REAL, tmp_path / "store")
+    card = infant.dataset_card(store)
+    assert "released files" in card and "same bytes" not in card and "displays are new" not in card
 
 
 FAULTS = {
