@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import check_name
+from ..errors import check_name, whole_number
 from .filming import Take, Trial, Video
 from .layouts import Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames
 from .planner import blocked, center, free_lines, length, rasterise, route
@@ -57,6 +57,7 @@ def make_item(
 ) -> list:  # of `Video`
     "All videos of one item; the same numbers give the same bytes."
     make = MAKERS[check_name(name, MAKERS, "set")]
+    item, seed = whole_number(item, "item", 0), whole_number(seed, "seed", 0)
     known = SETS + TRAINING_SETS
     place = known.index(name) if name in known else len(known) + sum(name.encode())  # a set of your own
     rng = np.random.default_rng((seed, place, item // 2 if balanced else item, balanced))

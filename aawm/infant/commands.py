@@ -13,7 +13,7 @@ import typer
 
 # %% ../../nbs/infant/19_commands.ipynb #5dc1e20a
 app = typer.Typer(name="infant", help="Is a model surprised where infants are?", no_args_is_help=True, rich_markup_mode=None)
-Seed = Annotated[int, typer.Option(help="Root of every random stream.")]
+Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
 Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
 
@@ -24,7 +24,7 @@ def generate(
     set_: Annotated[str, typer.Option("--set", help="A test or training set; `aawm infant sets` lists them.")],
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = 100,
     seed: Seed = 0,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Members of a pair equally long, shortcuts uninformative.")] = False,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Members of a pair equally long; place and path at chance over a set.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     progress: Progress = True,
 ):
@@ -48,7 +48,7 @@ def sets():
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Released .json or .json.gz files, or folders of them.")],
     out: Annotated[Path, typer.Option(help="Folder of the store to write.")],
-    set_: Annotated[str, typer.Option("--set", help="The files' set, where neither folder nor name say it.")] = "",
+    set_: Annotated[str, typer.Option("--set", help="The files' set, for files whose folder and name do not say it.")] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files with a fault and list them, instead of stopping.")] = False,
     videos: Annotated[bool, typer.Option("--videos", help="Check that the .mp4 beside each file has as many frames.")] = False,
     progress: Progress = True,

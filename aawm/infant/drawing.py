@@ -189,7 +189,7 @@ def frames(
     size: int = 84,  # px a side
     device: torch.device | str = "cpu",
 ) -> np.ndarray:  # uint8 `[trial, frame, size, size, 3]`
-    "All frames of an episode."
+    "All frames of an episode; `UsageError` where there are several."
     batch = episode if isinstance(episode, Batch) else make_batch(episode)
     if len(batch) != 1:
         raise UsageError(f"frames draws one episode; got {len(batch)}, choose one with .isel(episode=0)")

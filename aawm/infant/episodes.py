@@ -21,8 +21,9 @@ from tqdm.auto import tqdm
 
 import aawm.infant.social_sets  # noqa: F401  registers its sets
 import aawm.infant.training_sets  # noqa: F401  registers its sets
-from ..errors import AawmError, UsageError, check_name
+from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
+from .filming import Video
 from .stage import CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
@@ -127,14 +128,13 @@ def generate(
     set: str,  # of `SETS`, `TRAINING_SETS`, or one of your own
     items: int,  # how many; a video of nine trials has two or four to an item, a training episode one
     seed: int = 0,
-    balanced: bool = False,  # members of a pair equally long, shortcuts uninformative
+    balanced: bool = False,  # members of a pair equally long; length, place and path at chance over a set
     workers: int = 1,  # processes
     progress: bool = True,  # show a bar
 ) -> Path:  # the store
     "Make the items of one set into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
     check_name(set, MAKERS, "set")
-    if items < 1:
-        raise UsageError(f"items is {items}; it must be at least 1")
+    items, seed, workers = whole_number(items, "items", 1), whole_number(seed, "seed", 0), whole_number(workers, "workers", 1)
     example = make_item(set, 0, seed, balanced)
     per_item, entities = len(example), len(example[0].cast)
     sizes = {"episode": items * per_item, "frame": frame_limit(set), "entity": entities}
@@ -223,10 +223,14 @@ class Batch:
 
 # %% ../../nbs/infant/08_episodes.ipynb #079fe627
 def make_batch(
-    episodes: xr.Dataset,  # as `open_episodes` gives it
+    episodes: xr.Dataset | Video,  # as `open_episodes` gives it, or one video
     rows: object = None,  # numbers of episodes, in any order; all where not given
 ) -> Batch:
     "Episodes without anything that says how they should end."
+    if isinstance(episodes, Video):
+        shown = stack([episodes], max(len(trial.states) for trial in episodes.trials), len(episodes.cast))
+        looks = pd.DataFrame(entity_rows([episodes]), columns=ENTITY_COLUMNS)
+        return Batch(**shown, **{name: looks[name].to_numpy()[None] for name in LOOKS if name != "name"})
     chosen = episodes if rows is None else episodes.isel(episode=np.asarray(rows))
     if "episode" not in chosen.dims:
         chosen = chosen.expand_dims("episode")

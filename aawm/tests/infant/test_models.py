@@ -43,6 +43,7 @@ def test_a_later_sample_changes_no_earlier_prediction():
 def test_pictures_show_what_states_say(tmp_path):
     episodes = few(tmp_path)
     assert infant.frames(episodes.isel(episode=0), 42).shape == (9, int(episodes["length"][0].max()), 42, 42, 3)
+    assert np.array_equal(infant.frames(infant.make_item("preference", 0)[0], 42), infant.frames(episodes.isel(episode=0), 42))
     batch = infant.make_batch(episodes)
     picture = infant.draw(batch, [0], [8], [0], 200)[0].numpy()
     walls = np.kron(batch.walls[0, 8], np.ones((20, 20), bool))

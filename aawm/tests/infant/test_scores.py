@@ -1,0 +1,95 @@
+"""Pairs and crossed scores of whole sets, of parts of them and of imported ones; what is no observer is refused."""
+
+import pytest
+from typer.testing import CliRunner
+
+from aawm import infant
+from aawm.errors import BadData, ModelContractError, UsageError
+from aawm.infant.commands import app
+from aawm.infant.scores import score_table, unpaired
+from aawm.infant.stage import SOCIAL_SETS
+
+
+def watched(tmp_path, name, items=2, observer="longer_odd", **how):
+    return infant.watch(infant.make_observer(observer), infant.generate(tmp_path / name, name, items, progress=False, **how))
+
+
+@pytest.mark.parametrize("name", infant.SETS)
+def test_every_video_is_in_a_pair_and_pairs_differ_in_one_thing(tmp_path, name):
+    videos = watched(tmp_path, name)
+    pairs = infant.pair_table(videos)
+    kinds = pairs.groupby("item").pair_type.apply(sorted)
+    social = {"belief": ["EU", "EU"], "helper_hinderer": ["EU"]}
+    expected = social.get(name, ["EN", "EU", "NU"]) if name in SOCIAL_SETS else None
+    for found in kinds:
+        assert found == expected or (expected is None and len(found) == 1)
+    for pair in pairs.itertuples():
+        one, other = videos.loc[pair.plausible], videos.loc[pair.odd]
+        assert (one.condition == other.condition) != (one.ending == other.ending)
+    assert unpaired(videos).empty and (score_table(videos).unpaired == 0).all()
+
+
+@pytest.mark.parametrize("name, left", [("imitation", (0, 3)), ("belief", (0, 3)), ("goal_attribution", (1, 2)), ("approach", (2, 3))])
+def test_two_of_four_videos_are_no_pair_by_being_two(tmp_path, name, left):
+    videos = watched(tmp_path, name, 1).iloc[list(left)]
+    assert infant.pair_table(videos).empty and len(unpaired(videos)) == 2
+
+
+def test_a_video_without_its_partner_is_counted(tmp_path):
+    made = infant.open_episodes(infant.generate(tmp_path / "a", "preference", 3, progress=False))
+    table = infant.score("longer_odd", made.isel(episode=[0, 1, 2, 5]))
+    assert (table.pairs == 1).all() and (table.unpaired == 2).all()
+
+
+def test_a_video_that_is_there_twice_is_refused(tmp_path):
+    made = infant.open_episodes(infant.generate(tmp_path / "a", "preference", 2, progress=False))
+    with pytest.raises(BadData, match="1 videos are there twice; the first: preference 0 swapped preferred e"):
+        infant.score("longer_odd", made.isel(episode=[0, 1, 0, 2]))
+
+
+def test_crossed_scores_outlive_export_and_import(tmp_path):
+    for name in ("imitation", "goal_attribution"):
+        made = infant.generate(tmp_path / name, name, 1, progress=False)
+        again, _ = infant.import_released(infant.export_released(made, tmp_path / f"files-{name}"), tmp_path / f"again-{name}")
+        one, other = (infant.crossed_table(infant.watch(infant.make_observer("ideal"), store)) for store in (made, again))
+        assert one.equals(other) and len(one) == 4 and (one.accuracy == 1).all()
+
+
+@pytest.mark.parametrize("name, how", [("preference", dict(balanced=True)), ("efficiency_path", {}), ("multi_agent", {})])
+def test_items_of_one_condition_are_not_crossed(tmp_path, name, how):
+    assert infant.crossed_table(watched(tmp_path, name, 4, **how)).empty
+
+
+def test_an_item_that_lacks_a_video_is_not_crossed(tmp_path):
+    videos = watched(tmp_path, "belief", 2, "ideal")
+    found = infant.crossed_table(videos.drop(index=1))
+    assert (found["items"] == 1).all() and (found.accuracy == 1).all() and infant.crossed_table(videos.drop(index=[1, 5])).empty
+
+
+@pytest.mark.parametrize("name, kind, message", [
+    ("nope:Thing", UsageError, "No module named 'nope'"),
+    ("json:Thing", UsageError, "has no attribute 'Thing'"),
+    (":Thing", UsageError, "cannot find observer"),
+    ("json:JSONDecoder", ModelContractError, "lacks surprise, name, needs"),
+    ("json:dumps", ModelContractError, "cannot be built without arguments"),
+])  # fmt: skip
+def test_what_is_no_observer_is_refused_in_one_line(name, kind, message):
+    with pytest.raises(kind, match=message) as fault:
+        infant.make_observer(name)
+    assert "\n" not in str(fault.value)
+
+
+def test_seeds_and_counts_are_checked(tmp_path):
+    store = infant.generate(tmp_path / "a", "preference", 1, progress=False)
+    for wrong in (dict(seed=-1), dict(seed=1.5), dict(workers=0)):
+        with pytest.raises(UsageError, match="must be a whole number"):
+            infant.generate(tmp_path / "b", "preference", **{"items": 1, "progress": False} | wrong)
+    with pytest.raises(UsageError, match="items must be"):
+        infant.generate(tmp_path / "b", "preference", items=1.5, progress=False)
+    with pytest.raises(UsageError, match="seed must be"):
+        infant.make_item("preference", 0, seed=-1)
+    with pytest.raises(UsageError, match="batch_size must be"):
+        infant.watch(infant.make_observer("longer_odd"), store, batch_size=0)
+    for line in (f"generate {tmp_path}/b --set preference --seed -1", f"evaluate longer_odd {store} --seed -1"):
+        done = CliRunner().invoke(app, line.split())
+        assert done.exit_code == 2 and "--seed" in done.output, done.output
