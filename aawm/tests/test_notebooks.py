@@ -1,5 +1,7 @@
 """Every library notebook runs from top to bottom, and export and clean change nothing."""
 
+import ast
+import json
 import multiprocessing
 import os
 import shutil
@@ -46,6 +48,23 @@ def test_notebook_runs(notebook, fork, tmp_path, monkeypatch):
     process.join(1800)
     process.kill()
     assert process.exitcode == 0, (tmp_path / "log").read_text()[-6000:]
+
+
+def shows(source: str) -> bool:
+    "Whether a cell must show something: it prints outside of all blocks, or ends with a name."
+    body = ast.parse("\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))).body
+    lone = [one.value for one in body if isinstance(one, ast.Expr)]
+    printed = any(isinstance(one, ast.Call) and getattr(one.func, "id", "") == "print" for one in lone)
+    return printed or (bool(lone) and isinstance(body[-1], ast.Expr) and isinstance(lone[-1], ast.Name))
+
+
+@pytest.mark.parametrize("folder", ["infant"])
+def test_what_a_page_prints_is_stored(folder):
+    "The site shows stored outputs only."
+    for path in sorted((ROOT / "nbs" / folder).glob("*.ipynb")):
+        cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+        silent = [cell["id"] for cell in cells if shows("".join(cell["source"])) and not cell["outputs"]]
+        assert silent == [], f"execute {path.relative_to(ROOT)}"
 
 
 def contents(root: Path) -> dict:
