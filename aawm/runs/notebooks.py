@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'check_parameters', 'hand_parameters',
-           'check_hand_run', 'input_record', 'own_sockets', 'NotebookFailed', 'run_notebook', 'shown', 'plain_metadata']
+           'check_hand_run', 'input_record', 'scored_trials', 'own_sockets', 'NotebookFailed', 'run_notebook', 'shown',
+           'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
@@ -14,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..errors import AawmError, check_name
+from ..errors import AawmError, UsageError, check_name
 from ..files import commit, read_json, replacing, repository_root, resolve
 from .manifest import typed
 from .sources import versions
@@ -86,6 +87,19 @@ def input_record(
     found = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
     known = {name: number for name, number in found.items() if number} | {"python": sys.version.split()[0]}
     return {"job": "run by hand", "commit": commit(), "versions": known}
+
+# %% ../../nbs/runs/03_notebooks.ipynb #3c52d0e2
+def scored_trials(
+    trials,  # the Dataset that `open_trials` gives
+    record: dict,  # of an evaluation
+):  # TrialSet, with the rows that the evaluation's rollouts name
+    "The trials that an evaluation rolled out; `UsageError` where the store holds others."
+    from aawm.evaluation import trial_set  # takes a second, which `aawm --help` would pay
+
+    own, here = record["data_hash"], trials.attrs["data_hash"]
+    if own != here:
+        raise UsageError(f"the evaluation is of other trials (data {own[:12]}) than the store's (data {here[:12]}); give the store of these")
+    return trial_set(trials, None if record["split"] == "all" else record["split"])
 
 # %% ../../nbs/runs/03_notebooks.ipynb #6fd0a3b2
 LONGEST_SOCKET = 95  # characters of a path to a socket; systems allow 103 to 107

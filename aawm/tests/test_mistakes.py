@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from aawm import cli
 from aawm.data import store_trials
 from aawm.errors import UsageError
 from aawm.runs import run_notebook
-from aawm.runs.notebooks import hand_parameters
+from aawm.runs.notebooks import hand_parameters, notebook_parameters, scored_trials
 from aawm.sim import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +182,17 @@ def test_every_figure_checks_its_parameters_by_hand_too():
     for folder in ("paper", "pipeline"):
         for page in sorted((ROOT / "nbs" / folder).glob("*.ipynb")):
             assert "check_hand_run()" in page.read_text(encoding="utf-8"), page.name
+
+
+def test_rollouts_are_laid_beside_the_trials_that_they_are_of():
+    "Rows alone would pair a rollout of a test trial with a training trial."
+    trials = xr.Dataset(attrs={"data_hash": "a" * 64})
+    with pytest.raises(UsageError, match="of other trials"):
+        scored_trials(trials, {"data_hash": "b" * 64, "split": "all"})
+    for page in sorted((ROOT / "nbs/paper").glob("*.ipynb")):
+        assert notebook_parameters(page)["trials"] == "data/smoke/test", page.name
+        source = page.read_text(encoding="utf-8")
+        assert ".kept" not in source or "scored_trials(" in source and "trial_set(" not in source, page.name
 
 
 def test_reproduce_refuses_before_a_kernel_starts(tmp_path):
