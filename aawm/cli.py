@@ -6,9 +6,10 @@
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'board', 'Entry', 'Entries',
            'RolloutFiles', 'Weights', 'Workers', 'show_version', 'whole_program', 'run_words', 'tell_totals',
            'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'export_raw', 'export_hub',
-           'import_hub', 'named_values', 'warn_of_contract', 'warn_of_source', 'train', 'evaluate', 'choose_threshold',
-           'requests', 'score', 'rollouts_of_one', 'board_files', 'enter', 'seed', 'board_requests', 'board_score',
-           'check', 'page', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'import_hub', 'named_values', 'warn_of_contract', 'check_there', 'warn_of_source', 'train', 'evaluate',
+           'choose_threshold', 'requests', 'score', 'rollouts_of_one', 'board_files', 'enter', 'seed', 'board_requests',
+           'board_score', 'check', 'page', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons',
+           'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -262,6 +263,17 @@ def warn_of_contract(
         typer.echo(f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}", err=True)
 
 
+def check_there(
+    run: Path,  # what a command is to evaluate
+    allowed: str = "a run folder, a weights file, frozen_world or constant_velocity",
+) -> None:
+    "Raise `UsageError` where neither a file or folder nor a plain world has this name."
+    from aawm.evaluation.rollouts import PLAIN_WORLDS
+
+    if not run.exists() and (str(run) not in PLAIN_WORLDS or allowed == "a run folder"):
+        raise UsageError(f"{run} is not there; give {allowed}")
+
+
 def warn_of_source(
     *runs: Path,  # of folders of runs; anything else is passed over
 ) -> None:
@@ -304,7 +316,7 @@ def train(
 # %% ../nbs/90_cli.ipynb #25671f2a
 @app.command(epilog="Example: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle")
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run, a weights file, or frozen_world or constant_velocity.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, a weights file, frozen_world or constant_velocity.")],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     output: Annotated[Path, typer.Argument(help="Folder of the evaluation to write.")],
     tasks: Annotated[str, typer.Option(help="Tasks by name, separated by commas; all where empty.")] = "",
@@ -326,6 +338,7 @@ def evaluate(
     check_name(split, ("validation", "train", "all"), "split")
     if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
         typer.echo(f"aawm: note: {note}", err=True)
+    check_there(run)
     warn_of_source(run)
     evaluation.check_output(output, replace)
     result = evaluation.evaluate(
@@ -357,6 +370,7 @@ def choose_threshold(
     from aawm.files import write_json
     from aawm.training import load_run
 
+    check_there(run, "a run folder")
     model = load_run(run)
     if not has_threshold(model):
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
@@ -594,7 +608,10 @@ def check_model(
 def play(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     trial: Annotated[int, typer.Option(help="Its place in the store, from 0.")] = 0,
-    run: Annotated[list[Path] | None, typer.Option(help="Folder of a finished run, whose model imagines the rest; may be repeated.")] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(help="Who imagines the rest: a run folder, a weights file, frozen_world or constant_velocity; may be repeated."),
+    ] = None,
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook in JupyterLab, or only write it.")] = True,
@@ -603,10 +620,13 @@ def play(
     device: Device = "auto",
 ):
     "Watch a trial as it moves, beside what models imagine of it."
+    from aawm.evaluation.rollouts import PLAIN_WORLDS
     from aawm.files import resolve
     from aawm.runs.play import open_page, view_trial, write_page
 
     runs = list(run or ())
+    for one in runs:
+        check_there(one)
     warn_of_source(*runs)
     if save is not None:
         from aawm.viz import save_animation
@@ -614,7 +634,8 @@ def play(
         typer.echo(f"{save_animation(view_trial(store, trial, runs, context, seed, device=device), save)}: written")
         return
     view_trial(store, trial, runs, context, seed, device=device)
-    parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(str(folder.resolve()) for folder in runs)}
+    places = [str(one) if str(one) in PLAIN_WORLDS else str(one.resolve()) for one in runs]
+    parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(places)}
     parameters |= {"context": context or 0, "seed": seed, "device": device}
     page = write_page(out or resolve(f"data/play/trial-{trial}.ipynb"), parameters)
     typer.echo(f"{page}: written; in JupyterLab choose Run, Run All Cells, then press play")
@@ -637,9 +658,11 @@ def reproduce(
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
     from aawm import runs
+    from aawm.runs.cluster import check_scheduler
 
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
     if plan:
+        check_scheduler(scheduler)
         table = runs.plan_table(profile, changes, paper)
         typer.echo(table.to_string(index=False))
         typer.echo(runs.plan_words(table))

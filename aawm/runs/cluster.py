@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SLURM', 'NAMED_THREADS', 'DASK_AT_REST', 'job_class', 'slurm_settings', 'job_script', 'end_with_parent',
-           'visible_gpus', 'take_gpu', 'local_client', 'slurm_client', 'connect', 'connected']
+           'visible_gpus', 'take_gpu', 'local_client', 'slurm_client', 'check_scheduler', 'connect', 'connected']
 
 # %% ../../nbs/runs/04_cluster.ipynb #816539c7
 import contextlib
@@ -140,6 +140,14 @@ def slurm_client(
     return Client(cluster)
 
 
+def check_scheduler(
+    scheduler: str,  # as `connect` takes it
+) -> None:
+    "Raise `UsageError` where a scheduler is neither an address, nor `slurm`, nor a cluster's file."
+    if scheduler and ":" not in scheduler and not scheduler.endswith((".yaml", ".yml")):
+        check_name(scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler")
+
+
 def connect(
     workers: int = 0,  # processes on this machine; 0: one a core, at most 8
     scheduler: str = "",  # instead: address of a running dask scheduler, `slurm`, or a cluster's file
@@ -148,6 +156,7 @@ def connect(
     "A dask client on workers of this machine, of a running cluster, or of SLURM."
     from dask.distributed import Client
 
+    check_scheduler(scheduler)
     if not scheduler:
         return local_client(workers)
     if scheduler == "slurm" or scheduler.endswith((".yaml", ".yml")):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BAR', 'SLOWLY', 'stamp_path', 'is_done', 'make_way', 'run_job', 'job_progress', 'Times', 'run_jobs', 'reproduce',
-           'cost', 'retire', 'plan_table', 'plan_words']
+           'cost', 'retire', 'checked_values', 'plan_table', 'plan_words']
 
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
 import os
@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from ..errors import AawmError, Interrupted
 from ..files import commit, content_hash, exclusive, read_json, resolve, write_json
-from .cluster import connect
+from .cluster import check_scheduler, connect
 from .manifest import FIRST_PAPER, Job, fill, paper_rules, plan, profile_values, read_paper
 from .notebooks import check_parameters, run_notebook
 from .sources import versions
@@ -237,9 +237,8 @@ def reproduce(
 ) -> Path:  # the folder of the figures
     "Make every figure of a profile that is not made yet, with all that it needs."
     manifest = read_paper(paper)
-    values = profile_values(profile, changes, manifest)
-    if changes and hasattr(rules := paper_rules(manifest), "check_values"):
-        rules.check_values(values)
+    check_scheduler(scheduler)
+    values = checked_values(profile, changes, manifest)
     jobs = plan(values, manifest)
     for job in jobs:
         check_parameters(job.notebook, job.parameters)
@@ -276,6 +275,18 @@ def retire(
             started.unlink()
 
 # %% ../../nbs/runs/05_jobs.ipynb #bb20c3d2
+def checked_values(
+    profile: str,  # its name
+    changes: dict | None,  # values of the profile to change
+    manifest: dict,  # as `read_paper` gives it
+) -> dict:  # as `profile_values` gives them
+    "The values of a profile; `UsageError` where the paper's rules know no such value."
+    values = profile_values(profile, changes, manifest)
+    if changes and hasattr(rules := paper_rules(manifest), "check_values"):
+        rules.check_values(values)
+    return values
+
+
 def plan_table(
     profile: str = "laptop",
     changes: dict | None = None,  # values of the profile to change
@@ -283,7 +294,7 @@ def plan_table(
 ) -> pd.DataFrame:  # `job, done, seconds`; NaN where no time is known
     "The jobs of a profile, whether they are done, and how long each took or may take."
     manifest = read_paper(paper)
-    jobs = plan(profile_values(profile, changes, manifest), manifest)
+    jobs = plan(checked_values(profile, changes, manifest), manifest)
     table = pd.DataFrame({"job": [job.name for job in jobs], "done": [is_done(job) for job in jobs]})
     table["seconds"] = [read_json(stamp_path(job), {}).get("seconds", float("nan")) for job in jobs]
     kind = table.job.str.split().str[0]

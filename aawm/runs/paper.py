@@ -16,7 +16,9 @@ from .sources import modules_digest, used_modules
 def check_values(
     values: dict,  # as `profile_values` gives them; names that are not there are not checked
 ) -> None:
-    "Refuse values that a job would stumble over later: unknown models, presets, variants or fidelities, and empty counts."
+    "Refuse values that a job would stumble over later: unknown names, and empty counts."
+    from aawm.evaluation import SCORINGS
+    from aawm.evaluation.rollouts import PLAIN_WORLDS
     from aawm.models import VARIANTS
     from aawm.sim import FIDELITIES
     from aawm.training import preset_settings
@@ -26,6 +28,10 @@ def check_values(
             raise UsageError(f"{name} is {values[name]}; it must be at least 1")
     variants = [check_name(variant, VARIANTS, "variant") for variant in values.get("variants", ())]
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
+    check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")  # it may be another machine's
+    for name, known in (("scorings", SCORINGS), ("plain_worlds", PLAIN_WORLDS)):
+        for word in values.get(name, ()):
+            check_name(word, known, name.replace("_", " ").removesuffix("s"))
     for model in values.get("models", ()):
         for variant in variants:
             preset_settings(values["preset"], model, variant)

@@ -231,13 +231,13 @@ def test_a_trial_of_a_store_is_rolled_out_as_in_an_evaluation(place):
 
 
 def test_play_writes_a_page_or_an_animation(place, tmp_path, capsys):
-    words = (place / "trials", "--trial", 2, "--run", place / "run", "--context", 40)
+    words = (place / "trials", "--trial", 2, "--run", place / "run", "--run", "frozen_world", "--context", 40)
     assert leave(*words, "--no-open", "--out", tmp_path / "page.ipynb") == 0
     cells = nbformat.read(tmp_path / "page.ipynb", as_version=4).cells
     filled = next(cell.source for cell in cells if "injected-parameters" in cell.metadata.get("tags", ()))
     values = {}
     exec(filled, values)
-    assert values["trial"] == 2 and values["context"] == 40 and values["runs"] == str((place / "run").resolve())
+    assert values["trial"] == 2 and values["context"] == 40 and values["runs"] == f"{(place / 'run').resolve()},frozen_world"
     assert leave(*words, "--save", tmp_path / "trial.gif") == 0
     assert Image.open(tmp_path / "trial.gif").n_frames > 100
     assert "written" in capsys.readouterr().out

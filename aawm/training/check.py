@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from ..errors import AawmError, ModelContractError, UsageError, place_of
+from ..errors import AawmError, ModelContractError, UsageError, check_name, place_of
 from ..models import WorldModel, build, make_config
-from ..models.base import choose_device
+from ..models.base import choose_device, variants_of
 from ..schema import STATE_SIZE, STEPS, WINDOW
 
 # %% ../../nbs/training/07_check.ipynb #c75bef8f
@@ -330,7 +330,7 @@ def made(model: nn.Module, variant: str, settings: dict) -> WorldModel:
         return model
     try:
         if isinstance(model, str):
-            return build(model, variant, **settings)
+            return build(model, check_name(variant, variants_of(model), f"variant of {model}"), **settings)
         if isinstance(model, type) and issubclass(model, WorldModel):
             return model(make_config(model.Config, settings), variant)
     except AawmError:
