@@ -6,8 +6,9 @@
 __all__ = ['GOAL_CASES', 'Wrong', 'line_of', 'call', 'same', 'compare', 'made_up_trial', 'check_height', 'check_walked',
            'check_step_of', 'check_carry_seconds', 'at_distance', 'check_delivered', 'circle', 'check_moved',
            'check_entered', 'check_confusion', 'check_ade', 'check_nearly', 'check_two_winners', 'check_pairs',
-           'check_unroll', 'check_frozen', 'check_guesses', 'check_approached', 'check_straight_on', 'Recorder',
-           'check_hears', 'check_apart', 'check_own_recall', 'check_recall', 'check_interval', 'check_verdict']
+           'check_unroll', 'check_frozen', 'check_guesses', 'driven', 'check_approached', 'check_straight_on',
+           'Recorder', 'check_hears', 'check_apart', 'check_own_recall', 'check_recall', 'check_interval',
+           'check_verdict']
 
 # %% ../../nbs/lessons/09_checks.ipynb #16a3d305
 import traceback
@@ -136,20 +137,22 @@ def check_height(height: Callable) -> None:  # height(states [T, 5, 7], entity) 
 def check_walked(walked: Callable) -> None:  # walked(states [T, 5, 7], entity) -> m
     "Lesson 1, exercise 2."
     what, states = "Exercise 2", made_up_trial()
-    path = states[:, ENTITIES.index("agent0")]
-    floor, place = path[:, list(GROUND_PLANE)], path[:, POSITION]
     length = lambda points: np.linalg.norm(np.diff(points, axis=0), axis=-1)
-    mistakes = {
-        "you measure in 3D. On the floor only x and z count; a robot whose arm bobs has not walked.": length(place).sum(),
-        "you take x and y, the first two numbers. The floor is x and z: y is up.": length(path[:, :2]).sum(),
-        "that is the way from start to end in a straight line. Add up the lengths of all steps.": np.linalg.norm(floor[-1] - floor[0]),
-        "you add |dx| and |dz|, as if walking along streets. Take the straight length of each step.": np.abs(np.diff(floor, axis=0)).sum(),
-        "you add squared lengths; take the root of each before adding.": np.square(length(floor)).sum(),
-        "you take the root of the sum; take the sum of the roots.": np.sqrt(np.square(length(floor)).sum()),
-        "that is the mean length of a step; the way is the sum.": length(floor).mean(),
-        "that is where it stands, not how it moves: take differences between neighbouring steps first.": np.linalg.norm(floor, axis=-1).sum(),
-    }
-    compare(what, call(what, walked, states, "agent0"), length(floor).sum(), mistakes)
+    for name in ("agent0", "obj1"):
+        path = states[:, ENTITIES.index(name)]
+        floor, place = path[:, list(GROUND_PLANE)], path[:, POSITION]
+        mistakes = {
+            "you measure in 3D. On the floor only x and z count; a robot whose arm bobs has not walked.": length(place).sum(),
+            "you take x and y, the first two numbers. The floor is x and z: y is up.": length(path[:, :2]).sum(),
+            "that is the way from start to end in a straight line. Add up the lengths of all steps.": np.linalg.norm(floor[-1] - floor[0]),
+            "you add |dx| and |dz|, as if walking along streets. Take the straight length of each step.": np.abs(np.diff(floor, axis=0)).sum(),
+            "you add squared lengths; take the root of each before adding.": np.square(length(floor)).sum(),
+            "you take the root of the sum; take the sum of the roots.": np.sqrt(np.square(length(floor)).sum()),
+            "that is the mean length of a step; the way is the sum.": length(floor).mean(),
+            "that is where it stands, not how it moves: take differences between steps first.": np.linalg.norm(floor, axis=-1).sum(),
+            "that is the way of another entity. Look the entity's place up in ENTITIES.": length(states[:, 3, list(GROUND_PLANE)]).sum(),
+        }
+        compare(what, call(what, walked, states, name), length(floor).sum(), mistakes, name)
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #2ebc1723
@@ -182,9 +185,11 @@ def check_carry_seconds(carry_seconds: Callable) -> None:  # carry_seconds(event
     }
     compare(what, call(what, carry_seconds, log, 2), 180 / FRAME_RATE, mistakes, "object 2")
     compare(what, call(what, carry_seconds, log, 0), 3.0, mistakes, "object 0")
-    answer = call(what, carry_seconds, log, 1)
-    if not (isinstance(answer, (float, np.floating)) and np.isnan(answer)):
-        raise Wrong(f"{what} (object 1): it was never carried, so there is no number to give; give float('nan'), got {answer!r}.")
+    kept = pd.concat([log, pd.DataFrame({"frame": [700], "event": ["pickup_1"], "agent": [0]})], ignore_index=True)
+    for happened, events in (("was never picked up", log), ("was picked up and never delivered", kept)):
+        answer = call(what, carry_seconds, events, 1)
+        if not (isinstance(answer, (float, np.floating)) and np.isnan(answer)):
+            raise Wrong(f"{what} (object 1): it {happened}, so there is no number to give; give float('nan'), got {answer!r}.")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #26088752
@@ -282,6 +287,9 @@ def check_confusion(confusion: Callable) -> None:  # confusion(said, logged) -> 
     answer, right = call(what, confusion, said, logged), {"hits": 2, "false_alarms": 1, "misses": 2}
     if not isinstance(answer, dict) or set(answer) != set(right):
         raise Wrong(f"{what}: give a dict with {', '.join(right)}; got {answer!r}.")
+    for name, value in answer.items():
+        if np.ndim(value):
+            raise Wrong(f"{what}: {name} is one number; got {np.ndim(value)} axes. Count over all of them: `.sum()`, with empty brackets.")
     if (answer["false_alarms"], answer["misses"]) == (right["misses"], right["false_alarms"]):
         raise Wrong(f"{what}: misses and false alarms are swapped. A miss is in the log and not seen by the rule.")
     for name, value in right.items():
@@ -317,40 +325,46 @@ def check_ade(ade: Callable) -> None:  # ade(predicted [T, 5, 7], true [T, 5, 7]
 def check_nearly(nearly: Callable) -> None:  # nearly(states [T, 5, 7], least) -> states [T, 5, 7]
     "Lesson 3, exercise 2."
     what, states = "Exercise 2", made_up_trial(steps=30)
-    states[..., POSITION] = 2 * states[..., POSITION] + GOAL  # some nearer than 2.2 m, some farther
-    answer = np.asarray(call(what, nearly, states, 2.2))
-    if answer.shape != states.shape:
-        raise Wrong(f"{what}: give whole states back, {states.shape}; got {answer.shape}.")
-    if np.isnan(answer).any():
-        raise Wrong(f"{what}: there is NaN in your answer; do you divide by a distance of 0?")
-    if not np.array_equal(answer[:, 3:], states[:, 3:]):
-        raise Wrong(f"{what}: the robots have changed too; only objects, the first three entities, are to be kept away.")
-    if not np.array_equal(answer[..., 3:], states[..., 3:]):
-        raise Wrong(f"{what}: rotations have changed; only the positions are to be moved.")
+    states[..., POSITION] = 2 * states[..., POSITION] + GOAL  # some nearer than 2.2 m, some farther than 3 m
     distance = lambda states, point: np.linalg.norm(states[:, :3, POSITION] - point, axis=-1)
-    near, now = distance(states, GOAL) < 2.2, distance(answer, GOAL)
-    if np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < 2.2], 2.2):
-        raise Wrong(f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up.")
-    if not np.array_equal(answer[:, :3][~near], states[:, :3][~near]):
-        raise Wrong(f"{what}: objects that are far enough have been moved too; leave them where they are.")
-    if (now < 2.2 - 1e-6).any():
-        raise Wrong(f"{what}: an object is still {now.min():.2f} m from GOAL. New place = GOAL + (place - GOAL) * 2.2 / distance.")
-    if not np.allclose(now[near], 2.2):
-        raise Wrong(f"{what}: objects are pushed to {now[near].max():.2f} m; 2.2 m is enough.")
+    for least in (2.2, 3.0):
+        answer = np.asarray(call(what, nearly, states, least))
+        if answer.shape != states.shape:
+            raise Wrong(f"{what}: give whole states back, {states.shape}; got {answer.shape}.")
+        if np.isnan(answer).any():
+            raise Wrong(f"{what}: there is NaN in your answer; do you divide by a distance of 0?")
+        if not np.array_equal(answer[:, 3:], states[:, 3:]):
+            raise Wrong(f"{what}: the robots have changed too; only objects, the first three entities, are to be kept away.")
+        if not np.array_equal(answer[..., 3:], states[..., 3:]):
+            raise Wrong(f"{what}: rotations have changed; only the positions are to be moved.")
+        near, now = distance(states, GOAL) < least, distance(answer, GOAL)
+        if np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < least], least):
+            raise Wrong(f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up.")
+        if not np.array_equal(answer[:, :3][~near], states[:, :3][~near]):
+            raise Wrong(f"{what}: objects that are far enough have been moved too; leave them where they are.")
+        if (now < least - 1e-6).any():
+            far = "New place = GOAL + (place - GOAL) * least / distance."
+            raise Wrong(f"{what}: an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}")
+        if not np.allclose(now[near], least):
+            raise Wrong(f"{what}: objects are pushed to {now[near].max():.2f} m; {least} m is enough.")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #1e61ee49
 def check_two_winners(two_winners: Callable) -> None:  # two_winners(table) -> (name, name)
     "Lesson 3, exercise 3."
     what = "Exercise 3"
-    table = pd.DataFrame({"ade": [2.0, 0.3, 1.1], "recall": [0.9, 0.1, 0.4]}, index=["bold", "timid", "middling"])
+    table = pd.DataFrame({"ade": [2.0, 0.3, 3.1, 1.1], "recall": [0.9, 0.2, 0.4, 0.1]}, index=["bold", "timid", "wild", "stiff"])
     answer = call(what, two_winners, table)
     if not isinstance(answer, (tuple, list)):
         raise Wrong(f"{what}: give two names, the best by ADE and the best by events: `return first, second`; got {answer!r}.")
-    if tuple(answer) == ("bold", "bold"):
+    if tuple(answer) == ("wild", "bold"):
         raise Wrong(f"{what}: ADE is an error: the smallest is the best.")
     if tuple(answer) == ("bold", "timid"):
         raise Wrong(f"{what}: the other way round: first the best by ADE, then the best by events.")
+    for wrong, words in ((("timid", "wild"), "the best by events is the one with the largest recall, not ADE"),
+                         (("stiff", "bold"), "the best by ADE is the one with the smallest ADE, not recall")):  # fmt: skip
+        if tuple(answer) == wrong:
+            raise Wrong(f"{what}: {words}.")
     if tuple(answer) != ("timid", "bold"):
         raise Wrong(f"{what}: where timid errs least and bold delivers most, expected ('timid', 'bold'), got {answer!r}.")
     print(f"{what}: right.")
@@ -427,12 +441,23 @@ def check_guesses(guesses: Callable, pictures: int) -> None:  # guesses() -> lis
     answer = call(what, guesses)
     if not isinstance(answer, (list, tuple)) or len(answer) != pictures:
         raise Wrong(f"{what}: give a list with one guess for each of the {pictures} pictures; got {answer!r}.")
-    wrong = [guess for guess in answer if isinstance(guess, bool) or guess not in (0, 1, 2)]
+    wrong = [guess for guess in answer if isinstance(guess, bool) or np.ndim(guess) or guess not in (0, 1, 2)]
     if wrong:
         raise Wrong(f"{what}: a guess is the number of an object, 0, 1 or 2; got {wrong[0]!r}.")
     print(f"{what}: {len(answer)} guesses.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #e4fbb447
+def driven(
+    path: list,  # of agent0, `[step, 2]`: x and z, m
+    objects: list,  # where these lie, `[3, 2]`
+) -> np.ndarray:  # `[step, 5, 7]`
+    "States in which agent0 drives and all else stays."
+    states = np.zeros((len(path), len(ENTITIES), len(FEATURES)))
+    states[:, :3, list(GROUND_PLANE)] = objects
+    states[:, 3, list(GROUND_PLANE)] = path
+    return states
+
+
 def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7], agent, steps) -> 0, 1 or 2
     "Lesson 5, exercise 2."
     what, shown = "Exercise 2", np.zeros((20, len(ENTITIES), len(FEATURES)))
@@ -455,6 +480,12 @@ def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7
     shown[-5:, 4, POSITION] = here + np.linspace(0, 1, 5)[:, None] * (there - here)
     whole = {"look at the last `steps` steps alone, not at the whole trial.": 0}
     compare(what, call(what, approached, shown, "agent1", 4), 2, whole, "after it has turned")
+    window = "compare the last step with the one `steps` before it: apart[-1] with apart[-1 - steps], no later one."
+    turning = driven([[0, 0], [0, 3], [1, 3], [2, 3]], [[0, 10], [10, 0], [0, -20]])
+    compare(what, call(what, approached, turning, "agent0", 3), 0, {window: 1}, "a robot that turns in the last `steps` steps")
+    passing = driven([[0, 0], [0, 1], [0, 2]], [[1.5, 2], [0, 20], [0, -20]])
+    ratio = {"that one came nearer by the largest share of its distance; count the metres by which it shrank.": 0}
+    compare(what, call(what, approached, passing, "agent0", 2), 1, ratio, "a robot that passes object 0 on its way to object 1")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #0fd6e3ec
@@ -518,14 +549,16 @@ def check_apart(apart: Callable) -> None:  # apart(states [N, 300, 35], lag) -> 
     what, states = "Exercise 2", np.random.default_rng(0).normal(size=(3, 120, STATE_SIZE))
     states = states.cumsum(1)
     far = lambda first, second: np.linalg.norm(states[:, first] - states[:, second], axis=-1).mean()
-    right = far(slice(50, 70), slice(100, 120))
+    half = far(slice(50, 70), slice(100, 120))
     mistakes = {
         "you compare the truth with itself at the same step; shift one of them by `lag`.": 0.0,
         "you begin at step 0; the comparison begins at step 50.": far(slice(0, 70), slice(50, 120)),
         "that is the squared distance; take the root.": np.square(states[:, 50:70] - states[:, 100:120]).sum(-1).mean(),
         "that is the mean over single numbers; take one distance over all 35.": np.abs(states[:, 50:70] - states[:, 100:120]).mean(),
     }
-    compare(what, call(what, apart, states, 50), right, mistakes, "states of three trials of 120 steps", tolerance=1e-4)
+    compare(what, call(what, apart, states, 50), half, mistakes, "states of three trials of 120 steps", tolerance=1e-4)
+    fixed = {"you shift by 50 steps; shift by `lag`.": half}
+    compare(what, call(what, apart, states, 20), far(slice(50, 100), slice(70, 120)), fixed, "the same, with a lag of 20", tolerance=1e-4)
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #0d8b3fa0
@@ -591,6 +624,8 @@ def check_interval(interval: Callable) -> None:  # interval(first [N], second [N
         )
     if tuple(call(what, interval, first.astype(float), second.astype(float), 2000, 0)) != tuple(answer):
         raise Wrong(f"{what}: the same seed must give the same interval; make the generator inside, from `seed`.")
+    if len({tuple(call(what, interval, first.astype(float), second.astype(float), 20, seed)) for seed in range(1, 5)}) == 1:
+        raise Wrong(f"{what}: every seed gives the same interval; make the generator inside, from `seed`.")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #8f7a4201
@@ -603,7 +638,11 @@ def check_verdict(verdict: Callable) -> None:  # verdict(low, high, least) -> st
         (-0.1, 0.1, 0.2): ("contradicted", "the whole interval lies below what the claim needs."),
         (0.1, 0.5, 0.2): ("undecided", "the interval holds values for and against: the data do not say. Not to know is a result."),
         (0.05, 0.15, 0.2): ("contradicted", "above zero is not enough: the claim says far above, by `least`."),
+        (0.2, 0.4, 0.2): ("supported", "at least `least` includes `least` itself."),
+        (0.1, 0.2, 0.2): ("undecided", "the interval reaches `least`, which would be enough."),
         (float("nan"), 0.5, 0.2): ("undecided", "where a number is missing, nothing is decided."),
+        (0.4, float("nan"), 0.2): ("undecided", "where a number is missing, nothing is decided."),
+        (float("nan"), 0.1, 0.2): ("undecided", "where a number is missing, nothing is decided."),
     }
     for (low, high, least), (right, why) in cases.items():
         answer = call(what, verdict, low, high, least)

@@ -109,12 +109,30 @@ def at(name):
     return ENTITIES.index(name)
 
 
-def keep_far(states, point):
+def keep_far(states, point, least=2.2):
     place = states[:, :3, :3]
     distance = np.linalg.norm(place - point, axis=-1, keepdims=True)
     states = states.copy()
-    states[:, :3, :3] = np.where(distance < 2.2, point + (place - point) * 2.2 / distance, place)
+    states[:, :3, :3] = np.where(distance < least, point + (place - point) * least / distance, place)
     return states
+
+
+def counts(said, logged, count):
+    return {"hits": count(said & logged), "false_alarms": count(said & ~logged), "misses": count(~said & logged)}
+
+
+def nearer(change):
+    "An answer to lesson 5, exercise 2, from the distances `[step, object]` and the number of steps."
+
+    def approached(shown, agent, steps):
+        place = positions(shown)
+        return int(np.argmin(change(np.linalg.norm(place[:, :3] - place[:, [at(agent)]], axis=-1), steps)))
+
+    return approached
+
+
+def open_ended(low, high, least):
+    return "supported" if low >= least else "contradicted" if high < least else "undecided"
 
 
 def spoil(states, least):
@@ -132,10 +150,17 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "nothing given back": (checks.check_height, lambda s, e: None, "does it end in `return`"),
     "stops": (checks.check_height, lambda s, e: s[:, 9], "stops with IndexError"),
     "in space": (checks.check_walked, lambda s, e: np.linalg.norm(np.diff(s[:, at(e), :3], axis=0), axis=-1).sum(), "measure in 3D"),
+    "one robot alone": (checks.check_walked, lambda s, e: np.linalg.norm(np.diff(s[:, 3][:, [0, 2]], axis=0), axis=-1).sum(), "another entity"),
     "rounded down": (checks.check_step_of, lambda frame: frame // 5, "you round down"),
     "one too far": (checks.check_step_of, lambda frame: min(frame // 5 + 1, 299), "you always go one further"),
     "past the end": (checks.check_step_of, lambda frame: -(-frame // 5), "a step after 299 does not exist"),
     "in frames": (checks.check_carry_seconds, lambda events, k: 180.0, "there are 30 of them"),
+    "never delivered": (
+        checks.check_carry_seconds,
+        lambda events, k: float(events.frame[events.event == f"goal_{k}"].min() - events.frame[events.event == f"pickup_{k}"].min()) / 30
+        if (events.event == f"goal_{k}").any() or not (events.event == f"pickup_{k}").any() else 0.0,
+        "picked up and never delivered",
+    ),
     "on the floor": (checks.check_delivered, lambda p: (np.linalg.norm((p - GOAL)[..., [0, 2]], axis=-1) < 2).any(-1), "held high above the goal"),
     "edge counted": (checks.check_delivered, lambda p: (np.linalg.norm(p - GOAL, axis=-1) <= 2).any(-1), "`<`, not `<=`"),
     "last step": (checks.check_delivered, lambda p: np.linalg.norm(p - GOAL, axis=-1)[..., -1] < 2, "any step will do"),
@@ -149,16 +174,25 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
         lambda said, log: {"hits": (said & log).sum(), "misses": (said & ~log).sum(), "false_alarms": (~said & log).sum()},
         "swapped",
     ),
+    "not counted": (checks.check_confusion, lambda said, log: counts(said, log, lambda where: where), "hits is one number; got 2 axes"),
+    "counted along an axis": (checks.check_confusion, lambda said, log: counts(said, log, lambda where: where.sum(0)), "hits is one number; got 1 axes"),
     "with rotations": (checks.check_ade, lambda a, b: np.linalg.norm(a - b, axis=-1).mean(), "turning is not a distance"),
     "mean square": (checks.check_ade, lambda a, b: np.square(np.linalg.norm(positions(a - b), axis=-1)).mean(), "mean squared error"),
     "changes its input": (checks.check_nearly, spoil, "changes the array it is given"),
-    "from the foot": (checks.check_nearly, lambda s, least: keep_far(s, GOAL - [0, 0.5, 0]), "push away from GOAL"),
+    "from the foot": (checks.check_nearly, lambda s, least: keep_far(s, GOAL - [0, 0.5, 0], least), "push away from GOAL"),
     "largest error": (checks.check_two_winners, lambda table: (table.ade.idxmax(), table.recall.idxmax()), "the smallest is the best"),
+    "other least": (checks.check_nearly, lambda s, least: keep_far(s, GOAL), "`least` is 3.0 m"),
+    "by recall alone": (checks.check_two_winners, lambda table: (table.recall.idxmin(), table.recall.idxmax()), "the smallest ADE, not recall"),
+    "by ADE alone": (checks.check_two_winners, lambda table: (table.ade.idxmin(), table.ade.idxmax()), "the largest recall, not ADE"),
     "sees the answer": (checks.check_pairs, lambda s: (s[:, :-2], s[:, 2:], s[:, 2:]), "`now` holds the answer"),
     "along trials": (checks.check_pairs, lambda s: (s[:-2], s[1:-1], s[2:]), "steps are the second axis"),
     "same start": (checks.check_unroll, grow, "every step is predicted from the same start"),
     "hidden step": (checks.check_frozen, lambda s, c, h: s[:, c, None].expand(-1, h, -1), "the last is context - 1"),
     "no such object": (lambda f: checks.check_guesses(f, 2), lambda: [0, 3], "0, 1 or 2"),
+    "guesses in arrays": (lambda f: checks.check_guesses(f, 2), lambda: [np.arange(3), 1], "0, 1 or 2"),
+    "by shares": (checks.check_approached, nearer(lambda apart, steps: apart[-1] / apart[-1 - steps]), "count the metres"),
+    "a step too few": (checks.check_approached, nearer(lambda apart, steps: apart[-1] - apart[-steps]), "apart[-1 - steps]"),
+    "last step alone": (checks.check_approached, nearer(lambda apart, steps: apart[-1] - apart[-2]), "apart[-1 - steps]"),
     "nearest": (
         checks.check_approached,
         lambda s, a, k: int(np.linalg.norm(positions(s)[-1, :3] - positions(s)[-1, at(a)], axis=-1).argmin()),
@@ -167,6 +201,7 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "one context": (checks.check_straight_on, lambda s, c, h: s[:, 3, None] + 5.0 * torch.arange(1, h + 1)[None, :, None] + 0 * s[:, :1], "one context"),
     "noise heard": (checks.check_hears, lambda m, s, c: not torch.equal(m.rollout(s, c, 3), m.rollout(s, c, 3)), "ignores the last shown step"),
     "no shift": (checks.check_apart, lambda s, lag: 0.0, "shift one of them"),
+    "lag of 50": (checks.check_apart, lambda s, lag: np.linalg.norm(s[:, 50:-50] - s[:, 100:], axis=-1).mean(), "shift by `lag`"),
     "of all": (checks.check_own_recall, lambda length, low, high: (length > high).mean(), "recall is a share of those"),
     "accuracy": (checks.check_recall, lambda o: (o.truth == o.prediction).mean(), "that is accuracy"),
     "precision": (checks.check_recall, lambda o: (o.truth & o.prediction).sum() / o.prediction.sum(), "that is precision"),
@@ -183,6 +218,8 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "ties are wrong": (expectation.check_share_right, lambda odd, plausible: (odd > plausible).mean(), "a tie as wrong"),
     "one a video": (expectation.check_observer, lambda batch: batch.length[:, 8], "a number for each video and frame"),
     "silent": (expectation.check_observer, lambda batch: np.full((len(batch), batch.state.shape[2]), np.nan), "no number in any frame"),
+    "missing end": (checks.check_verdict, open_ended, "where a number is missing"),
+    "edge": (checks.check_verdict, lambda low, high, least: "supported" if low > least else open_ended(-1, high, least), "includes `least` itself"),
     "no third word": (checks.check_verdict, lambda low, high, least: "supported" if low >= least else "contradicted", "Not to know is a result"),
 }
 
@@ -223,6 +260,8 @@ def test_an_interval_is_told_from_others():
     for words, change in (("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}), ("is 90 %", {"ends": (5, 95)})):
         with pytest.raises(AssertionError, match=words):
             checks.check_interval(lambda *given, change=change: bootstrap(*given, **change))
+    with pytest.raises(AssertionError, match="every seed gives the same"):
+        checks.check_interval(lambda first, second, draws, seed: bootstrap(first, second, draws, 0))
     checks.check_interval(lambda *given: np.array(bootstrap(*given)))  # two numbers in an array will do
 
 
