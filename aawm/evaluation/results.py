@@ -14,6 +14,7 @@ import xarray as xr
 import platform
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 
@@ -56,7 +57,7 @@ RECORD_FIELDS = {  # field -> its type
     "parameters": int,
     "counts": dict,  # trials, rollouts, rolled-out steps, and rows of each task
     "left_out": dict,  # rows of each task that do not count
-    "non_finite": int,  # rollouts with a number that is not finite
+    "non_finite": int,  # rollouts with a number that is not finite, further samples included
     "first_non_finite": list,  # trial, context and step of the first of them; empty where there is none
     "faults": dict,  # rollouts of the wrong length, shape, type or device
     "batch_size": int,
@@ -135,21 +136,27 @@ def rollouts_record(
     plan: pd.DataFrame,
     rollouts: Rollouts,
     test: TrialSet,
+    further: tuple = (),  # more `Rollouts` of second and third goals
 ) -> dict:  # fields of a record
     "What was rolled out, what was left out, and what went wrong."
-    requested = np.unique(rollouts.find(plan[plan.left_out == ""]))
-    steps, broken = int(rollouts.requests.horizon.values[requested].sum()), requested[rollouts.broken[requested] >= 0]
-    first = rollouts.requests.iloc[broken[:1]]
-    step = (first.start + first.context + rollouts.broken[broken[:1]]).tolist()
+    wanted, parts, faults = plan[plan.left_out == ""], [], Counter()
+    for each, needed in ((rollouts, wanted), *((each, wanted[wanted.task == "multi_goal"]) for each in further)):
+        requested = np.unique(each.find(needed))
+        parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
+        faults.update(each.faults)
+    requests = pd.concat(parts)
+    broken = requests[requests.broken >= 0]
+    first = broken[:1]
+    step = (first.start + first.context + first.broken).tolist()
     rows = plan.groupby("task", sort=False).left_out
     return {
         "data_hash": test.data_hash,
         "split": test.split or "all",
-        "counts": {"trials": len(test), "rollouts": len(requested), "steps": steps, "rows": rows.size().to_dict()},
+        "counts": {"trials": len(test), "rollouts": len(requests), "steps": int(requests.horizon.sum()), "rows": rows.size().to_dict()},
         "left_out": rows.agg(lambda reason: int((reason != "").sum())).to_dict(),
         "non_finite": len(broken),
         "first_non_finite": [*test.trial[first.row].tolist(), *first.context.tolist(), *step],
-        "faults": dict(rollouts.faults),
+        "faults": dict(faults),
     }
 
 # %% ../../nbs/evaluation/06_results.ipynb #3c313605
@@ -250,7 +257,7 @@ def score_evaluation(
     *tables, by_trial = score(plan, rollouts, test, tasks, scoring, further)
     table = sensitivity(rollouts, test, scoring, known["cap"]) if sensitive else None
     seconds = known["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)}
-    record = known | rollouts_record(plan, rollouts, test) | {"record_version": RECORD_VERSION, "seconds": seconds}
+    record = known | rollouts_record(plan, rollouts, test, further) | {"record_version": RECORD_VERSION, "seconds": seconds}
     record |= {"scoring": scoring.name, "thresholds": thresholds(scoring), "tasks": [task.name for task in tasks]}
     record |= {"intervals": {"level": LEVEL, "draws": DRAWS}}
     return Evaluation(*tables, check_record(record), table, keep_rollouts(plan, rollouts, test, keep), by_trial)

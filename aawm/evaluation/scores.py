@@ -82,12 +82,12 @@ NEARNESS = 1e-3  # how much of a goal's score nearness makes: it parts ties alon
 
 def goal_score(
     rollouts: Rollouts,
-    rows: pd.DataFrame,  # of a plan
+    rows: pd.DataFrame,  # of a plan, with `truth`
     test: TrialSet,
     scoring: Scoring,
     final: bool = False,  # at the last step
-) -> np.ndarray:  # `[len(rows)]`, 0 to about 1
-    "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near."
+) -> np.ndarray:  # `[len(rows)]`, 0 to 1; of a rollout that is not finite -1 where the truth is yes, and 2 where it is no
+    "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Not finite: wrong by more than any."
     requests, answer = np.unique(rollouts.find(rows), return_inverse=True)
     thing, scores = rows.object.to_numpy(dtype=np.int64), np.zeros(len(rows))
     for first in range(0, len(requests), LABELLED_AT_ONCE):
@@ -98,7 +98,8 @@ def goal_score(
         near = 1 / (1 + (far[..., -1] if final else far.min(-1)))
         said = label(trials, "goal", scoring, 0.0, final)
         scores[here] = ((1 - NEARNESS) * said + NEARNESS * near)[answer[here] - first, thing[here]]
-    return scores
+    broken = (rollouts.broken[requests][answer] >= 0) & scoring.nonfinite_fails
+    return np.where(broken, np.where(rows.truth, -1.0, 2.0), scores)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #c1f9843e
 def outcome_rows(
@@ -127,7 +128,6 @@ def outcome_rows(
     if scoring.nonfinite_fails:
         broken = rollouts.broken[requests][answer] >= 0
         rows["prediction"] = np.where(broken, ~rows.truth, rows.prediction)
-        rows.loc[broken & rows.score.notna(), "score"] = np.where(rows.truth, -1.0, 2.0)[broken & rows.score.notna()]
     return rows
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ef735d0a

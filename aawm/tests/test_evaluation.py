@@ -300,6 +300,39 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     assert ((before[2].truth == before[2].prediction) | (after[2].truth != after[2].prediction)).all()
 
 
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan(test, asked, data):
+    tasks = find_tasks("multi_goal")
+    plan = asked[0].query("task == 'multi_goal'").reset_index(drop=True)
+    requests = collect(plan)
+    samples = [noisy(test, requests, seed, 0.05) for seed in range(3)]
+    steps = [sample.steps.copy() for sample in samples]
+    for number in data.draw(st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)):
+        sample, request = divmod(number, len(requests))
+        steps[sample][samples[0].offset[request]] = np.nan
+    first, *others = (Rollouts(requests, each) for each in steps)
+    before, after = score(plan, samples[0], test, tasks, STRICT, tuple(samples[1:])), score(plan, first, test, tasks, STRICT, tuple(others))
+    rows, spoilt = before[2], after[2]
+    assert np.where(rows.truth, spoilt.score <= rows.score, spoilt.score >= rows.score).all()
+    old, new = values(before[0]).align(values(after[0]))
+    assert (np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old) | old.isna()).all()
+
+
+def test_faults_of_further_samples_are_counted(store):
+    def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
+        calls.append(horizon)
+        rollout = FrozenWorld().rollout(states, context, horizon).clone()
+        rollout[1] = torch.nan
+        return rollout[:, :0] if len(calls) == 2 else rollout
+
+    calls = []
+    record = evaluate(faulty, store, tasks="multi_goal", split=None, goal_samples=3, progress=False).record
+    rollouts = record["counts"]["rollouts"] // 3
+    assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {"too short": rollouts}
+    assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
+
+
 @pytest.mark.filterwarnings("error")
 def test_wild_but_finite_rollouts_are_scored(test, asked):
     plan, requests = asked
