@@ -17,9 +17,9 @@ import pandas as pd
 import zarr
 
 import aawm
-from ..errors import BadData, UsageError, check_name
+from ..errors import BadData, UsageError, check_name, whole_number
 from .results import Evaluation, score_evaluation
-from .rollouts import Rollouts, batch_inputs, collect
+from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect
 from .tasks import SCORINGS, TASK_TABLE, TrialSet, find_tasks, plan_tasks, trial_set
 from ..files import commit, digest, replacing
 from ..schema import STATE_SIZE, flatten
@@ -133,9 +133,12 @@ def requests_about(
     seed: int = 0,  # chooses the trials of the loss around events
     privileged: tuple = (),  # ("end_state",): write the trials' last states besides
 ) -> dict:
-    "What decides which requests there are."
+    "What decides which requests there are; `UsageError` for a choice that cannot be."
+    privileged = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
+    choices = {"curve_trials": whole_number(curve_trials, "curve_trials", 1), "cap": whole_number(cap, "cap", 0)}
+    choices |= {"seed": whole_number(seed, "seed", 0), "data_hash": test.data_hash, "privileged": privileged}
     about = {"format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring, "split": test.split}
-    return about | {"curve_trials": curve_trials, "cap": cap, "seed": seed, "data_hash": test.data_hash, "privileged": list(privileged)}
+    return about | choices
 
 
 def requests_for(
@@ -247,6 +250,9 @@ def join_rollouts(
             raise BadData(f"{path}: seed in about must be a whole number, got {json.dumps(about['seed'])}")
         if not (isinstance(about.get("model", "outside"), str) and about.get("model", "outside")):
             raise BadData(f"{path}: model in about must be a name, got {json.dumps(about['model'])}")
+        given = about.get("privileged", [])
+        if not isinstance(given, list) or any(name not in PRIVILEGED_INPUTS for name in given):
+            raise BadData(f"{path}: privileged in about must be a list of {' and '.join(PRIVILEGED_INPUTS)}, got {json.dumps(given)}")
         number = digests.index(about["digest"])
         if number in said:
             raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")
@@ -271,8 +277,8 @@ def score_rollouts(
             raise BadData(f"the files of the parts differ in {name}; they must be of one model")
     versions, said = {"aawm": aawm.__version__, "numpy": np.__version__}, said[0]
     known = {"model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")), "settings": {}, "parameters": 0}
-    known |= {"privileged": list(said.get("privileged", about["privileged"])), "seed": int(said.get("seed", 0))}
-    known |= {"evaluation_seed": about["seed"]}
+    given = {*said.get("privileged", []), *about["privileged"]}  # what the requests hold was given, whatever the answers say
+    known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "evaluation_seed": about["seed"]}
     known |= {"mode": False, "curve_trials": about["curve_trials"], "cap": about["cap"], "goal_samples": 1, "batch_size": len(requests)}
     known |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
     return score_evaluation(plan, rollouts, test, find_tasks(task_names(about["tasks"])), SCORINGS[about["scoring"]], known, False, 0)

@@ -95,10 +95,28 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
         score_files([files[0], other[1]], tmp_path / "requests.npz", store)
     arrays, about = read_arrays(files[0], ("rollouts", "request"))
     wrong = [({"seed": "zero"}, "whole number"), ({"seed": None}, "whole number"), ({"seed": True}, "whole number"), ({"model": ""}, "must be a name")]
+    wrong += [({"privileged": given}, "privileged in about must be a list") for given in ("end_state", ["crystal"], 3, None, [["end_state"]])]
     for k, (changed, said) in enumerate([*[(about | change, said) for change, said in wrong], ([about], "JSON object")]):
         file = write_rollout_arrays(tmp_path / f"wrong{k}.npz", arrays, changed)
         with pytest.raises(BadData, match=said):
             score_files([file, files[1]], tmp_path / "requests.npz", store)
+
+
+def test_what_the_requests_hold_beyond_the_context_is_recorded_whatever_the_answers_say(store, tmp_path):
+    requests = write_requests(store, tmp_path / "requests.npz", ["move"], privileged=("end_state",))
+    for name, said, recorded in (("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])):
+        (tmp_path / name).mkdir()
+        files = answer_still(requests, tmp_path / name, privileged=said).iterdir()
+        assert score_files(files, tmp_path / "requests.npz", store).record["privileged"] == recorded
+
+
+@pytest.mark.parametrize("choices, said", [
+    ({"privileged": ("end_stat",)}, "did you mean 'end_state'"), ({"seed": -1}, "seed must be"), ({"cap": 1.5}, "cap must be"),
+    ({"curve_trials": 0}, "curve_trials must be"),
+])  # fmt: skip
+def test_requests_that_cannot_be_are_one_clear_error(store, tmp_path, choices, said):
+    with pytest.raises(UsageError, match=said):
+        write_requests(store, tmp_path / "requests.npz", ["move"], **choices)
 
 
 def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):

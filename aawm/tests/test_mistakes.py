@@ -138,6 +138,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("import-hub empty --out new", "no store.json"),
     ("import-hub", "Missing argument"),
     ("requests trials --out new.npz --task move@9", "move@9"),
+    ("requests trials --out new.npz --seed -1", "seed must be a whole number"),
     ("requests trials --out new.json", "end in .npz or .zarr"),
     ("requests trials --out new.csv --task moove", "end in .npz or .zarr"),
     ("verify run", "is the folder of a training run"),
