@@ -53,7 +53,7 @@ class TrainingSettings(LoopSettings):
 
     window: int = WINDOW  # steps of a training window; 300 takes whole trials
     context: int = WINDOW_CONTEXT  # ... of which so many are shown
-    at_pickups: float = 0.0  # share of training windows whose context ends at a pickup, or up to five steps after it
+    at_pickups: float = 0.0  # share of training windows aimed at a pickup, see `Windows`; early pickups are not reached
     validation_windows: int = 256  # windows, always the same, that the validation loss is the mean of
 
     def __post_init__(self):
