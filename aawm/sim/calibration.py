@@ -71,9 +71,10 @@ def calibration(
     delivered = column["goal"] != NEVER
     steps = (column["goal"] - column["pickup"])[delivered & alone]
     scored = (column["single"] | column["multi"])[:, None]
+    moved = column["moved"].sum()
     simulated = [
         *((steps.mean(), steps.std()) if len(steps) else (np.nan, np.nan)),
-        100 * column["moved"].mean(), 100 * column["carried"].sum() / column["moved"].sum(),
+        100 * column["moved"].mean(), 100 * column["carried"].sum() / moved if moved else np.nan,
         100 * column["single"].mean(), 100 * column["multi"].mean(),
         (delivered & ~column["near"]).sum(), (column["near"] & ~delivered & scored).sum(),
     ]
@@ -175,7 +176,7 @@ def times_beside_real(
 ) -> pd.DataFrame:  # index quantity; columns median, low, high, count, and the same of the authors' trials
     "When and how things happen in many trials, beside the authors' own."
     real = pd.DataFrame.from_dict(REAL_TIMES, orient="index", columns=["median", "low", "high", "count"])
-    return times_table(trials).join(real, rsuffix=", real")
+    return times_table(trials).join(real.add_suffix(", real"))
 
 # %% ../../nbs/sim/08_calibration.ipynb #fb33b632
 IDLE_SPEED = 0.05  # m/s below which a robot idles

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from aawm.errors import UsageError
 from aawm.schema import EVENTS, GOAL, OBJECT_KINDS, OBJECTS, SCENARIO_ROLES, SCENARIOS, event_object
 from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS, ArenaSettings, draw_scenario, simulate
-from aawm.sim.calibration import REAL_TIMES, delivery_times, describe_trial, times_table
+from aawm.sim.calibration import REAL_TIMES, calibration, delivery_times, describe_trial, times_table
 from aawm.sim.trial import moved_untouched
 from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import Arena, Robot, Thing, arm_joints
@@ -148,6 +148,12 @@ def test_goal_rule_misses_no_goal_and_adds_none(trials):
         assert one["near"][logged].all()
         if one["single"] or one["multi"]:
             assert (one["near"] == logged).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_trials_in_which_nothing_moves_no_share_is_carried(trials):
+    still = [one for one in map(describe_trial, trials) if not one["moved"].any()]
+    assert still and np.isnan(calibration(still[:2]).simulated["carried among moved (%)"])
 
 
 def test_roles_without_a_purpose_move_little(trials):
