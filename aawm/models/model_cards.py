@@ -81,7 +81,7 @@ def model_card(
     given = ", ".join(first.get("privileged", ())) or "nothing beyond the context"
     seeds = ", ".join(str(card["seed"]) for card in cards)
     trained = ", ".join(f"{name} {value}" for name, value in sorted(first.get("training", {}).items()))
-    about = (model_class(model).__doc__ or "").strip().splitlines()[:1]
+    about = (model_class(model, first["variant"]).__doc__ or "").strip().splitlines()[:1]
     scores = ["Strict scoring; shares of objects, see `aawm evaluate --help`.", "", *lines] if lines else ["These weights came without scores."]
     use = MODEL_USE.format(model=model, seed=first["seed"], variant=first["variant"], folder=hub_folder(model, first["variant"]))
     parts = [

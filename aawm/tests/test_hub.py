@@ -11,7 +11,7 @@ from aawm import cli
 from aawm.data import open_trials, store_trials
 from aawm.data.hub import HUB_TABLES, export_hub, import_hub
 from aawm.errors import BadData, UsageError
-from aawm.models import build
+from aawm.models import build, model_class
 from aawm.models.model_cards import export_models
 from aawm.models.weights import ship_weights, weights_name
 from aawm.schema import COLUMNS, SCENARIOS, STEPS
@@ -86,6 +86,9 @@ def test_the_line_of_code_on_a_card_reads_its_own_folder(tmp_path, monkeypatch):
         record = {"model": "multistep_delta", "variant": variant, "config": vars(small.config), "seed": 0, "training": {}, "privileged": []}
         ship_weights(small, tmp_path / "weights" / weights_name("multistep_delta", variant), record)
     made = export_models(tmp_path / "hub", tmp_path / "weights")
+    abouts = [(folder / "README.md").read_text(encoding="utf-8").split("# multistep_delta\n\n")[1].splitlines()[0] for folder in made]
+    assert abouts == [model_class("multistep_delta", variant).__doc__.splitlines()[0] for variant in ("corrected", "published")]
+    assert abouts[0] != abouts[1]
     assert [folder.name for folder in made] == ["multistep_delta", "multistep_delta-published"]
     monkeypatch.chdir(tmp_path / "hub")
     for folder in made:
