@@ -32,10 +32,12 @@ from aawm.data import (
 from aawm.data.authors.released import read_data_file, say, say_call, say_object, storage_head
 from aawm.data.authors import pickles
 from aawm.data.authors.pickles import TABLE_NAMES, read_pickle, read_table_record
+from aawm.data.authors.raw import write_raw_trial
 from aawm.data.trials import LOG_TABLE, ROW_TABLE, open_extra
 from aawm.errors import AawmError, BadData, Refused, UsageError
 from aawm.events import goals
 from aawm.schema import NO_LOG
+from aawm.sim import simulate
 
 HERE = Path(__file__).parent / "data" / "authors"
 AGENTS = {3434: 0, 1212: 1}
@@ -516,6 +518,11 @@ def change_line(path, line, change):
     path.write_text("\n".join(lines))
 
 
+def change_rows(folder, change):
+    head, *rows = (folder / "trial_obs.csv").read_text().splitlines()
+    (folder / "trial_obs.csv").write_text("\n".join([head, *change(rows)]) + "\n")
+
+
 RAW_FAULTS = {
     "trial_obs.csv has 1499 rows": lambda folder: (folder / "trial_obs.csv").write_text("".join((folder / "trial_obs.csv").read_text().splitlines(True)[:-1])),
     "trial_obs.csv has 48 columns": lambda folder: change_line(folder / "trial_obs.csv", 0, lambda line: line.rpartition(",")[0]),
@@ -534,6 +541,13 @@ RAW_FAULTS = {
     "delivered at step 1, picked up at -1": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1,5\n"),
     "event_log.csv cannot be read": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1\n"),
     "event_log.csv has columns": lambda folder: (folder / "event_log.csv").write_text("Agent,Frame\n3434,1\n"),
+    "trial_obs.csv has frame 1499 in row 0": lambda folder: change_rows(folder, lambda rows: rows[::-1]),
+    "trial_obs.csv has frame 0 in row 1": lambda folder: change_rows(folder, lambda rows: rows[:1] * len(rows)),
+    "where whole numbers are expected": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,collision,139.7\n"),
+    "the line 3434,collision,139 twice": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n" + 2 * "3434,collision,139\n"),
+    "aawm.json needs a whole number as seed": lambda folder: (folder / "aawm.json").write_text('{"seed": "x", "split": "train"}'),
+    "train or validation as split, got 1 and 'trian'": lambda folder: (folder / "aawm.json").write_text('{"seed": 1, "split": "trian"}'),
+    "aawm.json must hold seed and split": lambda folder: (folder / "aawm.json").write_text('{"seed": 1'),
     "no trial_obs.csv": lambda folder: (folder / "trial_obs.csv").unlink(),
     "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1")),
 }
@@ -561,6 +575,12 @@ def test_raw_trials_are_the_same_for_any_number_of_processes(raw, tmp_path):
         (folder / "event_log.csv").write_bytes(b"")
     stores = [import_raw(raw, tmp_path / name, workers=workers, progress=False) for name, workers in (("one", 1), ("two", 2))]
     assert json.loads((stores[0] / "manifest.json").read_text()) == json.loads((stores[1] / "manifest.json").read_text())
+
+
+def test_a_raw_trial_is_written_with_a_seed_that_can_be_read_back(tmp_path):
+    with pytest.raises(UsageError, match="seed must be a whole number"):
+        write_raw_trial(simulate("gathering_static", (0, 5)), tmp_path / "raw", 0)
+    assert not (tmp_path / "raw").exists()
 
 
 # the library unpickles nothing

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['OBSERVATIONS', 'EVENT_LOG', 'BESIDE', 'OBSERVER_NAME', 'OBSERVER_STATE', 'RAW_COLUMNS', 'LOG_COLUMNS',
-           'RELEASED_KINDS', 'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_raw_trial', 'read_all',
-           'raw_content', 'import_raw', 'exported_place', 'observation_lines', 'write_trial', 'export_raw',
+           'RELEASED_KINDS', 'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_beside', 'read_raw_trial',
+           'read_all', 'raw_content', 'import_raw', 'exported_place', 'observation_lines', 'write_trial', 'export_raw',
            'write_raw_trial']
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #0bf115a3
@@ -21,6 +21,7 @@ from ..making.generate import cores, process_pool, without_main_script
 from aawm.data.authors.released import (
     AGENT_IDS,
     NO_SEED,
+    SPLITS,
     Content,
     first_steps_by_trial,
     roles_of,
@@ -70,6 +71,8 @@ def read_observations(
         raise BadData(f"{OBSERVATIONS} cannot be read: {str(fault).splitlines()[0]}") from fault
     if len(table) != FRAMES:
         raise BadData(f"{OBSERVATIONS} has {len(table)} rows, expected {FRAMES}")
+    if (wrong := table.frame.astype(str).to_numpy() != np.arange(FRAMES).astype(str)).any():
+        raise BadData(f"{OBSERVATIONS} has frame {table.frame[wrong.argmax()]} in row {wrong.argmax()}; rows must be frames 0 to {FRAMES - 1} in order")
     if odd := [name for name in COLUMNS if table[name].dtype.kind not in "if"]:
         raise BadData(f"{OBSERVATIONS} holds something that is no number in {odd[0]}")
     kinds = [table[f"{entity}_name"].unique().tolist() for entity in OBJECTS]
@@ -95,6 +98,10 @@ def read_event_log(
         if not len(table):
             return "table", none
         numbers = table[["Frame", "Agent"]].astype(np.int64)
+        if (odd := (numbers != table[["Frame", "Agent"]]).any(axis=1)).any():
+            raise BadData(f"{EVENT_LOG} has {table[odd].iloc[0].tolist()} where whole numbers are expected")
+        if (twice := table.duplicated()).any():
+            raise BadData(f"{EVENT_LOG} has the line {','.join(map(str, table[twice].iloc[0]))} twice")
     except BadData:
         raise
     except (OSError, ValueError, OverflowError, pd.errors.ParserError) as fault:
@@ -106,6 +113,21 @@ def read_event_log(
     return "table", pd.DataFrame({"frame": numbers.Frame, "agent": numbers.Agent.map(AGENT_IDS), "event": table.Event.astype(object)})
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #00e609e5
+def read_beside(
+    path: str | Path,  # `aawm.json`, which need not be there
+) -> dict:  # `seed`, `split`, `place`; empty where there is no such file
+    "What an exported trial was in its store."
+    if not path.exists():
+        return {}
+    told = read_json(path)
+    if not isinstance(told, dict) or not {"seed", "split"} <= set(told):
+        raise BadData(f"{BESIDE} must hold seed and split; write it anew, or delete it")
+    seed, split = told["seed"], told["split"]
+    if type(seed) is not int or not 0 <= seed < 2**63 or split not in SPLITS.values():
+        raise BadData(f"{BESIDE} needs a whole number as seed and {' or '.join(SPLITS.values())} as split, got {seed!r} and {split!r}")
+    return told
+
+
 def read_raw_trial(
     folder: str | Path,  # of one trial
 ) -> dict:  # `name`, `state` `[300, 5, 7]`, `kinds`, `log`, `events`, `told`; or `name` and `bad`
@@ -117,6 +139,7 @@ def read_raw_trial(
         if not (folder / OBSERVATIONS).is_file():
             raise BadData(f"no {OBSERVATIONS}")
         states, kinds = read_observations(folder / OBSERVATIONS)
+        told = read_beside(folder / BESIDE)
         log, events = read_event_log(folder / EVENT_LOG)
         rows = event_rows(events, 0)
         with np.errstate(invalid="ignore"):
@@ -129,7 +152,6 @@ def read_raw_trial(
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
         return {"name": folder.name, "bad": str(fault)}
-    told = read_json(folder / BESIDE)
     return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist(), "told": told}
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #7d3e4131
@@ -154,8 +176,8 @@ def raw_content(
     table = trial_table(names, "train", log)
     table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in read]
     table["split"] = split_trials(table.scenario, seed, table.has_log)
-    told = [trial["told"] if isinstance(trial["told"], dict) else {} for trial in read]
-    if all({"seed", "split"} <= set(one) for one in told):
+    told = [trial["told"] for trial in read]
+    if all(told):
         table = table.assign(seed=[one["seed"] for one in told], split=[one["split"] for one in told])
     place = np.repeat(np.arange(len(read)), [len(one) for one in logs])
     events = event_rows(pd.concat(logs, ignore_index=True), place) if len(place) else pd.DataFrame(columns=EVENT_COLUMNS)
@@ -280,8 +302,9 @@ def write_raw_trial(
     place: int,  # its number, which ends the name of its folder
     decimals: int | None = None,  # of the numbers
 ) -> Path:  # the trial's folder
-    "Write a simulated trial as the authors' generator does, all frames of it."
+    "Write a simulated trial as the authors' generator does, all frames of it; `UsageError` where its seed is no whole number."
+    seed = whole_number(raw.seed, "the trial's seed", 0)
     folder = Path(folder) / f"{raw.roles[0]}_{raw.roles[1]}_{place:06d}"
-    beside = {"seed": raw.seed, "split": "train", "place": place}
+    beside = {"seed": seed, "split": "train", "place": place}
     write_trial(folder, observation_lines(raw.states, raw.object_kinds, decimals), raw.events, beside)
     return folder
