@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['HUB_TABLES', 'STEP_COLUMNS', 'ROW_GROUP', 'HUB_HEADER', 'HUB_USE', 'CROISSANT', 'PARQUET', 'HOME', 'CITE',
-           'KIND_NAMES', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set', 'croissant',
-           'refuse_extra', 'export_hub', 'read_tables', 'import_hub']
+           'KIND_NAMES', 'KEPT', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set', 'croissant',
+           'refuse_extra', 'export_hub', 'read_tables', 'read_kept', 'import_hub']
 
 # %% ../../nbs/data/06_hub.ipynb #c04b7fe7
 from pathlib import Path
@@ -203,21 +203,40 @@ def read_tables(
     return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
 
 # %% ../../nbs/data/06_hub.ipynb #13bd357a
+KEPT = {"files": dict, "data_hash": str, "settings": dict, "counts": dict, "rejected_draws": list}  # fields of store.json that are read
+
+
+def read_kept(
+    folder: Path,
+) -> dict:  # the fields of `KEPT`
+    "What a hub's folder says of its store; `BadData` where a field is missing or of another form."
+    known = read_json(folder / "store.json")
+    if not isinstance(known, dict):
+        raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
+    odd = [name for name, kind in KEPT.items() if not isinstance(known.get(name), kind)]
+    if not odd:
+        named = [file.split("/") for file in known["files"]]
+        whole = all(len(parts) == 2 for parts in named) and {parts[0] for parts in named} == set(HUB_TABLES)
+        odd = ([] if whole else ["files"]) + ([] if isinstance(known["counts"].get("rejected"), dict) else ["counts"])
+        odd += [] if all(isinstance(draw, dict) for draw in known["rejected_draws"]) else ["rejected_draws"]
+    if odd:
+        raise BadData(f"{folder / 'store.json'}: {odd[0]} is missing or damaged; fetch it anew")
+    return known
+
+
 def import_hub(
     folder: str | Path,  # written by `export_hub`
     store: str | Path,  # a new folder
 ) -> Path:  # the store
     "Make a trial store of a hub's folder, equal to the one that it was written from."
-    folder, known = Path(folder), read_json(Path(folder) / "store.json")
-    if not isinstance(known, dict) or not {"files", "data_hash", "settings"} <= set(known):
-        raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
+    folder, known = Path(folder), read_kept(Path(folder))
     tables = read_tables(folder, known["files"])
     states = unflatten(tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS)))
     rows = tables["trials"]
     steps = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
     table = rows.drop(columns=["trial", *STEP_COLUMNS])
     entries = store_entries(table, tables["events"], *steps, known["counts"]["rejected"], known["rejected_draws"])
-    if entries["data_hash"] != known["data_hash"]:
+    if entries["data_hash"] != known["data_hash"] or entries["counts"] != known["counts"]:
         raise BadData(f"{folder} does not hold the trials that store.json names; fetch it anew")
     arrays = {"state": states, "pickup_step": steps[0], "goal_step": steps[1]}
     return aawm.store.write_store(store, LAYOUT, arrays, settings=known["settings"], chunk=CHUNK, **entries)

@@ -68,6 +68,23 @@ def test_what_is_not_whole_is_refused(hub, tmp_path):
         export_hub(hub / "trials", hub / "hub")
 
 
+@pytest.mark.parametrize("field, value, said", [
+    *((field, None, f"{field} is missing") for field in ("files", "data_hash", "settings", "counts", "rejected_draws")),
+    ("files", {}, "files is missing or damaged"), ("files", {"states/../x.parquet": ""}, "files is missing or damaged"),
+    ("data_hash", 3, "data_hash is missing or damaged"), ("settings", [], "settings is missing or damaged"),
+    ("counts", {}, "counts is missing or damaged"), ("counts", {"rejected": {}, "trials": 8}, "does not hold the trials"),
+    ("rejected_draws", [3], "rejected_draws is missing or damaged"),
+])  # fmt: skip
+def test_a_damaged_store_json_is_one_clear_error(hub, tmp_path, field, value, said):
+    shutil.copytree(hub / "hub", tmp_path / "copy")
+    known = json.loads((tmp_path / "copy/store.json").read_text())
+    changed = {name: content for name, content in known.items() if name != field} | ({} if value is None else {field: value})
+    (tmp_path / "copy/store.json").write_text(json.dumps(changed))
+    with pytest.raises(BadData, match=said) as fault:
+        import_hub(tmp_path / "copy", tmp_path / "out")
+    assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
+
+
 def test_imported_trials_are_not_handed_on(hub, tmp_path, capsys):
     for words in (["export-released", hub / "trials", tmp_path / "out"],
                   ["import-released", tmp_path / "out/swm_data.pkl", tmp_path / "out/swm_data_exp_info.pkl", "--out", tmp_path / "again"]):  # fmt: skip

@@ -83,6 +83,11 @@ def test_the_truth_agrees_with_itself_and_a_wild_rollout_with_nothing(view):
     Screen(wild).pixels(200)
 
 
+def test_a_rollout_that_is_too_short_agrees_with_nothing(view):
+    short = View(view.truth, {"oracle": view.truth[80:-1], "longer": np.concatenate([view.truth[80:], view.truth[:1] * np.nan])}, 80)
+    assert not short.labels.query("source == 'oracle'").agrees.any() and short.labels.query("source == 'longer'").agrees.all()
+
+
 def test_where_rule_and_log_differ_no_rollout_is_wrong(view):
     "The log has another pickup than the rule: whatever a rollout holds is right by one of the two."
     seen = set(read_events(view.truth, 80).query("event == 'pickup'").object)

@@ -169,7 +169,7 @@ def view_labels(
     open_ = set(view.disputes[["event", "object"]].itertuples(index=False, name=None))
     rows = []
     for source in view.sources:
-        whole = source == "truth" or bool(np.isfinite(np.asarray(view.rollouts[source])).all())
+        whole = source == "truth" or bool(np.isfinite(view.sources[source][view.context :]).all())  # too short is not whole
         for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
             happens, disputed = (source, event, k) in known, (event, k) in open_
             agrees = whole and (disputed or happens == (("truth", event, k) in known))
