@@ -57,8 +57,9 @@ def job_script(
     scheduler: str = "tcp://head:8786",  # the address that workers will look for
 ) -> str:
     "What is submitted for one job; nothing is submitted."
+    _, settings = slurm_settings(path)
     try:
-        return job_class()(scheduler, "aawm", **slurm_settings(path)[1]).job_script()
+        return job_class()(scheduler, "aawm", **settings).job_script()
     except (TypeError, ValueError) as fault:
         raise UsageError(f"{path} asks for something that dask_jobqueue refuses: {str(fault).splitlines()[0]}") from fault
 

@@ -301,7 +301,7 @@ def test_the_cluster_file_makes_the_job_script():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("que: short", "did you mean 'queue'"), ("jobs: 0", "at least 1"), ("memory: much", "dask_jobqueue refuses"), ("]", "cannot read"), ("", "needs at least")],
+    [("que: short", "^unknown setting of cluster.yaml 'que'; did you mean 'queue'"), ("jobs: 0", "at least 1"), ("memory: much", "dask_jobqueue refuses"), ("]", "cannot read"), ("", "needs at least")],
 )
 def test_a_wrong_cluster_file_stops_before_anything_is_submitted(tmp_path, text, message):
     whole = "" if not text else "jobs: 1\ncores: 2\nmemory: 1GB\n"
