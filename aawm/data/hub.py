@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['HUB_TABLES', 'STEP_COLUMNS', 'ROW_GROUP', 'HUB_HEADER', 'HUB_USE', 'CROISSANT', 'PARQUET', 'HOME', 'CITE',
-           'KIND_NAMES', 'KEPT', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set', 'croissant',
-           'refuse_extra', 'export_hub', 'read_tables', 'read_kept', 'import_hub']
+           'KIND_NAMES', 'STORE_FIELDS', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set',
+           'croissant', 'refuse_extra', 'export_hub', 'read_tables', 'read_kept', 'import_hub']
 
 # %% ../../nbs/data/06_hub.ipynb #c04b7fe7
 from pathlib import Path
@@ -203,17 +203,17 @@ def read_tables(
     return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
 
 # %% ../../nbs/data/06_hub.ipynb #13bd357a
-KEPT = {"files": dict, "data_hash": str, "settings": dict, "counts": dict, "rejected_draws": list}  # fields of store.json that are read
+STORE_FIELDS = {"files": dict, "data_hash": str, "settings": dict, "counts": dict, "rejected_draws": list}  # fields of store.json that are read
 
 
 def read_kept(
     folder: Path,
-) -> dict:  # the fields of `KEPT`
+) -> dict:  # the fields of `STORE_FIELDS`
     "What a hub's folder says of its store; `BadData` where a field is missing or of another form."
     known = read_json(folder / "store.json")
     if not isinstance(known, dict):
         raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
-    odd = [name for name, kind in KEPT.items() if not isinstance(known.get(name), kind)]
+    odd = [name for name, kind in STORE_FIELDS.items() if not isinstance(known.get(name), kind)]
     if not odd:
         named = [file.split("/") for file in known["files"]]
         whole = all(len(parts) == 2 for parts in named) and {parts[0] for parts in named} == set(HUB_TABLES)

@@ -44,7 +44,7 @@ class Windows:
         batch: int = 2048,  # windows in a batch; at most as many as trials
         seed: int = 0,
         pickups: np.ndarray | None = None,  # integers `[trial, any]`: steps at which something is picked up; negative: none
-        at_pickups: float = 0.0,  # share of windows aimed at a pickup: the context ends there, or up to five steps after it, but never before `context`
+        at_pickups: float = 0.0,  # share of windows whose context ends at a pickup, up to five steps after it, or too late, at `context`
         context: int = WINDOW_CONTEXT,  # steps of a window that are shown
     ):
         states = torch.as_tensor(states)

@@ -72,7 +72,8 @@ def read_observations(
     if len(table) != FRAMES:
         raise BadData(f"{OBSERVATIONS} has {len(table)} rows, expected {FRAMES}")
     if (wrong := table.frame.astype(str).to_numpy() != np.arange(FRAMES).astype(str)).any():
-        raise BadData(f"{OBSERVATIONS} has frame {table.frame[wrong.argmax()]} in row {wrong.argmax()}; rows must be frames 0 to {FRAMES - 1} in order")
+        row = int(wrong.argmax())
+        raise BadData(f"{OBSERVATIONS} has frame {table.frame[row]} in row {row}; rows must be frames 0 to {FRAMES - 1} in order")
     if odd := [name for name in COLUMNS if table[name].dtype.kind not in "if"]:
         raise BadData(f"{OBSERVATIONS} holds something that is no number in {odd[0]}")
     kinds = [table[f"{entity}_name"].unique().tolist() for entity in OBJECTS]
