@@ -29,7 +29,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "carried objects are far from robots": ("events/labels.py", "axis=-1) < NEAR", "axis=-1) > NEAR", EVALUATION, "agree_with_the_released"),
     "latents are sampled at their least": ("models/base.py", "return logits.argmax(-1)", "return logits.argmin(-1)", "aawm/tests/test_models.py", ""),
     "comparisons are not corrected": ("ledger.py", "(len(ordered) - least + 1) *", "1 *", LEDGER, "partial_probabilities"),
-    "differences are sums": ("ledger.py", "apart = self + other * -1", "apart = self + other * 1", LEDGER, "paired"),
+    "differences are sums": ("ledger.py", "replace(self + other * -1", "replace(self + other * 1", LEDGER, "paired"),
     "precision is recall": ("evaluation/claims.py", '"precision": (true & said, said)', '"precision": (true & said, true)', CLAIMS, "bears_every"),
     "the most false threshold is chosen": ("evaluation/threshold.py", "known.false_positive <= bound", "known.false_positive >= bound", EXCHANGE, "threshold"),
     "one rollout judges a threshold": ("evaluation/threshold.py", "seed + number", "seed", EXCHANGE, "several_rollouts"),
