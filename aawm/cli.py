@@ -265,13 +265,14 @@ def warn_of_contract(
 
 def check_there(
     run: Path,  # what a command is to evaluate
-    allowed: str = "a run folder, a weights file, frozen_world or constant_velocity",
+    run_folders_only: bool = False,  # no weights file and no plain world
 ) -> None:
-    "Raise `UsageError` where neither a file or folder nor a plain world has this name."
+    "Raise `UsageError` where nothing that a command takes has this name."
     from aawm.evaluation.rollouts import PLAIN_WORLDS
 
-    if not run.exists() and (str(run) not in PLAIN_WORLDS or allowed == "a run folder"):
-        raise UsageError(f"{run} is not there; give {allowed}")
+    if not run.exists() and (run_folders_only or str(run) not in PLAIN_WORLDS):
+        more = "" if run_folders_only else ", a weights file, frozen_world or constant_velocity"
+        raise UsageError(f"{run} is not there; give a run folder{more}")
 
 
 def warn_of_source(
@@ -370,7 +371,7 @@ def choose_threshold(
     from aawm.files import write_json
     from aawm.training import load_run
 
-    check_there(run, "a run folder")
+    check_there(run, run_folders_only=True)
     model = load_run(run)
     if not has_threshold(model):
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")

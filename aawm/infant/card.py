@@ -75,8 +75,8 @@ def dataset_card(
 ) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
-    source = manifest["settings"].get("source", "")
     settings, name = manifest["settings"], ", ".join(dict.fromkeys(open_episodes(path)["set"].values.tolist()))
+    source = settings.get("source", "")
     sections = {
         "What it is": WHAT,
         "How it was made": f"By {manifest['written_by']}; {MADE.get(source, 'from videos in memory.')}",

@@ -84,9 +84,10 @@ def pair_table(
 
 def unpaired(
     videos: pd.DataFrame,  # with the facts of `watch`
+    pairs: pd.DataFrame | None = None,  # their `pair_table`, where it is there already
 ) -> pd.DataFrame:  # rows of `videos`
     "Videos of test sets that are in no pair, since their partner is not there."
-    pairs = pair_table(videos)
+    pairs = pair_table(videos) if pairs is None else pairs
     return videos[~videos.index.isin([*pairs.plausible, *pairs.odd]) & ~videos.set.isin(TRAINING_SETS)]
 
 # %% ../../nbs/infant/12_scores.ipynb #8d177691
@@ -113,7 +114,8 @@ def score_table(
     seed: int = 0,  # of the training, where there was one
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Accuracy by set and pair type, with Wilson intervals; a pair without a score counts as a tie."
-    pairs, rows, alone = pair_table(videos), [], unpaired(videos).set.value_counts()
+    pairs, rows = pair_table(videos), []
+    alone = unpaired(videos, pairs).set.value_counts()
     for (name, part, kind), group in pairs.groupby(["set", "part", "pair_type"], sort=False):
         for reduction, window in itertools.product(REDUCTIONS, WINDOWS):
             values = videos[f"{reduction} {window}"].to_numpy()
