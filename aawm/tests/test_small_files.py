@@ -1,0 +1,115 @@
+"""Small files of strangers: forms, limits on size, nesting and unpacking, and one line for each fault."""
+
+import gzip
+import json
+
+import pytest
+import yaml
+
+from aawm.errors import BadData, UsageError
+from aawm.small_files import SMALL, Commit, Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small, read_text
+
+FAULTY = {
+    Line: ["", "two\nlines", "bell\x07", "turned\u202eround", "line\u2028separator", "long" * 51, 3, None],
+    PlainName: ["", "../up", "a/b", "a\\b", ".hidden", "-dash", "a b", "a\n", "x" * 121],
+    Link: ["http://example.org", "javascript:alert(1)", "https://", "https://a b", "https://a.org/x|y", "https://a.org/[x](y)", "https://a.org/<b>"],
+    Sha256: ["0" * 63, "G" * 64, "0" * 64 + "\n"],
+    Commit: ["0" * 39, "HEAD"],
+    Seed: [-1, 2**63, 1.0, "1", True, None],
+}
+WHOLE = {
+    Line: ["Ada | Grace", "Ünïcode"],
+    PlainName: ["event_transformer-corrected-0.safetensors"],
+    Link: ["https://example.org/a-b/c?d=e#f", "https://example.org:8443"],
+    Sha256: ["0" * 64],
+    Commit: ["a" * 40],
+    Seed: [0, 2**63 - 1],
+}
+
+
+@pytest.mark.parametrize("kind, value", [(kind, value) for kind, values in FAULTY.items() for value in values])
+def test_a_form_refuses_in_one_line(kind, value):
+    with pytest.raises(BadData) as fault:
+        in_form({"field": [value]}, dict[str, list[kind]], "file.json")
+    assert str(fault.value).startswith("file.json: field[0]: ") and "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("kind, value", [(kind, value) for kind, values in WHOLE.items() for value in values])
+def test_a_form_takes_what_it_should(kind, value):
+    assert in_form(value, kind, "file.json") == value
+
+
+class Sizes(Form):
+    width: int
+    ratio: float = 1.0
+
+
+def test_a_form_names_missing_and_unknown_fields_and_counts_the_rest():
+    with pytest.raises(BadData, match=r"^sizes.json: width is missing \(and 1 more\)$"):
+        in_form({"height": 1}, Sizes, "sizes.json")
+    with pytest.raises(BadData, match="height is not a known field"):
+        in_form({"width": 1, "height": 1}, Sizes, "sizes.json")
+    with pytest.raises(BadData, match="ratio: input should be a finite number"):
+        in_form({"width": 1, "ratio": float("inf")}, Sizes, "sizes.json")
+    assert in_form({"width": 1, "ratio": 2}, Sizes, "sizes.json").ratio == 2.0
+
+
+BAD_JSON = ["", "{", "[1,]", "[NaN]", "[-Infinity]", "[1e999]", '{"a": 1, "a": 2}', "[" * 51 + "]" * 51, "[" * 200_000, '{"a":' * 5_000, "9" * 5_000, "\x00"]
+BAD_YAML = ["a: &x [1]\nb: *x", "a: *b", "a: !!python/name:os.system", "!x a", "a: 1\na: 2", "a: .inf", "a: [1", "[" * 60 + "]" * 60, "[" * 50_000,
+            "- " * 30_000, "? [1]\n: 2", "\x07", "a: " + "9" * 5_000, "a: 'x", "\ta: 1", "a: 1\n---\nb: 2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_JSON, ids=lambda text: repr(text[:20]))
+def test_json_that_cannot_be_read_is_bad_data_in_one_line(text):
+    with pytest.raises(BadData) as fault:
+        parse_json(text, "file.json")
+    assert "\n" not in str(fault.value) and str(fault.value).startswith("file.json")
+
+
+@pytest.mark.parametrize("text", BAD_YAML, ids=lambda text: repr(text[:20]))
+def test_yaml_that_cannot_be_read_is_bad_data_in_one_line(text):
+    with pytest.raises(BadData) as fault:
+        parse_yaml(text, "file.yaml")
+    assert "\n" not in str(fault.value) and str(fault.value).startswith("file.yaml")
+
+
+def test_yaml_keeps_to_what_json_knows():
+    content = {"day": "2026-11-25", "list": [1, -2.5, True, None, "a: b"], "empty": {}}
+    assert parse_yaml(yaml.safe_dump(content), "file.yaml") == content == parse_json(json.dumps(content), "file.json")
+    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {"day": "2026-11-25", "less": "<<", "is": "="}
+
+
+def test_files_are_read_up_to_a_limit_also_as_unpacked(tmp_path):
+    (tmp_path / "large.json").write_text("[" + "0," * SMALL + "0]")
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b" " * 5_000_000))
+    for name in ("large.json", "bomb.json.gz"):
+        with pytest.raises(BadData, match="holds more than 64,000 bytes"):
+            read_small(tmp_path / name)
+    assert len(read_text(tmp_path / "bomb.json.gz", largest=5_000_000)) == 5_000_000
+
+
+def test_a_damaged_gz_is_bad_data_wherever_it_is_damaged(tmp_path):
+    whole = gzip.compress(json.dumps({"numbers": list(range(200))}).encode())
+    for place in range(0, len(whole), 7):
+        for damaged in (whole[:place], whole[:place] + whole[place + 5 :], whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]):
+            (tmp_path / "file.json.gz").write_bytes(damaged)
+            try:
+                assert read_small(tmp_path / "file.json.gz") == {"numbers": list(range(200))}  # a byte of the header that means nothing
+            except BadData as fault:
+                assert "\n" not in str(fault)
+
+
+def test_a_byte_order_mark_is_read_and_other_encodings_are_named(tmp_path):
+    (tmp_path / "marked.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    (tmp_path / "marked.yaml").write_bytes(b"\xef\xbb\xbfa: 1")
+    assert read_small(tmp_path / "marked.json") == read_small(tmp_path / "marked.yaml") == {"a": 1}
+    (tmp_path / "wide.json").write_bytes('{"a": 1}'.encode("utf-16"))
+    with pytest.raises(BadData, match="no text in UTF-8"):
+        read_small(tmp_path / "wide.json")
+
+
+def test_what_is_no_file_is_named(tmp_path):
+    with pytest.raises(UsageError, match="is not there"):
+        read_small(tmp_path / "none.json")
+    with pytest.raises(UsageError, match="is no file"):
+        read_small(tmp_path)
