@@ -221,6 +221,7 @@ class Batch(TypedDict, total=False):
     end_state: torch.Tensor  # float32 `[B, 35]`: the true last state of each window's trial
     trial: torch.Tensor  # int64 `[B]`: row of the trial among the training trials
     start: torch.Tensor  # int64 `[B]`: step at which the window begins
+    order: torch.Tensor  # int64 `[B, 5]`: which entity of the trial stands at each place, where windows are renumbered
 
 
 Logs = dict[str, torch.Tensor | float]  # name -> one number, detached: parts of the loss, in the loss's units

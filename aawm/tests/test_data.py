@@ -24,10 +24,11 @@ from aawm.data import generate, multi_goal_trials, open_events, open_trials, sin
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
 from aawm.data.trials import event_rows
-from aawm.data.windows import Windows
+from aawm.data.windows import ORDERS, Windows, renumbered
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
+from aawm.events import goals, moves, pickups
 from aawm.files import digest
-from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
+from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step, unflatten
 from aawm.tests.conftest import heed_interrupt
 
 generating = sys.modules["aawm.data.making.generate"]
@@ -471,10 +472,46 @@ def test_windows_at_pickups():
         Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
 
 
+@pytest.fixture(scope="module")
+def three():
+    "Three simulated trials, as flat states."
+    trials = [aawm.sim.simulate(name, 2, "planar").states[::5] for name in ("gathering_static", "multistep_static", "gathering_random")]
+    return torch.from_numpy(np.stack(trials)).flatten(2)
+
+
+def labels(states) -> np.ndarray:  # bool `[trial, rule, object]`
+    states = unflatten(states).numpy()
+    paths = states[..., :3, :3].swapaxes(-2, -3)
+    return np.stack([goals(paths), moves(paths), pickups(states)], -2)
+
+
+@pytest.mark.parametrize("symmetries", ["renumbered", "mirrored"])
+def test_events_of_renumbered_windows_are_those_of_the_trial_under_other_numbers(three, symmetries):
+    windows = Windows(three, window=None, batch=3, seed=2, symmetries=symmetries)
+    orders = set()
+    for step in range(40):
+        batch = windows.batch(step)
+        assert torch.equal(batch["end_state"], batch["states"][:, -1])
+        orders |= set(map(tuple, batch["order"].tolist()))
+        expected = np.take_along_axis(labels(three[batch["trial"]]), batch["order"][:, None, :3].numpy(), -1)
+        assert np.array_equal(labels(batch["states"]), expected) and 0 < expected.mean() < 1
+    assert orders == set(ORDERS)
+
+
+def test_symmetries_change_no_other_choice(three):
+    how = dict(window=100, batch=3, seed=1, pickups=np.full((3, 3), 60), at_pickups=0.5, context=20)
+    plain, turned = (Windows(three, **how, symmetries=name).batch(5) for name in ("none", "renumbered"))
+    assert torch.equal(plain["start"], turned["start"]) and torch.equal(plain["trial"], turned["trial"]) and "order" not in plain
+    back = turned["order"].argsort(-1)
+    assert torch.equal(renumbered(turned["states"], back), plain["states"])
+    with pytest.raises(UsageError, match="symmetries"):
+        Windows(three, symmetries="mirorred")
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_windows_are_the_same_on_a_gpu():
     states = torch.randn(50, 300, 35)
-    here, there = Windows(states, batch=16, seed=3), Windows(states.cuda(), batch=16, seed=3)
+    here, there = (Windows(part, batch=16, seed=3, symmetries="mirrored") for part in (states, states.cuda()))
     for step in (0, 2, 11):
         one, other = here.batch(step), there.batch(step)
         assert all(value.is_cuda and torch.equal(one[name], value.cpu()) for name, value in other.items())

@@ -9,6 +9,7 @@ import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aawm.data.windows import ORDERS, mirrored_states, renumbered
 from aawm.errors import UsageError
 from aawm.events import carries, goal_entries, pickups
 from aawm.events.tensors import EVENT_KINDS, FAR, carries as carries_of_tensors, near_goal, onsets, path_ahead, steps_to
@@ -16,7 +17,7 @@ from aawm.models import build
 from aawm.models.event import sampling
 from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
-from aawm.models.event.loss import augmented, event_labels
+from aawm.models.event.loss import event_labels
 from aawm.models.event.model import with_settings
 from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of
 from aawm.models.event.sampling import (
@@ -171,14 +172,15 @@ def test_a_robot_that_stands_gets_no_input_noise(trials):
     assert torch.equal(noisy[:, 0], trials[:, 0])
 
 
-def test_augmentation_keeps_what_happens(trials):
-    torch.manual_seed(3)
-    changed, end = augmented(trials, trials[:, -1])
-    assert torch.equal(changed[:, -1], end) and not torch.equal(changed, trials)
-    assert (pickups(changed.numpy()).sum(-1) == pickups(trials.numpy()).sum(-1)).all()
+@pytest.mark.parametrize("mirror", [False, True])
+def test_symmetries_keep_what_happens(trials, mirror):
+    order = torch.tensor([ORDERS[7]]).expand(len(trials), -1)
+    changed = renumbered(flatten(trials), order)
+    changed = unflatten(mirrored_states(changed, torch.full((len(trials),), mirror)))
     before, after = event_labels(trials), event_labels(changed)
-    assert torch.equal(before.moved.sum(1), after.moved.sum(1))
-    assert torch.equal(before.time.flatten(1).sort(-1).values, after.time.flatten(1).sort(-1).values)
+    assert torch.equal(after.moved, before.moved[:, list(ORDERS[7][:3])])
+    robots = [entity - 3 for entity in ORDERS[7][3:]]
+    assert torch.equal(after.time, before.time[:, robots][:, :, :, list(ORDERS[7][:3])])
 
 
 def test_what_nobody_holds_lies_still_to_the_last_bit(model, trials):

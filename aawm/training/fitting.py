@@ -58,6 +58,8 @@ def locate_in_trials(
     row, step, column = wrong[0].tolist()
     entity, feature = divmod(column, len(FEATURES))
     value, place = float(batch["states"][row, step, column]), f"window {row}, step {step}"
+    if "order" in batch:
+        entity = int(batch["order"][row, entity])
     if "trial" in batch:
         place = f"trial {int(batch['trial'][row])} of the training trials, step {int(batch['start'][row]) + step}"
     return f"{ENTITIES[entity]} {FEATURES[feature]} is {value} in {place}; aawm verify checks the trials"
@@ -87,7 +89,8 @@ def fit(
         states = split_states(trials, "train", device)
         module.calibrate(states)
         pickups = trials["pickup_step"].values[trials["split"].values == "train"] if settings.at_pickups else None
-        windows = Windows(states, settings.window, settings.batch, seed, pickups, settings.at_pickups, settings.context)
+        how = (settings.at_pickups, settings.context, settings.symmetries)
+        windows = Windows(states, settings.window, settings.batch, seed, pickups, *how)
         validation = validation_batches(split_states(trials, "validation", device), settings)
         return lambda step: {**windows.batch(step), "context": settings.context}, validation
 

@@ -26,10 +26,14 @@ def with_plans(
 
 
 SMOKE_TRAINING = TrainingSettings(
-    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6
+    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6,
+    symmetries="renumbered",
 )
 SMOKE_RSSM = ({"recurrent_size": 32, "hidden_layers": 2}, dataclasses.replace(SMOKE_TRAINING, clip=100.0))
-SMOKE_EVENT = ({"width": 32, "layers": 1, "motions": 64, "carries": 48, "samples": 2}, SMOKE_TRAINING)
+SMOKE_EVENT = (
+    {"width": 32, "layers": 1, "motions": 64, "carries": 48, "samples": 2},
+    dataclasses.replace(SMOKE_TRAINING, symmetries="mirrored"),
+)
 SMOKE = {
     "multistep_predictor": ({}, SMOKE_TRAINING),
     "oracle": ({}, SMOKE_TRAINING),
@@ -46,11 +50,17 @@ SMOKE = {
 # %% ../../nbs/training/06_presets.ipynb #b1c91768
 LAPTOP_MULTISTEP = (
     {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256},
-    TrainingSettings(steps=4200, batch=16, window=100, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=100, validate_every=500),
+    TrainingSettings(
+        steps=4200, batch=16, window=100, context=20, at_pickups=0.5, symmetries="renumbered",
+        learning_rate=1e-3, warm_up=100, validate_every=500
+    ),
 )
 LAPTOP_EVENT = (
     {"width": 64, "layers": 2, "carries": 256, "samples": 8, "resample_every": 5},
-    TrainingSettings(steps=3600, batch=8, window=300, learning_rate=2e-3, warm_up=60, validate_every=900, validation_windows=64),
+    TrainingSettings(
+        steps=3600, batch=8, window=300, symmetries="mirrored",
+        learning_rate=2e-3, warm_up=60, validate_every=900, validation_windows=64
+    ),
 )
 LAPTOP = {
     "multistep_predictor": LAPTOP_MULTISTEP,
@@ -58,24 +68,30 @@ LAPTOP = {
     "rssm_discrete": (
         {"recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2},
         TrainingSettings(
-            steps=2000, batch=32, window=80, context=20, at_pickups=0.5, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
+            steps=2000, batch=32, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
+            learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
         ),
     ),
     "multistep_delta": ({"recurrent_size": 128, "hidden_size": 256}, LAPTOP_MULTISTEP[1]),
     "rssm_continuous": (
         {"recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2},
         TrainingSettings(
-            steps=2600, batch=32, window=80, context=20, at_pickups=0.5, learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
+            steps=2600, batch=32, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
+            learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
         ),
     ),
     "transformer": (
         {"width": 96, "layers": 3, "heads": 4},
-        TrainingSettings(steps=2600, batch=8, window=300, learning_rate=1e-3, warm_up=100, validate_every=500, validation_windows=128),
+        TrainingSettings(
+            steps=2600, batch=8, window=300, symmetries="renumbered",
+            learning_rate=1e-3, warm_up=100, validate_every=500, validation_windows=128
+        ),
     ),
     "sgnet": (
         {"hidden_size": 96},
         TrainingSettings(
-            steps=1700, batch=32, window=50, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500
+            steps=1700, batch=32, window=50, context=20, at_pickups=0.5, symmetries="renumbered",
+            learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500
         ),
     ),
     "event_transformer": with_plans(LAPTOP_EVENT),
@@ -85,13 +101,17 @@ LAPTOP = {
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
 GPU_TRAINING = TrainingSettings(
-    steps=6000, batch=256, window=100, context=20, at_pickups=0.5, learning_rate=1e-3, warm_up=200, validate_every=1000, validation_windows=1024
+    steps=6000, batch=256, window=100, context=20, at_pickups=0.5, symmetries="renumbered",
+    learning_rate=1e-3, warm_up=200, validate_every=1000,
+    validation_windows=1024,
 )
 GPU_MULTISTEP = ({"embedding_size": 256, "recurrent_size": 256, "hidden_size": 512}, GPU_TRAINING)
 GPU_RSSM = dataclasses.replace(GPU_TRAINING, steps=4000, window=80, clip=100.0)
 GPU_EVENT = (
     {"width": 128, "layers": 3, "samples": 8},
-    dataclasses.replace(GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, at_pickups=0.0, validation_windows=256),
+    dataclasses.replace(
+        GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, at_pickups=0.0, symmetries="mirrored", validation_windows=256
+    ),
 )
 GPU = {
     "multistep_predictor": GPU_MULTISTEP,
@@ -114,13 +134,16 @@ GPU = {
 # %% ../../nbs/training/06_presets.ipynb #92b24ad4
 EPOCH = 17  # batches of 2,048 windows, released code
 PAPER_TRAINING = TrainingSettings(
-    steps=5500 * EPOCH, batch=2048, learning_rate=3e-4, warm_up=1000, schedule="constant", validation_windows=4096, threads=0
+    steps=5500 * EPOCH, batch=2048, symmetries="renumbered",
+    learning_rate=3e-4, warm_up=1000, schedule="constant", validation_windows=4096, threads=0
 )
 PAPER_MULTISTEP = ({"embedding_size": 1024, "recurrent_size": 1024, "hidden_size": 2048}, PAPER_TRAINING)
 PAPER_EVENT = (
     {"width": 384, "layers": 6, "heads": 6, "dropout": 0.1, "motions": 512, "carries": 256, "samples": 16},
     TrainingSettings(
-        steps=40_000, batch=64, window=300, learning_rate=3e-4, warm_up=1000, precision="bf16-mixed", validation_windows=1024, threads=0
+        steps=40_000, batch=64, window=300, symmetries="mirrored",
+        learning_rate=3e-4, warm_up=1000, precision="bf16-mixed", validation_windows=1024,
+        threads=0,
     ),
 )
 PAPER = {
@@ -157,7 +180,7 @@ def as_released(
 ) -> TrainingSettings:
     "The same budget, spent on the windows that the released code draws."
     batch = max(1, round(training.batch * training.window / WINDOW))
-    training = dataclasses.replace(training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, clip=0.0)
+    training = dataclasses.replace(training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, symmetries="none", clip=0.0)
     if preset == "paper":
         training = dataclasses.replace(training, batch=PAPER_TRAINING.batch, warm_up=0, precision="32-true")
     return training

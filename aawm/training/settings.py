@@ -9,6 +9,7 @@ __all__ = ['PRECISIONS', 'SCHEDULES', 'LoopSettings', 'TrainingSettings', 'rate_
 import dataclasses
 import math
 
+from ..data.windows import SYMMETRIES
 from ..errors import UsageError, check_name
 from ..models import make_config
 from ..schema import STEPS, WINDOW, WINDOW_CONTEXT
@@ -54,12 +55,14 @@ class TrainingSettings(LoopSettings):
     window: int = WINDOW  # steps of a training window; 300 takes whole trials
     context: int = WINDOW_CONTEXT  # ... of which so many are shown
     at_pickups: float = 0.0  # share of training windows aimed at a pickup, see `Windows`; early pickups are not reached
+    symmetries: str = "none"  # of `SYMMETRIES`: what is done to training windows at random
     validation_windows: int = 256  # windows, always the same, that the validation loss is the mean of
 
     def __post_init__(self):
         super().__post_init__()
         if not self.context < self.window <= STEPS:
             raise UsageError(f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}")
+        check_name(self.symmetries, SYMMETRIES, "symmetries")
         if self.at_pickups > 1:
             raise UsageError(f"at_pickups is {self.at_pickups:g}; it is a share, at most 1")
 

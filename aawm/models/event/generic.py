@@ -14,7 +14,6 @@ from ..base import Batch, Logs, WorldModel, register, sample_categorical
 from aawm.models.event.features import (
     GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
-from .loss import augmented
 from .network import CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer, sample_token
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
@@ -95,8 +94,6 @@ class GenericEventTransformer(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states, network = unflatten(batch["states"]), self.network
-        if self.training:
-            states, _ = augmented(states, states[:, -1])
         trials = tokenise(states, self.codebooks, self.config.noise if self.training else 0.0, grasping=False)
         hidden, moved = self.read(trials.states[:, :-1])[0].transpose(1, 2), trials.holder == PUSHED
         objects = network.of_objects(hidden, trials.motion)

@@ -23,7 +23,7 @@ from aawm.models.event.features import (
     seen_places,
 )
 from .intents import hindsight_intents
-from .loss import augmented, event_labels, event_nll, intent_nll, step_weights, token_nll
+from .loss import event_labels, event_nll, intent_nll, step_weights, token_nll
 from .network import NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts
 from .sampling import Futures, sequences_at_once
 from .tokens import Codebooks, fit_codebooks, tokenise
@@ -98,8 +98,6 @@ def event_transformer_loss(
 ) -> tuple:  # the loss, and its parts: nats per step
     "Negative log-likelihood of trials in tokens, of intents, and of events."
     c, network = model.config, model.network
-    if model.training:
-        states, end = augmented(states, end)
     end = end if "end_state" in model.privileged else None
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
     shown, start, labels = trials.states[:, :-1], trials.states[:, 0], hindsight_intents(states, trials.holder)
