@@ -271,7 +271,7 @@ def check_there(
     from aawm.evaluation.rollouts import PLAIN_WORLDS
 
     if not run.exists() and (run_folders_only or str(run) not in PLAIN_WORLDS):
-        more = "" if run_folders_only else ", a weights file, frozen_world or constant_velocity"
+        more = "" if run_folders_only else f", a weights file, or one of {', '.join(PLAIN_WORLDS)}"
         raise UsageError(f"{run} is not there; give a run folder{more}")
 
 
@@ -317,7 +317,7 @@ def train(
 # %% ../nbs/90_cli.ipynb #25671f2a
 @app.command(epilog="Example: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle")
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run, a weights file, frozen_world or constant_velocity.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, a weights file, or a plain world such as frozen_world.")],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     output: Annotated[Path, typer.Argument(help="Folder of the evaluation to write.")],
     tasks: Annotated[str, typer.Option(help="Tasks by name, separated by commas; all where empty.")] = "",
@@ -611,7 +611,7 @@ def play(
     trial: Annotated[int, typer.Option(help="Its place in the store, from 0.")] = 0,
     run: Annotated[
         list[Path] | None,
-        typer.Option(help="Who imagines the rest: a run folder, a weights file, frozen_world or constant_velocity; may be repeated."),
+        typer.Option(help="Who imagines the rest: a run folder, a weights file, or a plain world such as frozen_world; may be repeated."),
     ] = None,
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,

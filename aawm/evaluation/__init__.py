@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['TASKS', 'SCORINGS', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move', 'find_tasks',
            'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts', 'ConstantVelocity',
-           'FrozenWorld', 'TrueWorld', 'score', 'Evaluation', 'Results', 'evaluate', 'other_data', 'check_output',
-           'save', 'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'CLAIMS', 'paper_ledger']
+           'FrozenWorld', 'NearestCarries', 'TrueWorld', 'score', 'Evaluation', 'Results', 'evaluate', 'other_data',
+           'check_output', 'save', 'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'CLAIMS',
+           'paper_ledger']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -22,7 +23,7 @@ from aawm.evaluation.results import (
     read_evaluation,
     save,
 )
-from .rollouts import ConstantVelocity, FrozenWorld, Rollouts, TrueWorld, collect, roll_out, true_rollouts
+from .rollouts import ConstantVelocity, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts
 from .scores import score
 from aawm.evaluation.tasks import (
     SCORINGS,
@@ -42,6 +43,6 @@ from aawm.evaluation.tasks import (
 _all_ = [
     "TASKS", "SCORINGS", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
-    "ConstantVelocity", "FrozenWorld", "TrueWorld", "score", "Evaluation", "Results", "evaluate", "other_data",
+    "ConstantVelocity", "FrozenWorld", "NearestCarries", "TrueWorld", "score", "Evaluation", "Results", "evaluate", "other_data",
     "check_output", "save", "read_evaluation", "gather", "find_evaluations", "main_variant", "CLAIMS", "paper_ledger",
 ]  # fmt: skip

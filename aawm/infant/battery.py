@@ -28,7 +28,7 @@ from ..sim.driving import travel, turn
 from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, reach, stand_before
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
 from ..sim.trial import as_states, reject, run, set_up
-from ..viz.style import INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label
+from ..viz.style import INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label, remarks
 
 # %% ../../nbs/infant/21_battery.ipynb #7a086a97
 SHOWN = ("delivery", "detour", "pickup")
@@ -280,7 +280,7 @@ def fig_battery(
         told = "Above: one pair of each display, from above; the ring is where its two trials part. Below: surprise is how far a model's "
         told += "rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs. In half of the pairs more moves in "
         told += "the expected trial."
-        add_note(figure, [told, note])
+        add_note(figure, [told, *remarks(STYLES[name] for name in names if name in STYLES), note])
     plt.close(figure)
     return figure, table
 

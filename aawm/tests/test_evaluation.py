@@ -16,6 +16,7 @@ from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageEr
 from aawm.evaluation import (
     SCORINGS,
     FrozenWorld,
+    NearestCarries,
     TrialSet,
     Rollouts,
     TrueWorld,
@@ -187,6 +188,28 @@ def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, as
     assert np.isclose(scores["all"], far.mean())
     for behavior, part in (("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")):
         assert np.isclose(scores[behavior], far[[part in name for name in test.scenario]].mean()), behavior
+
+
+def test_a_rule_without_learning_delivers_single_goals_and_few_others(store):
+    result = evaluate(NearestCarries(), store, tasks=["single_goal"], split=None, progress=False)
+    scores = result.scores.query("behavior == 'all'").set_index("metric").value
+    assert scores.recall >= 0.9 and scores.false_positive <= 0.1
+
+
+def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_from_the_goal():
+    states = torch.zeros(3, 4, 5, 7)
+    states[:, :, 0, 0], states[:, :, 1, 0], states[:, :, 2, 0] = 3.0, 6.0, 9.0
+    states[:, :, 3, 0], states[:, :, 4, 0] = 3.5, 6.2  # the second robot is the nearer one
+    states[1, :, 4, 2] = torch.arange(4.0) - 3  # it goes
+    states[2, :, 1, :3] = states[2, :, 4, :3] = torch.tensor(GOAL, dtype=torch.float32)  # its object is delivered
+    rollout = NearestCarries().rollout(states.flatten(-2), torch.tensor([4, 4, 4]), 60).unflatten(-1, (5, 7))
+    carried = (rollout[:, -1] - states[:, -1])[..., :3].norm(dim=-1) > 1
+    assert carried.tolist() == [[False, True, False, False, True], [True, False, False, True, False], [True, False, False, True, False]]
+    still = ~carried[:, None].expand(-1, 60, -1)
+    assert torch.equal(rollout[still], states[:, -1:].expand(-1, 60, -1, -1)[still])
+    ends = rollout[[0, 1, 2], -1, carried.int().argmax(1), :3] - torch.tensor(GOAL)
+    assert (ends.norm(dim=-1) < 2).all() and rollout[0, :, 1].diff(dim=0).norm(dim=-1).max() < 0.7
+
 
 
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):

@@ -231,6 +231,14 @@ def test_privileged_models_are_marked():
     assert names == ["Hierarchical Oracle \u2020", "Mine \u2020"] and "\u2020 is given more" in figure._supxlabel.get_text()
 
 
+def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
+    models = ["event_transformer", "nearest_carries", "sgnet"]
+    for figure, _ in (fig3(made_scores(models)), swm3(made_errors(models)), sensitivity_figure(made_sensitivity(models, 1), DEFAULTS)):
+        note = figure._supxlabel.get_text().replace("\n", " ")
+        assert "Event Transformer: knows the arena's rules." in note and "Nearest carries: a rule without learning." in note
+
+
+
 def test_error_bars_only_where_there_are_seeds():
     one, three = fig3(made_scores(FEW, 1))[0], fig3(made_scores(FEW, 3))[0]
     within = fig3(made_scores(FEW, 1), interval="bootstrap")[0]

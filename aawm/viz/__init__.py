@@ -16,5 +16,5 @@ __getattr__, __dir__, __all__ = names_on_demand("aawm.viz", {
     "scenes": "Rollout PanelScene choose_pair describe_rollouts describe_scenes event_table fig1 fig2",
     "stage": "ENTITY_COLORS Stage stage_key trace_table",
     "studies": "PUBLISHED_ADE claims_figure error_table sensitivity_figure sensitivity_table swm3 swm4",
-    "style": "STYLES WIDTH Style add_note house_style panel_title save_figure series_of stamp styles_of",
+    "style": "STYLES WIDTH Style add_note house_style panel_title remarks save_figure series_of stamp styles_of",
 })  # fmt: skip

@@ -29,7 +29,7 @@ from ..errors import UsageError, check_name
 from ..evaluation.released import AUTHORS, CONTRADICTIONS, RELEASED
 from ..schema import OBJECT_INDEX, OBJECTS, ROOM
 from .stage import Stage, trace_table
-from .style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, add_note, house_style, panel_title, series_of, styles_of
+from .style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, series_of, styles_of
 
 # %% ../../nbs/viz/03_figures.ipynb #5e584138
 PUBLISHED_SCORES = RELEASED.copy()
@@ -314,6 +314,7 @@ def note_sentences(
         "Diamonds: the authors' tables, by the published scoring on their real data." if bars.published.notna().any() else "",
         *(CONTRADICTIONS[task] for task in dict.fromkeys(bars.task[bars.published.notna()]) if task in CONTRADICTIONS),
         f"{PRIVILEGED_MARK} is given more than the context." if bars.label.str.endswith(PRIVILEGED_MARK).any() else "",
+        *remarks(styles_of(bars.series).values()),
         f"Scoring: {scoring}." if scoring else "",
         "Models: the published variant." if "published" in variants and "corrected" not in variants else "",
     ]

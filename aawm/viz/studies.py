@@ -34,7 +34,7 @@ from aawm.viz.figures import (
     seeds_sentence,
     with_series,
 )
-from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, styles_of
+from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, styles_of
 
 # %% ../../nbs/viz/06_studies.ipynb #4cbc109a
 DRAFT_BEHAVIORS = tuple(name for name in BEHAVIORS if name != "static")  # that of a robot that does nothing is no figure's
@@ -135,6 +135,7 @@ def swm3(
             "C: what the released code computes, the norm over all 35 features." if "C" in letters else "",
             "Diamonds: the authors' tables, by that scoring on their real data." if table.published.notna().any() else "",
             f"Bars or marks leave panel{'s' if len(cut) > 1 else ''} {', '.join(cut)} at the top." if cut else "",
+            *remarks(styles.values()),
             remark,
         ]
         add_note(figure, note)
@@ -297,6 +298,7 @@ def sensitivity_figure(
             "Dashed: the usual setting. Dotted: the score of the true trials.",
             gone,
             f"Oracles apart, {lead}. D to F: over every rollout that was kept, which may be of more trials than in Figures 4 and 5.",
+            *remarks(styles.values()),
             f"Scoring: {scoring}.",
             remark,
         ]
