@@ -27,7 +27,7 @@ from ..schema import STATE_SIZE, flatten
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 2  # of files of requests; another one where arrays, fields or parts are others
 MANY_CONTEXTS = ("loss_around_events",)  # requested by name only
-TASK_VERSIONS = {name: 1 for name in TASK_TABLE}
+TASK_VERSIONS = {name: 1 for name in TASK_TABLE} | {"taken_back": 2, "pickup": 2}
 
 
 def task_id(

@@ -126,6 +126,7 @@ def thresholds(
         "moved_rollout": scoring.moved_rollout,
         "still": MOVED_THRESHOLD,
         "pickup_height": list(scoring.lifted),
+        "pickup_rise": scoring.rise,
         "pickup_moving": MOVING,
         "pickup_near": NEAR,
         "pickup_end_share": END_SHARE,

@@ -50,7 +50,7 @@ def label(
     if measure in OWN_RULES:
         return own_events(measure, states)
     if measure == "pickup":
-        return pickups(states, rules=scoring.rules, lifted=scoring.lifted)
+        return pickups(states, rules=scoring.rules, lifted=scoring.lifted, rise=scoring.rise)
     paths = np.moveaxis(positions(states)[:, :, OBJECT_INDEX], 2, 1)
     if measure == "move":
         return moves(paths, threshold=moved, rules=scoring.rules)

@@ -14,7 +14,7 @@ import pandas as pd
 from .rollouts import REQUEST, Rollouts
 from .scores import SCORE_COLUMNS, score_events
 from .tasks import TASK_TABLE, TrialSet, Scoring, move, single_goal
-from ..events.labels import LIFTED
+from ..events.labels import LEAST_RISE, LIFTED
 from ..schema import GOAL_RADIUS, MOVE_THRESHOLD
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #e34d3b87
@@ -22,14 +22,14 @@ GRID = {  # parameter -> its settings; one of them is the default
     "offset": (-10, -5, 0, 5, 10),
     "goal_radius": (1.0, 1.25, 1.5, GOAL_RADIUS, 2.5, 3.0),
     "move_threshold": (0.5, 1.0, 2.0, MOVE_THRESHOLD, 8.0),
-    "pickup_lowest": (0.0, LIFTED[0], 0.05, 0.1),
+    "pickup_rise": (0.0, 0.1, LEAST_RISE, 0.3, 0.4),
     "pickup_highest": (0.4, 0.5, LIFTED[1], 0.8, 1.0),
 }
 DEFAULTS = {
     "offset": 0,
     "goal_radius": GOAL_RADIUS,
     "move_threshold": MOVE_THRESHOLD,
-    "pickup_lowest": LIFTED[0],
+    "pickup_rise": LEAST_RISE,
     "pickup_highest": LIFTED[1],
 }
 SENSITIVITY_COLUMNS = ("parameter", "setting", *(name for name in SCORE_COLUMNS if name != "behavior"))
@@ -47,8 +47,9 @@ def changed(
         return (TASK_TABLE["single_goal"], TASK_TABLE["multi_goal"]), replace(scoring, goal_radius=setting)
     if parameter == "move_threshold":
         return (move(setting, "move"),), scoring
-    heights = (setting, scoring.lifted[1]) if parameter == "pickup_lowest" else (scoring.lifted[0], setting)
-    return (TASK_TABLE["pickup"],), replace(scoring, lifted=heights)
+    if parameter == "pickup_rise":
+        return (TASK_TABLE["pickup"],), replace(scoring, rise=setting)
+    return (TASK_TABLE["pickup"],), replace(scoring, lifted=(scoring.lifted[0], setting))
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #724b988e
 def offset_plan(

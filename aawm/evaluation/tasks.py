@@ -23,7 +23,7 @@ from ..data import multi_goal_trials, open_trials, single_goal_trials
 from ..errors import BadData, UsageError, check_name, whole_number
 from ..events import carries, first_goal, lift_start
 from ..events.firsts import first_true
-from ..events.labels import LIFTED, OWN_RULES, inside_goal
+from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal
 from aawm.schema import (
     GATHERING_SCENARIOS,
     GOAL_RADIUS,
@@ -158,6 +158,7 @@ class Scoring:
     blank_context: bool = False  # moves: the context is labelled as zeros
     goal_radius: float = GOAL_RADIUS  # m
     lifted: tuple = LIFTED  # lowest and highest height of a carried object, m
+    rise: float = LEAST_RISE  # strict rules: height above where it lay that a carried object comes to, m
 
 
 SCORINGS = {

@@ -566,7 +566,7 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
     rollouts = noisy(test, requests, 2, 0.05)
     table = sensitivity(rollouts, test, STRICT)
     default = score(plan, rollouts, test, find_tasks(), STRICT)[0].query("behavior == 'all' and metric not in ('auc', 'recall_at_false_0.2')").drop(columns="behavior")
-    for parameter, task in (("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_lowest", "pickup"), ("offset", "single_goal")):
+    for parameter, task in (("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_rise", "pickup"), ("offset", "single_goal")):
         here = table[(table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)]
         pd.testing.assert_frame_equal(here.drop(columns=["parameter", "setting"]).reset_index(drop=True), default[default.task == task].reset_index(drop=True))
     moved = table[(table.parameter == "move_threshold") & (table.metric == "false_positive")].set_index("setting")

@@ -211,9 +211,8 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     holder = holders(trials)
-    carried = (holder[:, 1:] == holder[:, :-1]) & (holder[:, 1:] > STILL) & (holder[:, 1:] < PUSHED)
-    aloft = carried & (trials[:, 1:-1, :3, 1] > 0.2)
-    row, step, thing = (aloft[:, :-8] & aloft[:, 8:]).nonzero()[0].tolist()  # carried on for long enough to look like a pickup
+    held, low = (holder > STILL) & (holder < PUSHED), trials[:, 2:, :3, 1] < 0.1
+    row, step, thing = (held[:, 1:] & ~held[:, :-1] & low).nonzero()[0].tolist()  # just grasped, and lifted after the context
     lengths = torch.full((len(trials),), step + 3)
     known = grasped_at_end(trials, lengths)
     assert known[row, holder[row, step + 1, thing] - 1, thing] and known.sum() <= len(AGENTS) * len(trials)
@@ -226,6 +225,9 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     expected = EventProbabilities(never.log_softmax(-1), torch.full((1, 3), -9.0))
     charged, free = (expected_event_score(expected, last, future, left, held_at_start=hand) for hand in (None, known[row].any(0)[None]))
     assert torch.isclose(free - charged, torch.tensor(EVENT_THRESHOLD), atol=1e-3), "to carry on is not charged as a pickup that nobody expected"
+    high = trials[row, step + 5][None], trials[row, step + 6 :][None, None], left - 3
+    alone, known_held = (expected_event_score(expected, *high, held_at_start=hand) for hand in (None, known[row].any(0)[None]))
+    assert torch.equal(alone, known_held), "what is aloft when the context ends does not rise: the rule itself sees no pickup"
 
 
 def test_what_has_just_been_taken_counts_on_the_way(trials):

@@ -219,7 +219,7 @@ SENSITIVITY_PANELS = (  # letter, title, parameter, task, target, metric, label 
     ("B", "Single goal: recall", "goal_radius", "single_goal", "object", "recall", "goal radius (m)"),
     ("C", "Multi goal, 2nd: recall", "goal_radius", "multi_goal", "2nd", "recall", "goal radius (m)"),
     ("D", "Move: F1", "move_threshold", "move", "object", "f1", "path that is a move (m)"),
-    ("E", "Pickup: recall", "pickup_lowest", "pickup", "object", "recall", "lowest height (m)"),
+    ("E", "Pickup: recall", "pickup_rise", "pickup", "object", "recall", "rise (m)"),
     ("F", "Pickup: recall", "pickup_highest", "pickup", "object", "recall", "highest height (m)"),
 )
 
