@@ -28,14 +28,14 @@ A pose is x and y in cells and a heading (0 right, 1 down, 2 left, 3 up), 255 af
 state t + 1. States are not kept: `Run.states()` replays them, and `aawm marple verify` replays every run."""
 
 # %% ../../nbs/marple/21_card.ipynb #e889a891
-RANDOM_HOUSES = """- The paper's data are not at hand; houses and runs are new, by its rules as far as they are known. The horizons differ from
-  the published ones.
+RANDOM_HOUSES = """- The paper's data are not at hand; houses and runs are new, by its rules as far as they are known.
 """
-IMPORTED_HOUSES = """- The houses were imported. The runs in them are new, by the paper's rules as far as they are known. The horizons differ
-  from the published ones.
+IMPORTED_HOUSES = """- The houses were imported. The runs in them are new, by the paper's rules as far as they are known.
 """
 DIFFERENCES = """- The planner takes one of the shortest ways at random; the released one is deterministic and at times longer (an option here).
 - Either agent may be the culprit; both start anywhere, independently.
+- Horizons differ from the published means, most in the scenario `snack`: 36.8 there, about 20 here. The released snack house
+  does not explain it. From its 784 starts a shortest run reaches the query after 19.2 steps on average, and after 34 at most.
 - Arrays made from these runs are free of the release's faults (doors missing, heading of one agent missing, held things missing)."""
 LICENCE = """The package's own (MIT, see `LICENSE`). Imported houses stay under the licence of their authors. Please cite the MARPLE paper and
 this package."""

@@ -515,7 +515,7 @@ VERDICT_COLORS = {"holds": ("#0072B2", "white"), "fails": ("#D55E00", "white"), 
 
 
 def fig_ledger(
-    ledger: pd.DataFrame,  # of `check_claims`, with the condition `method`
+    ledger: pd.DataFrame,  # of `ledger_by_method`
     briefs: dict,  # claim -> a few words
     note: str = "",
 ):  # figure, table
@@ -525,15 +525,19 @@ def fig_ledger(
     grid = ledger_grid(ledger, ("method",))
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.7 + 0.3 * ledger.claim.nunique()))
-        for row in grid.itertuples():
+        for row, judged in zip(grid.itertuples(), ledger.judged):
             color, ink = VERDICT_COLORS[row.verdict]
-            axes.add_patch(Rectangle((row.column + 0.03, row.line - 0.42), 0.94, 0.84, fc=color, lw=0))
-            axes.text(row.column + 0.5, row.line, row.word, ha="center", va="center", color=ink, fontsize=8)
+            box, look = (row.column + 0.03, row.line - 0.42), dict(fc=color, lw=0) if judged else dict(fc="none", ec=color, lw=1.2)
+            axes.add_patch(Rectangle(box, 0.94, 0.84, **look))
+            axes.text(row.column + 0.5, row.line, row.word, ha="center", va="center", color=ink if judged else INK, fontsize=7)
+        columns = grid.drop_duplicates("column")
         lines = sorted(ledger.claim.unique())
-        axes.set(xlim=(0, grid.column.max() + 1), ylim=(len(lines) - 0.5, -0.5), xticks=[])
+        axes.set(xlim=(0, grid.column.max() + 1), ylim=(len(lines) - 0.5, -0.5))
+        axes.set_xticks(columns.column + 0.5, columns.title)
+        axes.xaxis.tick_top()
         axes.set_yticks(range(len(lines)), [f"{briefs[claim]}  {claim}" for claim in lines])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        add_note(figure, ["Claims of the paper, checked on exact inference and, where trained, on learned policies.",
+        add_note(figure, ["Claims of the paper by method. Filled: the method that the claim is about. Framed: another one, for comparison.",
                           "Undecided: what was run does not decide; named is what it would take, or that numbers are tied.", note])
     return figure, ledger

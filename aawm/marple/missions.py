@@ -81,16 +81,17 @@ MISSION_TEXT = {
     "drop sandwich@table/B",
     "get_snack": "open refrigerator/K; pickup sandwich@refrigerator/K; close refrigerator/K*; drop sandwich@table/B",
     "move_plant_at_night": "toggle light/K=on; pickup pot_plant@table/L; drop pot_plant@table/K; toggle light/K=off*",
-    "watch_news_on_tv": "pickup remote@sofa/L; toggle television/L=on; idle television; drop remote@table/L*; toggle television=off*",
-    "watch_movie_cozily": "pickup pillow@bed/B; pickup remote@sofa/L; toggle television/L=on; drop pillow@sofa/L; idle television; "
-    "toggle television=off*; drop remote@sofa/L*",
-    "take_shower": "toggle shower/T=on; idle shower; toggle shower=off*; open closet/B; pickup clothes@closet/B; close closet/B*",
+    "watch_news_on_tv": "pickup remote@sofa/L; toggle television/L=on; idle television/L; drop remote@table/L*; toggle television/L=off*",
+    "watch_movie_cozily": "pickup pillow@bed/B; pickup remote@sofa/L; toggle television/L=on; drop pillow@sofa/L; idle television/L; "
+    "toggle television/L=off*; drop remote@sofa/L*",
+    "take_shower": "toggle shower/T=on; idle shower/T; toggle shower/T=off*; open closet/B; pickup clothes@closet/B; close closet/B*",
     "feed_dog": "pickup dogfood@table/K; drop dogfood@dog/B; pickup dogfood@dog/B*; open closet/K; drop dogfood@closet/K; close closet/K*",
     "change_outfit": "open closet/B; pickup clothes@closet/B; close closet/B*; open laundry/T; drop clothes@laundry/T; close laundry/T*",
     "clean_living_room_table": "open closet/K; pickup towel@closet/K; close closet/K; clean table/L; open closet/K; drop towel@closet/K*; "
     "close closet/K*",
-    "do_laundry": "pickup clothes@bed/B; open laundry/T; drop clothes@laundry/T; close laundry/T; toggle laundry=on; idle laundry; "
-    "toggle laundry=off*; open laundry; pickup clothes@laundry; close laundry*; open closet/B; drop clothes@closet/B; close closet/B*",
+    "do_laundry": "pickup clothes@bed/B; open laundry/T; drop clothes@laundry/T; close laundry/T; toggle laundry/T=on; "
+    "idle laundry/T; toggle laundry/T=off*; open laundry/T; pickup clothes@laundry/T; close laundry/T*; open closet/B; drop clothes@closet/B; "
+    "close closet/B*",
 }
 EXTRA = {"watch_movie_cozily": "table/L", "do_laundry": "clothes@closet/B"}
 MISSIONS = {name: mission(name, text, EXTRA.get(name, "")) for name, text in MISSION_TEXT.items()}

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from aawm import marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
+from aawm.marple.card import DIFFERENCES
 from aawm.marple.configurations import import_houses, read_configuration, to_configuration
 from aawm.marple.furnishing import can_be_done, draw_house
 from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
 from aawm.marple.missions import mission, program
+from aawm.marple.pairs import house_of
+from aawm.marple.vocabulary import PICKUP, kind_id
 
 DATA = Path(__file__).parents[1] / "data" / "marple"
 FILES = sorted(DATA.glob("*.json"))
@@ -49,6 +52,25 @@ def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
         run = marple.plan(house, found, seed=seed)
         assert list(run.ends()) == list(range(len(marple.MISSIONS[found].subgoals)))  # all subgoals, each once, in order
         assert (run.query_step is not None) == (found == scenario.culprit)
+
+
+def test_a_second_television_is_left_alone():
+    "As released, every subgoal names its room: who turns one television on watches that one."
+    television, houses = kind_id("television"), [house_of("pillow", number) for number in range(marple.pairs.TEST_HOUSES)]
+    several = [house for house in houses if sum(piece.kind == television for piece in house.furniture) > 1]
+    assert several and all(goal.room for found in marple.MISSIONS.values() for goal in found.subgoals)
+    for house in several:
+        for name in marple.SCENARIOS["pillow"].missions:
+            watched = {step.piece for step in program(house, name) if step.action != PICKUP and house.furniture[step.piece].kind == television}
+            assert [house.rooms[house.furniture[piece].room].type for piece in watched] == ["LivingRoom"]
+
+
+def test_the_released_snack_house_does_not_explain_the_published_horizon():
+    "What the dataset card says."
+    house = marple.read_configuration_file(next(path for path in FILES if "get_snack" in path.stem))
+    horizons = [marple.plan(house, "get_snack", start, seed=1).horizon for start in house.starts()]
+    assert len(horizons) == 784 and round(np.mean(horizons), 1) == 19.2 and max(horizons) == 34 < marple.SCENARIOS["snack"].horizon
+    assert "784 starts a shortest run reaches the query after 19.2 steps on average, and after 34 at most" in DIFFERENCES
 
 
 def test_all_ten_missions_in_one_house():

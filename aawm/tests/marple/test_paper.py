@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from aawm import cli
 from aawm import marple
 from aawm.errors import AawmError, BadData, ModelContractError, UsageError
-from aawm.ledger import check_claims, standard_error
+from aawm.ledger import check_claims, standard_error, verdict_word
 from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
-from aawm.marple.claims import CLAIMS, Scored, jackknife
+from aawm.marple.claims import CLAIMS, EXACT, METHODS_OF, POLICIES, Scored, jackknife, ledger_by_method
 from aawm.marple.figures import LOOKS, TAUGHT, fig_evidence, fig_ledger, fig_modality, fig_preferences
 from aawm.marple.pairs import Plan
 from aawm.marple.published import PUBLISHED_NEEDED
@@ -108,9 +108,24 @@ def test_the_ledger_calls_a_tie_a_tie():
     rows = [(name, f"{name} {house}", part, prior, value + 0.001 * house) for name in marple.SCENARIOS for house in range(4) for part in range(11)
             for prior, value in (("1.0", 0.9), ("0.8", 0.9), ("0.6", 0.6 + 0.05 * part), ("0.5", 0.4 + 0.05 * part))]
     table = pd.DataFrame(rows, columns=["scenario", "house", "part", "prior", "accuracy"]).assign(variant="V", rule="exact", trial=0)
-    ledger = check_claims([CLAIMS[7]], {("exact",): Scored(table)}, ("method",))
-    figure, _ = fig_ledger(ledger, {7: CLAIMS[7].brief})
-    assert ledger.needs[0] == "" and figure.axes[0].texts[0].get_text() == "undecided: a tie"
+    ledger = ledger_by_method({EXACT: Scored(table)})
+    figure, _ = fig_ledger(ledger, {number: claim.brief for number, claim in CLAIMS.items()})
+    place = ledger.claim.tolist().index(7)
+    assert ledger.needs[place] == "" and figure.axes[0].texts[place].get_text() == "undecided: a tie"
+
+
+def test_a_claim_is_judged_on_the_method_that_it_is_about():
+    rows = [(name, f"{name} {house}", part, training, seed, 0.5 + 0.04 * part + 0.001 * house + 0.002 * seed + (0.2 if training == "in" else 0))
+            for name in marple.SCENARIOS for house in range(4) for part in range(11) for training in ("in", "ood") for seed in range(3)]
+    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "training", "training_seed", "accuracy"])
+    table = pd.concat([table.assign(variant=variant) for variant in ("V", "V+A", "V+L", "V+A+L")]).assign(prior="1.0", rule="softmax", trial=0)
+    policies = Scored(table, POLICIES)
+    ledger = ledger_by_method({EXACT: Scored(None), POLICIES: policies})
+    judged = ledger[ledger.judged].set_index("claim")
+    assert set(judged.method) == {POLICIES} and set(judged.index) == set(METHODS_OF) and judged.verdict[[1, 4, 6]].tolist() == ["holds", "holds", "fails"]
+    beside = ledger[~ledger.judged]
+    assert set(beside.method) == {EXACT} and 4 not in set(beside.claim) and set(beside.verdict) == {"undecided"}, "no trials of exact inference"
+    assert policies.needed("V").seeds == 3 and verdict_word("undecided", judged.needs[7]) == "undecided: needs learned policies"
 
 
 def test_figures_say_how_many_trials_a_series_has():
