@@ -93,7 +93,8 @@ class Scored(Evidence):
 
     def needed(self, variant: str = "V", prior: str = "", training: str = "in") -> Measured | None:
         "Evidence needed, mean of the scenarios."
-        label = f"evidence needed, {variant}" + (f", w = {prior}" if prior else "") + (f", learned {training}" if self.method == POLICIES else "")
+        learned = f", learned {training}" if self.method == POLICIES else ""
+        label = f"evidence needed, {variant}" + (f", w = {prior}" if prior else "") + learned
         return self.measure(label, self.rows(variant, prior, training), mean_needed, training)
 
     def scenario(self, name: str) -> Measured | None:

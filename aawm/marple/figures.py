@@ -390,19 +390,20 @@ def fig_spread(
 
 # %% ../../nbs/marple/19_figures.ipynb #e31ae430
 def fig_learned(
-    learned: pd.DataFrame,  # of `score_pairs` by policies, with columns training, variant, prior
+    learned: pd.DataFrame,  # of `score_pairs` by policies, with columns method (rollouts, weighed), training, variant, prior
     exact: pd.DataFrame,  # of `score_pairs` by exact inference, vision alone, w = .5
     note: str = "",
 ):  # figure, table
     "Rollouts of learned policies: accuracy over time by evidence, in the paper's setting and beside exact inference."
     trainings, found = list(dict.fromkeys(learned.training)), []
-    settings = (("1.0", "softmax", "mission known"), ("0.5", "exact", "nothing known"))
+    settings = (("1.0", "softmax", "rollouts", "mission known"), ("0.5", "exact", "weighed", "nothing known"))
     with house_style():
         figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
-        for row, (prior, rule, title) in enumerate(settings):
+        for row, (prior, rule, method, title) in enumerate(settings):
             for column, training in enumerate(trainings):
                 ax, panel = axes[row, column], f"{title}, {TAUGHT.get(training, training)}"
-                here = recombine(learned[(learned.prior == prior) & (learned.training == training)], rule)
+                here = learned[(learned.prior == prior) & (learned.method == method) & (learned.training == training)]
+                here = recombine(here, rule)
                 drawn = [curve_table(here)] + ([curve_table(exact.assign(variant="exact inference, V"))] if prior == "0.5" else [])
                 for rows in drawn:
                     for one, curve in rows[rows.scenario == "mean"].groupby("series", sort=False):

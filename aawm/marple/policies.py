@@ -6,8 +6,8 @@
 __all__ = ['SIDE', 'KINDS_COUNT', 'IN_HAND', 'ORDER', 'PARTNERS', 'MIXTURES', 'CODES', 'PRESETS', 'NETWORKS', 'Scenes',
            'scene_of', 'pose_in_scene', 'language_numbers', 'scene_key', 'run_scenes', 'collect', 'Context', 'Policy',
            'FieldSettings', 'FieldPolicy', 'PatchSettings', 'stack', 'PatchPolicy', 'Preset', 'loop_settings',
-           'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy', 'load_policy',
-           'policy_accuracy', 'best_accuracy']
+           'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy', 'training_scenes',
+           'load_policy', 'policy_accuracy', 'best_accuracy']
 
 # %% ../../nbs/marple/15_policies.ipynb #7fbc4383
 import hashlib
@@ -25,6 +25,7 @@ from .evidence import language_of
 from .houses import AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM
 from .inference import WEIGHTS
 from .missions import MISSIONS, scenario_of
+from .pairs import SPLITS, Plan
 from .planner import Run
 from .vocabulary import ACTIONS, DROP, END, PICKUP, ROOMS
 from .worlds import World, arrays, pose_number
@@ -361,6 +362,22 @@ def train_policy(
 
     train_run(out, lambda: build_policy(made), describe, data, made.training, seed, device, progress)
     return load_policy(out)
+
+# %% ../../nbs/marple/15_policies.ipynb #a83efba8
+def training_scenes(
+    training: str,  # `in`: the test houses, other starts; `ood`: other houses
+    pairs: int,  # of runs, of each scenario
+    seed: int = 0,  # of houses and runs
+) -> tuple:  # Scenes to learn from, Scenes never learned from
+    "Training runs as scenes, made again from their seeds; a twenty-fifth more are left out for the learning curve."
+    check_name(training, SPLITS[1:], "training")
+    plan = Plan(pairs + -(-pairs // 25), training, seed)
+
+    def scenes_of(first: int, last: int) -> Scenes:
+        places = [scenario * plan.pairs + number for scenario in range(len(plan.scenarios)) for number in range(first, last)]
+        return collect(run for place in places for run in plan.pair(place).runs)
+
+    return scenes_of(0, pairs), scenes_of(pairs, plan.pairs)
 
 # %% ../../nbs/marple/15_policies.ipynb #92950a7e
 def load_policy(

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['PARTS_OF_WORLD', 'TOGETHER', 'LONGEST_ROLLOUT', 'ROLLOUTS', 'world_at', 'copies', 'Advisor', 'sample_actions',
-           'share_reaching', 'explain', 'RolloutMethod', 'evidence_key']
+           'share_reaching', 'mixture_of', 'RolloutMethod', 'evidence_key', 'explain', 'WeighedRolloutMethod',
+           'monte_carlo_method', 'planned_share']
 
 # %% ../../nbs/marple/16_rollouts.ipynb #11b79024
 import numpy as np
@@ -12,9 +13,10 @@ import torch
 
 from .evidence import SOUND_OF, Evidence, language_of
 from .houses import House
-from .inference import NOISE, TYPES, has_done
-from .missions import MISSIONS
-from .policies import ORDER, FieldPolicy, Policy, language_numbers, pose_in_scene, scene_key, scene_of
+from ..errors import UsageError
+from .inference import NOISE, TYPES, has_done, hint, imagine, read_prefix, read_snapshot, stages
+from .missions import MISSIONS, scenario_of
+from .policies import FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of
 from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
 from .worlds import World, atlas_of, pose_number
 
@@ -57,43 +59,43 @@ class Advisor:
     def __init__(self, policy: Policy, limit: int = 3000):
         self.policy, self.known, self.limit = policy.eval(), {}, limit  # scenes remembered at most
 
-    def batch(self, world: World, agents: list, mission: str, language: tuple | None) -> dict:
+    def batch(self, world: World, agents: list, mixture: int, language: tuple | None) -> dict:
         "The input of a policy for some agents, a row for each."
         few = World(world.atlas, world.pose[agents], world.which[agents])
         few.state, few.on, few.cell = world.state[agents], world.on[agents], world.cell[agents]
         cells, hand = (torch.from_numpy(values) for values in scene_of(few))
         count, numbers = len(agents), language_numbers(language) if language is not None else (0, 0, 0, 0)
         rows = torch.stack([torch.arange(count), torch.from_numpy(pose_in_scene(few.pose))], 1)
-        columns = {"cells": cells, "hand": hand, "mission": torch.full((count,), ORDER.index(mission)), "rows": rows}
+        columns = {"cells": cells, "hand": hand, "mixture": torch.full((count,), mixture), "rows": rows}
         columns["last"] = torch.from_numpy(world.last[agents].astype(np.int64))
         return columns | {"language": torch.tensor([numbers] * count), "heard": torch.full((count,), float(language is not None))}
 
     @torch.no_grad()
-    def fields(self, world: World, agents: list, mission: str, language: tuple | None) -> list:  # of (chances `[poses, 12]`, objects `[poses]`)
+    def fields(self, world: World, agents: list, mixture: int, language: tuple | None) -> list:  # of (chances `[poses, 12]`, objects `[poses]`)
         "What the policy says about every pose of some agents' scenes; new scenes are evaluated together."
-        keys = [scene_key(world, mission, language, agent) for agent in agents]
+        keys = [scene_key(world, mixture, language, agent) for agent in agents]
         new = [agent for agent, key in zip(agents, keys) if key not in self.known]
         if len(self.known) + len(new) > self.limit:
             self.known, new = {}, list(agents)
         for first in range(0, len(new), TOGETHER):
             some = new[first : first + TOGETHER]
-            actions, things = self.policy(self.batch(world, some, mission, language))
+            actions, things = self.policy(self.batch(world, some, mixture, language))
             chances, objects = torch.softmax(actions, -1).numpy(), things.argmax(-1).numpy()
             for place, agent in enumerate(some):
-                self.known[scene_key(world, mission, language, agent)] = chances[place], objects[place]
+                self.known[scene_key(world, mixture, language, agent)] = chances[place], objects[place]
         return [self.known[key] for key in keys]
 
     @torch.no_grad()
-    def advise(self, world: World, mission: str, language: tuple | None = None) -> tuple:  # chances `[agents, 12]`, objects `[agents]`
+    def advise(self, world: World, mixture: int, language: tuple | None = None) -> tuple:  # chances `[agents, 12]`, objects `[agents]`
         "What the policy says to every agent."
         if not isinstance(self.policy, FieldPolicy):
-            actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mission, language))
+            actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), things.argmax(1).numpy()
         poses = pose_in_scene(world.pose)
         chances, objects = np.empty((len(world), 12), np.float32), np.empty(len(world), np.int64)
         content = np.concatenate([values.astype(np.int64) for values in (world.which[:, None], world.state, world.cell, world.last)], 1)
         _, first, group = np.unique(content, axis=0, return_index=True, return_inverse=True)
-        for number, (field, kinds) in enumerate(self.fields(world, first.tolist(), mission, language)):
+        for number, (field, kinds) in enumerate(self.fields(world, first.tolist(), mixture, language)):
             here = group.ravel() == number
             chances[here], objects[here] = field[poses[here]], kinds[poses[here]]
         return chances, objects
@@ -121,7 +123,7 @@ def sample_actions(
 def share_reaching(
     advisor: Advisor,
     world: World,  # of one agent, at tau
-    mission: str,
+    mixture: int,  # place in `MIXTURES`: whose preferences the policy takes
     query: tuple,  # (kind, action)
     rng: np.random.Generator,
     agents: int = ROLLOUTS,
@@ -132,9 +134,9 @@ def share_reaching(
     "The share of rollouts that do the query."
     many, reached, fresh = copies(world, agents), 0, np.ones(agents, bool)
     for step in range(steps):
-        chances, objects = advisor.advise(many, mission)
+        chances, objects = advisor.advise(many, mixture)
         if language is not None and fresh.any():
-            chances[fresh], objects[fresh] = (part[fresh] for part in advisor.advise(many, mission, language))
+            chances[fresh], objects[fresh] = (part[fresh] for part in advisor.advise(many, mixture, language))
         actions = sample_actions(chances, rng, sound if step == 0 else None)
         handles = (actions < FORWARD) | (actions > RIGHT)
         front = many.atlas.front[many.place]
@@ -152,6 +154,54 @@ def share_reaching(
             setattr(many, name, getattr(many, name)[keep])
     return reached / agents
 
+# %% ../../nbs/marple/16_rollouts.ipynb #fb61add4
+def mixture_of(
+    belief: dict,  # mission -> how often an agent follows it
+) -> int:  # place in `MIXTURES`
+    "The mixture that preferences are; `UsageError` where no policy was trained on it."
+    mission = max(belief, key=belief.get)
+    mixture = mixture_number(mission, round(belief[mission], 6))
+    others = {name for name, share in belief.items() if share > 0 and name != mission}
+    if others - set(scenario_of(mission).missions):
+        raise UsageError("policies know preferences for two missions of a scenario, w = 1, .8, .6 or .5; use exact inference for others")
+    return mixture
+
+
+class RolloutMethod:
+    "The paper's method: rollouts of the policy of an agent's preferences."
+
+    def __init__(
+        self,
+        policy: Policy,  # trained
+        rollouts: int = ROLLOUTS,  # of each agent
+        seed: int = 0,
+        steps: int = LONGEST_ROLLOUT,
+    ):
+        self.advisor, self.rollouts, self.seed, self.steps = Advisor(policy), rollouts, seed, steps
+        self.shares = {}  # of evidence seen before
+
+    def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple) -> tuple:  # p_a, p_b
+        return tuple(self.chance(seen, query, belief) for seen, belief in zip(evidence, preferences))
+
+    def chance(self, evidence: Evidence, query: tuple, belief: dict) -> float:
+        "The chance that one agent reaches the query."
+        return 1.0 if has_done(evidence, query) else self.share(evidence, query, mixture_of(belief))
+
+    def share(self, evidence: Evidence, query: tuple, mixture: int) -> float:
+        "The share of rollouts that reach the query, worked out once."
+        key = evidence_key(evidence), mixture, tuple(query)
+        if key not in self.shares:
+            rng = np.random.default_rng((self.seed, evidence.tau, mixture, *evidence.poses[-1].tolist()))
+            words = dict(sound=evidence.sound, language=evidence.told)
+            self.shares[key] = share_reaching(self.advisor, world_at(evidence), mixture, query, rng, self.rollouts, self.steps, **words)
+        return self.shares[key]
+
+# %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
+def evidence_key(evidence: Evidence) -> tuple:
+    "What tells evidence apart."
+    arrays = (evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places, evidence.cells)
+    return evidence.house.key, *(None if values is None else values.tobytes() for values in arrays), evidence.tau, evidence.sound, evidence.told
+
 # %% ../../nbs/marple/16_rollouts.ipynb #37d8f5a7
 def explain(
     advisor: Advisor,
@@ -160,6 +210,7 @@ def explain(
     noise: float = NOISE,
 ) -> float:  # log-likelihood
     "How well a policy on a mission explains what was seen, heard and said; of a snapshot, what was said alone."
+    alone = mixture_number(mission)
     world, total = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1]), 0.0
     poses = pose_in_scene(evidence.poses)
     numbers = pose_number(evidence.poses, atlas_of(evidence.house).width)
@@ -167,7 +218,7 @@ def explain(
 
     def chances_at(step: int) -> np.ndarray:  # `[12]`
         world.place[0] = numbers[step]
-        return advisor.fields(world, [0], mission, None)[0][0][poses[step]] if remembers else advisor.advise(world, mission)[0][0]
+        return advisor.fields(world, [0], alone, None)[0][0][poses[step]] if remembers else advisor.advise(world, alone)[0][0]
 
     for step, (action, target) in enumerate(zip(evidence.actions.tolist(), evidence.targets.tolist()) if evidence.actions is not None else ()):
         chances = chances_at(step)
@@ -183,31 +234,22 @@ def explain(
         total += float(np.log((1 - noise) * (evidence.told in goals) + noise / TYPES))
     return total
 
-# %% ../../nbs/marple/16_rollouts.ipynb #fb61add4
-class RolloutMethod:
-    "The paper's method with a policy, as a method of this room."
+# %% ../../nbs/marple/16_rollouts.ipynb #fc4baeb9
+class WeighedRolloutMethod(RolloutMethod):
+    "Rollouts of every mission that an agent may follow, weighed by how well the mission explains the past."
 
-    def __init__(
-        self,
-        policy: Policy,  # trained
-        rollouts: int = ROLLOUTS,  # of each mission
-        seed: int = 0,
-        steps: int = LONGEST_ROLLOUT,
-    ):
-        self.advisor, self.rollouts, self.seed, self.steps = Advisor(policy), rollouts, seed, steps
-        self.shares, self.logs = {}, {}  # of evidence seen before
-
-    def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple) -> tuple:  # p_a, p_b
-        return tuple(self.chance(seen, query, belief) for seen, belief in zip(evidence, preferences))
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.logs = {}  # of evidence seen before
 
     def chance(self, evidence: Evidence, query: tuple, belief: dict) -> float:
-        "The chance that one agent reaches the query, by rollouts of every mission that it may follow."
         if has_done(evidence, query):
             return 1.0
         possible = {mission: prior for mission, prior in belief.items() if prior > 0}
-        logs = {mission: self.log(evidence, mission) + np.log(prior) for mission, prior in possible.items()} if len(possible) > 1 else {}
-        weights = {mission: np.exp(log - max(logs.values())) for mission, log in logs.items()} or {mission: 1.0 for mission in possible}
-        return float(sum(weight * self.share(evidence, query, mission) for mission, weight in weights.items()) / sum(weights.values()))
+        logs = np.array([self.log(evidence, mission) + np.log(prior) for mission, prior in possible.items()])
+        weights = np.exp(logs - logs.max())
+        shares = np.array([self.share(evidence, query, mixture_number(mission)) for mission in possible])
+        return float(weights @ shares / weights.sum())
 
     def log(self, evidence: Evidence, mission: str) -> float:
         "The log-likelihood of evidence, worked out once."
@@ -216,17 +258,39 @@ class RolloutMethod:
             self.logs[key] = explain(self.advisor, evidence, mission)
         return self.logs[key]
 
-    def share(self, evidence: Evidence, query: tuple, mission: str) -> float:
-        "The share of rollouts that reach the query, worked out once."
-        key = evidence_key(evidence), mission, tuple(query)
-        if key not in self.shares:
-            rng = np.random.default_rng((self.seed, evidence.tau, ORDER.index(mission), *evidence.poses[-1].tolist()))
-            words = dict(sound=evidence.sound, language=evidence.told)
-            self.shares[key] = share_reaching(self.advisor, world_at(evidence), mission, query, rng, self.rollouts, self.steps, **words)
-        return self.shares[key]
+# %% ../../nbs/marple/16_rollouts.ipynb #93be1a4e
+def monte_carlo_method(
+    house: House,
+    evidence: tuple,  # of A, of B
+    query: tuple,  # (kind, action)
+    preferences: tuple,  # of A, of B: mission -> how often an agent follows it
+    rollouts: int = ROLLOUTS,  # of each agent
+    steps: int = LONGEST_ROLLOUT,
+    noise: float = NOISE,  # chance of a slip
+    seed: int = 0,
+) -> tuple:  # p_a, p_b
+    "Monte Carlo simulation of planners, missions by preference."
+    return tuple(1.0 if has_done(seen, query) else planned_share(house, seen, query, belief, rollouts, steps, noise, seed)
+                 for seen, belief in zip(evidence, preferences))
 
-# %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
-def evidence_key(evidence: Evidence) -> tuple:
-    "What tells evidence apart."
-    arrays = (evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places, evidence.cells)
-    return evidence.house.key, *(None if values is None else values.tobytes() for values in arrays), evidence.tau, evidence.sound, evidence.told
+
+def planned_share(house: House, seen: Evidence, query: tuple, belief: dict, rollouts: int, steps: int, noise: float, seed: int) -> float:
+    "The share of an agent's simulated runs that do the query."
+    pose = int(pose_number(seen.poses[-1], house.width))
+    rng, weights, reached = np.random.default_rng((seed, seen.tau, pose)), {}, 0
+    for mission, prior in belief.items():
+        if prior > 0:
+            if seen.actions is None:
+                where = read_snapshot(house, mission, seen, noise)[1]
+                stage = int(where.argmax())
+            else:
+                stage = read_prefix(house, mission, seen, noise)[1]
+            weights[mission, stage] = prior * np.exp(hint(house, mission, seen, stage, pose, noise))
+    shares = np.array(list(weights.values())) / sum(weights.values())
+    for (mission, stage), count in zip(weights, rng.multinomial(rollouts, shares).tolist()):
+        todo = stages(house, mission)
+        goal = next((k for k in range(stage, len(todo)) if (todo[k].target, todo[k].action) == tuple(query)), None)
+        if goal is not None and count:
+            ends, _ = imagine(house, mission, pose, stage, count, steps, noise, int(rng.integers(2**31)))
+            reached += int((ends > goal).sum())
+    return reached / rollouts
