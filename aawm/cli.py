@@ -204,19 +204,27 @@ def export_hub(
     folder: Annotated[Path, typer.Argument(help="New folder to write: `trials` for a dataset hub, `weights` for a model hub.")],
     store: Annotated[Path | None, typer.Option(help="Folder of a trial store to write as Parquet.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Folder of weights files to write with model cards.")] = None,
+    form: Annotated[str, typer.Option("--format", help="Of trials: `parquet`, with a card, or `lerobot` (v3).")] = "parquet",
 ):
     "Write trials, or trained weights, or both in the form that hubs show: with cards, and metadata for machines."
     from datetime import date
 
     from aawm.data import hub
+    from aawm.data.lerobot import export_lerobot
     from aawm.models.model_cards import export_models
 
+    check_name(form, ("parquet", "lerobot"), "format")
     if store is None and weights is None:
         raise UsageError("nothing to write; give --store, --weights, or both")
     if folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; choose a new folder")
-    made = [hub.export_hub(store, folder / "trials", date.today().isoformat())] if store else []
-    made += export_models(folder / "weights", weights) if weights else []
+    made = []
+    if store and form == "lerobot":
+        made.append(export_lerobot(store, folder / "trials"))
+    elif store:
+        made.append(hub.export_hub(store, folder / "trials", date.today().isoformat()))
+    if weights:
+        made += export_models(folder / "weights", weights)
     for path in made:
         typer.echo(f"{path}: {', '.join(sorted(file.name for file in path.iterdir()))}")
 

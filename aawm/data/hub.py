@@ -68,6 +68,10 @@ configs:
 HUB_USE = """
 ## How to read this folder
 
+    from datasets import load_dataset
+
+    states = load_dataset("{folder}", "states")  # a row for each step; also "trials" and "events"
+
 `states` has a row for each step of each trial, `trials` a row for each trial, `events` a row for each logged event; `trial` joins them.
 Any Parquet reader reads them, and `croissant.json` describes every column. With the package `aawm`, the folder becomes a trial store again:
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -10,6 +11,7 @@ import yaml
 from aawm import cli
 from aawm.data import open_trials, store_trials
 from aawm.data.hub import HUB_TABLES, export_hub, import_hub
+from aawm.data.lerobot import DATA_PATH, EPISODES_PATH, EVENT_NAMES, export_lerobot
 from aawm.errors import BadData, UsageError
 from aawm.models import build, model_class
 from aawm.models.model_cards import export_models
@@ -53,6 +55,77 @@ def test_croissants_own_validator_accepts_it(hub):
     assert not told.metadata.issues.errors and not told.metadata.issues.warnings, told.metadata.issues.report()
     row = next(iter(told.records("events")))
     assert {"events/trial", "events/frame"} <= set(row)
+
+
+def test_load_dataset_reads_every_table(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets", reason="pip install --editable '.[hub]'")
+    trials = open_trials(hub / "trials")
+    sizes = {}
+    for name in HUB_TABLES:
+        splits = datasets.load_dataset(str(hub / "hub"), name, cache_dir=str(tmp_path))
+        assert set(splits) == set(trials.split.values.astype(str))
+        sizes[name] = sum(part.num_rows for part in splits.values())
+    assert sizes["states"] == len(SCENARIOS) * STEPS and sizes["trials"] == len(SCENARIOS)
+    assert splits["train"].column_names[:2] == ["trial", "frame"]
+    card = (hub / "hub/README.md").read_text().split("---\n", 2)[2]
+    code = next(line for line in card.splitlines() if line.startswith("    "))
+    assert "load_dataset" in code, "the card's first code says how to load it"
+
+
+@pytest.fixture(scope="module")
+def lerobot(hub):
+    return export_lerobot(hub / "trials", hub / "lerobot")
+
+
+def test_lerobots_layout_is_what_its_own_writer_makes(lerobot):
+    "Fields, types and files as lerobot 0.4.4 (its format v3.0) writes them."
+    info = json.loads((lerobot / "meta/info.json").read_text())
+    assert set(info) == {
+        "codebase_version", "robot_type", "total_episodes", "total_frames", "total_tasks", "chunks_size", "data_files_size_in_mb",
+        "video_files_size_in_mb", "fps", "splits", "data_path", "video_path", "features",
+    }  # fmt: skip
+    schema = pq.read_schema(lerobot / DATA_PATH.format(chunk_index=0, file_index=0))
+    assert {field.name: str(field.type) for field in schema} == {
+        "observation.state": "fixed_size_list<element: float>[35]", "observation.events": f"fixed_size_list<element: bool>[{len(EVENT_NAMES)}]",
+        "timestamp": "float", "frame_index": "int64", "episode_index": "int64", "index": "int64", "task_index": "int64",
+    }  # fmt: skip
+    assert set(info["features"]) == set(schema.names)
+    episodes = pq.read_schema(lerobot / EPISODES_PATH)
+    known = {"episode_index": "int64", "tasks": "list<element: string>", "length": "int64", "dataset_from_index": "int64", "dataset_to_index": "int64"}
+    known |= {f"{place}/{kind}_index": "int64" for place in ("data", "meta/episodes") for kind in ("chunk", "file")}
+    known |= {f"stats/observation.state/{name}": "list<element: double>" for name in ("min", "max", "mean", "std", "q01", "q50", "q99")}
+    assert {name: str(episodes.field(name).type) for name in known} == known
+    tasks = pq.read_table(lerobot / "meta/tasks.parquet").to_pandas()
+    assert list(tasks.columns) == ["task_index"] and set(tasks.index) == set(SCENARIOS)
+    assert sum(int(part.split(":")[1]) - int(part.split(":")[0]) for part in info["splits"].values()) == len(SCENARIOS)
+
+
+def test_lerobots_rows_are_the_trials(hub, lerobot):
+    trials = open_trials(hub / "trials")
+    rows = pq.read_table(lerobot / DATA_PATH.format(chunk_index=0, file_index=0)).to_pandas()
+    names = pq.read_table(lerobot / EPISODES_PATH, columns=["name"])["name"].to_pylist()
+    for number, name in enumerate(names):
+        trial = trials.isel(trial=list(trials.name.values.astype(str)).index(name))
+        part = rows[rows.episode_index == number]
+        assert np.array_equal(np.stack(part["observation.state"].to_list()), trial.state.values.reshape(STEPS, -1))
+        happened = np.stack(part["observation.events"].to_list()).any(0)
+        assert happened.tolist() == [bool(step >= 0) for step in (*trial.pickup_step.values, *trial.goal_step.values)]
+
+
+def test_lerobots_own_reader_opens_it(lerobot, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    reader = pytest.importorskip("lerobot.datasets.lerobot_dataset", reason="lerobot pins an older torch; try it in an environment of its own")
+    dataset = reader.LeRobotDataset("aawm/trials", root=lerobot)
+    assert len(dataset) == len(SCENARIOS) * STEPS and dataset[301]["observation.state"].shape == (35,)
+
+
+def test_a_command_writes_either_form(hub, tmp_path):
+    words = ["--store", str(hub / "trials"), "--format"]
+    assert cli.run_words(["export-hub", str(tmp_path / "a"), *words, "lerobot"])[0] == 0
+    assert (tmp_path / "a/trials/meta/info.json").is_file()
+    code, said = cli.run_words(["export-hub", str(tmp_path / "b"), *words, "lerobott"])
+    assert code == 2 and "lerobot" in said and not (tmp_path / "b").exists()
 
 
 def test_what_is_not_whole_is_refused(hub, tmp_path):
