@@ -116,7 +116,7 @@ def generate(
     if scheduler:
         from aawm.runs.cluster import connected
 
-        with connected(scheduler=scheduler) as client:
+        with connected(scheduler) as client:
             data.generate(store, trials, workers=client.get_executor(), **options)
     else:
         data.generate(store, trials, workers=workers or None, **options)
@@ -654,7 +654,7 @@ def play(
 # %% ../nbs/90_cli.ipynb #3e0a38dd
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")
 def reproduce(
-    profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "laptop",
+    profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "quick",
     paper: Annotated[str, typer.Option(help="Whose figures: aawm, or a neighbour benchmark's.")] = "aawm",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart.")
@@ -662,7 +662,10 @@ def reproduce(
     workers: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0: one a core, at most 8.")] = 0,
     scheduler: Scheduler = "",
     seed: Annotated[int | None, typer.Option(help="Root of every random stream, in place of the profile's.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A figure or another job, with all that it needs; may be repeated.")] = None,
+    name: Annotated[str, typer.Option(help="Keep results under <profile>-custom-<name>.")] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Show the jobs, what is done and how long the rest may take; run nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The plan for programs to read; with --plan.")] = False,
     progress: Progress = True,
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
@@ -670,13 +673,16 @@ def reproduce(
     from aawm.runs.cluster import check_scheduler
 
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
+    if as_json and not plan:
+        raise UsageError("--json says how a plan is written; give --plan, too")
     if plan:
         check_scheduler(scheduler)
-        table = runs.plan_table(profile, changes, paper)
-        typer.echo(table.to_string(index=False))
-        typer.echo(runs.plan_words(table))
+        table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)
+        typer.echo(table.to_json(orient="records", indent=1) if as_json else table.fillna("not known").to_string(index=False))
+        if not as_json:
+            typer.echo(runs.plan_words(table))
         return
-    folder = runs.reproduce(profile, changes, workers, scheduler, progress, paper)
+    folder = runs.reproduce(profile, changes, workers, scheduler, progress, paper, tuple(only or ()), name)
     typer.echo(f"figures in {folder}")
 
 # %% ../nbs/90_cli.ipynb #d69a0ff7

@@ -9,6 +9,7 @@ __all__ = ['PAPERS', 'FIRST_PAPER', 'FOLDERS', 'PACKAGES', 'papers', 'read_paper
 # %% ../../nbs/runs/02_manifest.ipynb #ce5b1158
 import importlib
 import itertools
+import re
 import string
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,12 +103,16 @@ def profile_values(
     profile: str,  # its name
     changes: dict | None = None,  # name -> value, in place of the profile's own
     manifest: dict | None = None,  # as `read_paper` gives it
+    name: str = "",  # results are kept under `<profile>-custom-<name>`; made from the changed values where empty
 ) -> dict:  # name -> value, with `profile`, the name under which results are kept
-    "The values of a profile. With changes, results are kept apart, under a name made from the changed values."
+    "The values of a profile. With changes, results are kept apart, under a name of their own."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
     changed = {name: typed(name, value, values[check_name(name, values, "parameter")]) for name, value in (changes or {}).items()}
-    kept_apart = f"{profile}-custom-{digest(changed)[:6]}" if changed else profile
+    if name and not re.fullmatch(r"\w[\w.-]{0,60}", name, re.ASCII):
+        raise UsageError(f"{name!r} cannot name a run: take letters, digits, hyphens and underscores")
+    ending = name or (digest(changed)[:6] if changed else "")
+    kept_apart = f"{profile}-custom-{ending}" if ending else profile
     values = {"profile": kept_apart} | values | changed
     return values | {name: fill(value, {"profile": kept_apart}) for name, value in values.items() if "$profile" in str(value)}
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'check_parameters', 'hand_parameters',
-           'check_hand_run', 'input_record', 'scored_trials', 'own_sockets', 'NotebookFailed', 'run_notebook', 'shown',
-           'plain_metadata']
+           'check_hand_run', 'input_record', 'scored_trials', 'own_sockets', 'NotebookFailed', 'warm_start', 'execute',
+           'run_notebook', 'shown', 'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
@@ -18,17 +18,14 @@ from pathlib import Path
 from ..errors import AawmError, UsageError, check_name
 from ..files import commit, read_json, replacing, repository_root, resolve
 from .manifest import typed
-from .sources import versions
+from .sources import notebook_cells, versions
 
 # %% ../../nbs/runs/03_notebooks.ipynb #2dd19e35
 def notebook_parameters(
     notebook: str | Path,  # path, absolute or relative to the root of the repository
 ) -> dict:  # name -> default
     "The parameters of a notebook with their defaults."
-    import nbformat  # takes a second, which a run of many notebooks would pay in each
-
-    cells = nbformat.read(resolve(notebook), as_version=4).cells
-    return assigned("\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())))
+    return assigned("\n".join(source for _, source, tags in notebook_cells(notebook) if "parameters" in tags))
 
 # %% ../../nbs/runs/03_notebooks.ipynb #e74bbe0f
 def assigned(
@@ -120,12 +117,18 @@ class NotebookFailed(AawmError):
     exit_code = 1
 
 
-def run_notebook(
+def warm_start() -> dict:  # arguments of papermill
+    "How to start a kernel from this process's warm one; nothing where there is none."
+    kernels = sys.modules.get("aawm.runs.kernels")
+    return {"kernel_manager_class": kernels.WarmKernelManager} if kernels and kernels.WARM else {}
+
+
+def execute(
     notebook: str | Path,  # path of the notebook, absolute or relative to the root of the repository
     output: str | Path,  # path of the executed notebook
     parameters: dict,  # name -> value
     progress: bool = False,  # show a bar over the cells
-) -> Path:  # the executed notebook
+) -> dict:  # what a kernel from a warm process used: `cpu_seconds`, `memory_mb`; empty for others
     "Execute a notebook with parameters (papermill); `NotebookFailed` names the cell and the error."
     import papermill  # takes a second to import
 
@@ -138,15 +141,27 @@ def run_notebook(
             papermill.execute_notebook(
                 str(resolve(notebook)), str(temporary), parameters, kernel_name="python3", language="python",
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
-                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets),
+                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm_start(),
             )
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
             message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]
             raise NotebookFailed(f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})") from None
         plain_metadata(temporary)
+        used = read_json(Path(sockets) / "usage.json", {})
     failed.unlink(missing_ok=True)
-    return output
+    return used
+
+
+def run_notebook(
+    notebook: str | Path,  # path of the notebook, absolute or relative to the root of the repository
+    output: str | Path,  # path of the executed notebook
+    parameters: dict,  # name -> value
+    progress: bool = False,  # show a bar over the cells
+) -> Path:  # the executed notebook
+    "Execute a notebook by hand, as `execute` does."
+    execute(notebook, output, parameters, progress)
+    return resolve(output)
 
 
 def shown(path: str | Path) -> str:

@@ -348,3 +348,84 @@ def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
     jobs = (repository / "jobs").read_text().split()
     assert len(jobs) == 4 and sorted((repository / "cancelled").read_text().split()) == sorted(jobs)
     wait_for(lambda: not any(Path(f"/proc/{job}").exists() and "Z" not in Path(f"/proc/{job}/stat").read_text().split()[2] for job in jobs))
+
+
+# how a run ends
+
+
+def test_all_failures_are_named_at_once_and_in_the_end(repository, capsys):
+    for name in ("double", "add"):
+        write_notebook(repository / f"nbs/{name}.ipynb", "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2\nfolder: str = 'z'", "raise RuntimeError(f'no {factor} today')")
+    with pytest.raises(AawmError, match="^2 jobs failed: double .*no [23] today.*; double .*no [23] today.*; 3 of 4 jobs are not done"):
+        runs.reproduce("small", workers=2, progress=False)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "FAILED" in line]
+    assert len(lines) == 2 and all("double-" in line and ".failed.ipynb)" in line for line in lines), "with reason and path"
+
+
+class Stubborn:
+    "A client whose cluster does not close."
+
+    cluster = None
+
+    def close(self, timeout):
+        raise TimeoutError("timed out after 5 s.")
+
+
+@pytest.mark.parametrize("outcome", [None, ValueError("the outcome")])
+def test_closing_never_replaces_an_outcome(monkeypatch, capsys, outcome):
+    monkeypatch.setattr(cluster, "connect", lambda scheduler: Stubborn())
+    with contextlib.suppress(ValueError) if outcome is None else pytest.raises(ValueError, match="the outcome"), cluster.connected("tcp://anywhere:1"):
+        if outcome:
+            raise outcome
+    assert "did not close (timed out after 5 s.)" in capsys.readouterr().err
+
+
+def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
+    shot = "from pathlib import Path\nimport os, signal\nfrom multiprocessing import parent_process\n"
+    shot += "first = not Path('shot').exists()\nPath('shot').touch()\nif first:\n    os.kill(int(Path('worker').read_text()), signal.SIGKILL)\n"
+    write_notebook(repository / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1", shot + "Path(output).write_text(str(number))")
+    workers = cluster.LocalWorkers(1)
+    workers.submit("pid", os.getpid)
+    (repository / "worker").write_text(str(workers.ended(600)["pid"]))
+    values = runs.profile_values("small")
+    draw = runs.plan(values)[0]
+    workers.submit("draw", run_job, draw, values)
+    assert isinstance(workers.ended(600)["draw"], cluster.WorkerLost)
+    workers.submit("draw", run_job, draw, values)
+    assert workers.ended(600)["draw"] > 0 and (repository / "data/small/number").read_text() == "5"
+    workers.close()
+
+
+def test_a_plan_needs_no_torch_and_has_no_nan():
+    "So it answers within two seconds, on whatever scheduler."
+    code = "import sys\nfrom aawm.cli import main\ntry:\n    main(['reproduce', '--scheduler', 'slurm', '--plan', '--json'])\nexcept SystemExit as left:\n    assert not left.code\n"
+    heavy = "print([name for name in ('torch', 'dask', 'nbformat', 'papermill', 'mujoco') if name in sys.modules], file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stderr.strip() == "[]"
+    rows = json.loads(run.stdout)
+    assert len(rows) == len(plan(profile_values("quick"))) and all(row["seconds"] is None or row["seconds"] > 0 for row in rows)
+    assert "NaN" not in run.stdout
+
+
+def test_only_what_is_named_runs_with_what_it_needs_under_a_name_of_its_own(repository, capsys):
+    folder = runs.reproduce("small", workers=1, progress=False, only=("double 2",), name="two")
+    assert folder == repository / "figures/small-custom-two" and logged(repository) == ["double-2", "number"]
+    assert not (folder / "cost.json").exists(), "a part has no cost of the whole"
+    with pytest.raises(UsageError, match="unknown job 'dubble'"):
+        runs.reproduce("small", progress=False, only=("dubble",))
+    with pytest.raises(UsageError, match="cannot name a run"):
+        runs.reproduce("small", progress=False, name="../away")
+
+
+def test_the_longest_job_goes_first():
+    from aawm.runs.jobs import JobQueue, Times
+
+    jobs = [runs.manifest.Job(f"evaluate {name}", "a.ipynb", {}) for name in ("short", "long", "middle")]
+    queue = JobQueue(jobs, Times(jobs, {"evaluate": 3, "evaluate long": 60, "evaluate middle": 9}))
+    assert queue.ready() == ["evaluate long", "evaluate middle", "evaluate short"]
+
+
+def test_off_a_terminal_there_are_lines_and_no_redraws(repository):
+    run = start(repository, "--workers", "1")
+    output, _ = run.communicate(timeout=600)
+    assert run.returncode == 0 and "\r" not in output and [line.split(":")[0] for line in output.splitlines()][:2] == ["draw", "double 2"]

@@ -17,7 +17,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from ..checks import event_faults, state_faults, step_faults
-from ..making.generate import cores, process_pool, without_main_script
+from ..making.generate import process_pool
 from aawm.data.authors.released import (
     AGENT_IDS,
     NO_SEED,
@@ -34,6 +34,7 @@ from ..selections import split_trials
 from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
 from ...errors import BadData, EnvironmentProblem, UsageError, whole_number
 from ...files import read_json, write_json, write_text
+from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #fb4acf28
