@@ -295,7 +295,7 @@ def evaluate(
     options = (mode, batch_size, device, progress)
     rollouts = roll_out(model, collect(pd.concat([*plans, *offsets])), test, seed, *options)
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
-    further = tuple(roll_out(model, goals, test, seed + number, *options) for number in range(1, goal_samples if len(goals) else 1))
+    further = tuple(roll_out(model, goals, test, seed, *options, number) for number in range(1, goal_samples if len(goals) else 1))
     known = model_record(model, seed if trained_with is None else trained_with)
     known |= {"evaluation_seed": seed, "mode": bool(mode), "curve_trials": curve_trials, "batch_size": batch_size, "device": str(device)}
     known |= {"cap": cap, "goal_samples": goal_samples}

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['REQUEST', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT', 'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND',
-           'PLAIN_WORLDS', 'PRIVILEGED_INPUTS', 'ALIKE', 'collect', 'Rollouts', 'as_trials', 'true_rollouts',
-           'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path', 'NearestCarries',
-           'FunctionModel', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'batch_generator',
-           'roll_batch', 'on_device', 'halve', 'roll_out']
+           'PLAIN_WORLDS', 'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'Rollouts', 'as_trials',
+           'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path',
+           'NearestCarries', 'FunctionModel', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch',
+           'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, whole_number
 from ..models.base import choose_device
+from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, NEVER, OBJECT_INDEX, POSITION, STATE_SIZE, STEPS, flatten,
@@ -29,12 +30,19 @@ from aawm.schema import (
 REQUEST = ["row", "start", "context", "horizon"]  # what makes a rollout: the trial, the steps shown, the steps requested
 
 
+def to_the_end(
+    requests: pd.DataFrame,
+) -> np.ndarray:  # bool `[n]`
+    "Which rollouts go on to the end of the trial, as the model sees it."
+    return (requests.context + requests.horizon >= STEPS).to_numpy()
+
+
 def collect(
     plan: pd.DataFrame,  # of any number of tasks
-) -> pd.DataFrame:  # `row, start, context, horizon`, without repeats, the longest first
+) -> pd.DataFrame:  # `row, start, context, horizon`, without repeats; those to the end first, and of these the longest
     "The rollouts that a plan needs."
     needed = plan.loc[plan.left_out == "", REQUEST].drop_duplicates()
-    order = np.lexsort((needed.start, needed.row, needed.context, -needed.horizon))
+    order = np.lexsort((needed.start, needed.row, needed.context, -needed.horizon, ~to_the_end(needed)))
     return needed.iloc[order].reset_index(drop=True).astype(np.int64)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #ffa2f770
@@ -298,28 +306,34 @@ def next_batch(
     first: int,  # the first that is not rolled out yet
     size: int,  # trials in a batch, at most
 ) -> pd.DataFrame:
-    "The next requests in a row that are about equally long."
+    "The next requests in a row that are equally long, or that go to the end and are about equally long."
     requested = requests.iloc[first : first + size]
-    longest = requested.horizon.cummax()
-    apart = (requested.horizon.cummin() < ALIKE * longest).to_numpy()
+    whole, longest = to_the_end(requested), requested.horizon.cummax()
+    alike = np.where(whole, ALIKE * longest, longest)
+    apart = (requested.horizon.cummin() < alike) | (whole != whole[0])
+    apart = apart.to_numpy()
     return requested.iloc[: apart.argmax() if apart.any() else len(requested)]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #790b7a19
-def batch_generator(
-    seed: int,
-    first: int,  # the first request of the batch
-    device: torch.device,
-) -> torch.Generator:
-    "The random numbers of one batch."
-    drawn = np.random.SeedSequence((int(seed), int(first))).generate_state(1, np.uint64)[0]
-    return torch.Generator(device).manual_seed(int(drawn >> np.uint64(1)))
+def request_streams(
+    requested: pd.DataFrame,  # requests of one batch
+    test: TrialSet,
+    seed: int = 0,
+    number: int = 0,  # of the rollout, where there are several of each request
+    device: torch.device | str = "cpu",
+) -> Streams:
+    "The random numbers of each rollout, by its trial and what is shown of it; see `Streams`."
+    parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
+    streams = Streams(combined(seed, number, *parts))
+    streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
+    return streams
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #a4ce16dc
 def roll_batch(
     model: object,
     states: torch.Tensor,  # `[N, 300, 35]`
     requested: pd.DataFrame,  # requests of one batch
-    generator: torch.Generator,
+    generator: Streams,
     mode: bool,  # latents at their mode
     faults: dict,  # counts, added to
 ) -> torch.Tensor:  # float32 `[sum of horizons, 35]` on the CPU
@@ -370,6 +384,7 @@ def roll_out(
     batch_size: int = 1024,  # trials rolled out together, at most
     device: str = "auto",
     progress: bool = True,
+    number: int = 0,  # of the rollout, where there are several of each request
 ) -> Rollouts:
     "Roll a model out for every request."
     batch_size = whole_number(batch_size, "batch_size", 1)
@@ -381,7 +396,8 @@ def roll_out(
         while first < len(requests):
             requested = next_batch(requests, first, batch_size)
             try:
-                rolled = roll_batch(model, states, requested, batch_generator(seed, first, device), mode, faults)
+                streams = request_streams(requested, test, seed, number, device)
+                rolled = roll_batch(model, states, requested, streams, mode, faults)
             except (RuntimeError, MemoryError) as fault:
                 if not out_of_memory(fault):
                     raise

@@ -24,6 +24,7 @@ from ..errors import BadData, UsageError, check_name, whole_number
 from ..events import carries, first_goal, lift_start
 from ..events.firsts import first_true
 from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal
+from ..models.streams import key_of_name
 from aawm.schema import (
     GATHERING_SCENARIOS,
     GOAL_RADIUS,
@@ -46,6 +47,7 @@ class TrialSet:
 
     states: np.ndarray  # float32 `[trial, 300, 5, 7]`, metres and quaternions
     trial: np.ndarray  # int64 `[trial]`: the place of each in its store
+    key: np.ndarray  # int64 `[trial]`: its name, hashed; its random numbers follow from it, wherever it stands
     scenario: np.ndarray  # `[trial]`
     pickup_step: np.ndarray  # int64 `[trial, 3]`: logged step, -1 never
     goal_step: np.ndarray  # int64 `[trial, 3]`: logged step, -1 never
@@ -114,6 +116,7 @@ def trial_set(
     return TrialSet(
         states=np.ascontiguousarray(trials.state.isel(trial=place).values, dtype=np.float32),
         trial=place,
+        key=np.array([key_of_name(name) for name in trials.name.values[chosen].astype(str)], dtype=np.int64),
         scenario=trials.scenario.values[chosen].astype(str),
         pickup_step=trials.pickup_step.values[chosen].astype(np.int64),
         goal_step=trials.goal_step.values[chosen].astype(np.int64),

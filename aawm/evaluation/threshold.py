@@ -46,7 +46,7 @@ def threshold_table(
         for threshold in thresholds:
             model.config = replace(before, **{SETTING: float(threshold)})
             for number in range(rollouts):
-                rolled = roll_out(model, collect(plan), trials, seed + number, device=device, progress=False)
+                rolled = roll_out(model, collect(plan), trials, seed, device=device, progress=False, number=number)
                 scores = score(plan, rolled, trials, tasks, strict)[0].query("target == '3rd' and behavior == 'all'").set_index("metric")
                 of = scores.reindex(["recall", "false_positive"])  # a share of nothing is missing
                 rows.append((float(threshold), *of.value, *of["count"].fillna(0).astype(int)))

@@ -24,6 +24,7 @@ import torch
 from torch import nn
 
 from ..errors import BadData, EnvironmentProblem, ModelContractError, UsageError, check_name, place_of
+from .streams import streams_of
 from ..schema import ENTITIES, FEATURES, OBJECT_INDEX, STATE_SIZE, STEPS, WINDOW_CONTEXT
 
 # %% ../../nbs/models/01_base.ipynb #329b2dc3
@@ -265,7 +266,7 @@ class WorldModel(nn.Module):
         self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
         mode: bool = False, privileged: dict | None = None,
     ):
-        "`rollout` without its checks: `states` are cut at the longest context and zero where hidden, `lengths [B]` at least 1."
+        "`rollout` without its checks: `states` cut at the longest context, zero where hidden; `generator`: `Streams`, None at the mode."
         raise ModelContractError(f"{type(self).__name__} has no `imagine(...)`; write it, or `rollout` itself")
 
     @torch.no_grad()
@@ -274,7 +275,7 @@ class WorldModel(nn.Module):
         states: torch.Tensor,  # `[B, T, 35]`; steps at and after the context are not used and may be NaN
         context: int | torch.Tensor,  # steps shown: an int, or a length per trial `[B]`
         horizon: int,  # steps to predict
-        generator: torch.Generator | None = None,  # a `torch.Generator` on the model's device, for models that sample
+        generator: torch.Generator | None = None,  # for models that sample: any generator, or `Streams` with a key per trial
         mode: bool = False,  # take every latent at its mode instead of sampling
         privileged: dict | None = None,  # what the model declared, such as `end_state [B, 35]`
         samples: int | None = None,  # futures per trial; None: one, and no axis for them
@@ -282,11 +283,11 @@ class WorldModel(nn.Module):
         "Predict the steps after the context of each trial, the whole batch in one call."
         states, horizon = check_rollout(states, horizon, samples)
         lengths = context_lengths(context, states.shape[0], states.shape[1], states.device)
-        privileged = check_privileged(self, privileged, states)
-        inputs = [hide(states, lengths), lengths, *privileged.values()]
+        inputs = [hide(states, lengths), lengths, *check_privileged(self, privileged, states).values()]
         shown, lengths, *values = [part.repeat_interleave(samples or 1, 0) for part in inputs]
+        streams = None if mode else streams_of(generator, len(states), states.device, samples)
         with evaluating(self):
-            future = self.imagine(shown, lengths, horizon, generator, mode, dict(zip(privileged, values)))
+            future = self.imagine(shown, lengths, horizon, streams, mode, dict(zip(self.privileged, values)))
         return future if samples is None else future.unflatten(0, (-1, samples))
 
     def extra_repr(self):
@@ -455,14 +456,17 @@ def window_context(
 # %% ../../nbs/models/01_base.ipynb #27d0f048
 def sample_categorical(
     logits: torch.Tensor,  # `[..., n]`
-    generator: torch.Generator | None = None,
+    uniform: torch.Tensor | None = None,  # `[...]`, numbers between 0 and 1; None: torch's own
     mode: bool = False,  # the likeliest class instead of a sample
 ) -> torch.Tensor:  # int64 `[...]`
     "One class for each row of logits."
     if mode:
         return logits.argmax(-1)
-    noise = torch.rand(logits.shape, generator=generator, device=logits.device).clamp_(min=1e-20)
-    return (logits.detach() - noise.log_().neg_().log_()).argmax(-1)
+    if uniform is None:
+        uniform = torch.rand(logits.shape[:-1], device=logits.device)
+    below = logits.detach().softmax(-1, dtype=torch.float32).cumsum(-1)
+    chosen = torch.searchsorted(below, (uniform * below[..., -1])[..., None], right=True)[..., 0]
+    return chosen.clamp_(max=logits.shape[-1] - 1)  # logits that are not finite, too, give a class
 
 # %% ../../nbs/models/01_base.ipynb #7c606c87
 def one_hot(

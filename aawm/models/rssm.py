@@ -28,6 +28,7 @@ from aawm.models.base import (
     run_recurrent,
     sample_categorical,
 )
+from .streams import Streams
 from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/03_rssm.ipynb #31ce76ab
@@ -49,9 +50,13 @@ class OneHot:
         "Logits by category and class, from a network's output `[..., parameters]`."
         return flat.unflatten(-1, (self.categories, self.classes))
 
-    def sample(self, logits: torch.Tensor, generator: torch.Generator | None = None, mode: bool = False) -> torch.Tensor:
+    def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
+        "What a sample of each row needs: `[B, categories]`, between 0 and 1; None without streams."
+        return streams and streams.uniform(purpose, step, self.categories)
+
+    def sample(self, logits: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
         "One class of each category, one-hot and flat `[..., size]`, with the gradient of the probabilities."
-        chosen = one_hot(sample_categorical(logits, generator, mode), self.classes, logits.dtype)
+        chosen = one_hot(sample_categorical(logits, noise, mode), self.classes, logits.dtype)
         if logits.requires_grad:
             probabilities = logits.softmax(-1)
             chosen = chosen + probabilities - probabilities.detach()
@@ -86,12 +91,17 @@ class Gaussian:
         spread = SMALLEST_LATENT_SPREAD + LATENT_SPREAD_RANGE * (raw / 2).sigmoid()
         return torch.stack([mean, spread.log()], -2)
 
-    def sample(self, described: torch.Tensor, generator: torch.Generator | None = None, mode: bool = False) -> torch.Tensor:
+    def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
+        "What a sample of each row needs: `[B, size]`, of mean 0 and standard deviation 1; None without streams."
+        return streams and streams.normal(purpose, step, self.size)
+
+    def sample(self, described: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
         "A vector `[..., size]`, with its gradient; at its mode the mean."
         mean, log_spread = described.unbind(-2)
         if mode:
             return mean
-        return mean + log_spread.exp() * torch.randn(mean.shape, generator=generator, device=mean.device)
+        noise = torch.randn(mean.shape, device=mean.device) if noise is None else noise
+        return mean + log_spread.exp() * noise
 
     def divergence(self, posterior: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
         "KL of the posterior from the prior `[...]`, nats, summed over numbers."
@@ -140,13 +150,14 @@ def observe(
     model: nn.Module,  # with `start`, `advance`, `embed`, `posterior` and `latent`
     states: torch.Tensor,  # `[B, T, 35]`, in the model's scale
     lengths: torch.Tensor,  # `[B]`: steps shown
-    generator: torch.Generator | None = None,
+    streams: Streams | None = None,  # None where latents are at their modes
     mode: bool = False,  # latents at their modes
     unseen: bool = False,  # as released: the last latent comes from the prior, without looking at the last step
 ) -> tuple:  # memory `[B, width]` and latent `[B, size]` at each trial's last shown step
     "Run along the contexts."
     order = lengths.argsort(descending=True, stable=True)
     memory, latent = model.start(states)
+    ordered = streams and streams[order]
     left = lengths[order].tolist()
     showing = len(left)
     for step, seen in enumerate(model.embed(states[order]).unbind(1)):
@@ -154,10 +165,12 @@ def observe(
             showing -= 1
         now = model.advance(memory[:showing], latent[:showing])
         memory = torch.cat([now, memory[showing:]])
-        sampled = model.latent.sample(model.posterior(seen[:showing], now), generator, mode)
+        noise = model.latent.noise(ordered and ordered[:showing], "posterior", step)
+        sampled = model.latent.sample(model.posterior(seen[:showing], now), noise, mode)
         latent = torch.cat([sampled, latent[showing:]])
     if unseen:
-        latent = model.latent.sample(model.prior(memory), generator, mode)
+        noise = model.latent.noise(ordered, "unseen", 0)
+        latent = model.latent.sample(model.prior(memory), noise, mode)
     back = order.argsort()
     return memory[back], latent[back]
 
@@ -183,14 +196,15 @@ def imagine_latents(
     memory: torch.Tensor,  # `[B, width]`
     latent: torch.Tensor,  # `[B, size]`
     horizon: int,
-    generator: torch.Generator | None = None,
+    streams: Streams | None = None,  # None where latents are at their modes
     mode: bool = False,
 ) -> tuple:  # memories `[B, horizon, width]`, latents `[B, horizon, size]`
     "Go on without observations, each latent from its prior."
     steps = []
-    for _ in range(horizon):
+    for step in range(horizon):
         memory = model.advance(memory, latent)
-        latent = model.latent.sample(model.prior(memory), generator, mode)
+        noise = model.latent.noise(streams, "prior", step)
+        latent = model.latent.sample(model.prior(memory), noise, mode)
         steps.append((memory, latent))
     return tuple(torch.stack(parts, 1) for parts in zip(*steps))
 

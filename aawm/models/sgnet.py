@@ -15,6 +15,7 @@ from torch import nn
 from ..errors import UsageError
 from .base import Batch, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register, run_recurrent, window_context
 from .rssm import Gaussian
+from .streams import Streams
 from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/05_sgnet.ipynb #e63f8a26
@@ -111,9 +112,10 @@ class Paths(nn.Module):
             path.append(hidden)
         return self.regressor(torch.stack(path, 1)).unflatten(0, (-1, many))
 
-    def sample(self, encoded: torch.Tensor, ahead: torch.Tensor, generator: torch.Generator | None = None, mode: bool = False):
-        "One path `[N, steps, 35]`, its latent from the prior."
-        latent = self.latent.sample(self.latent.describe(self.prior(encoded)), generator, mode)
+    def sample(self, encoded: torch.Tensor, ahead: torch.Tensor, streams: Streams | None, chunk: int):
+        "One path `[N, steps, 35]`, its latent from the prior; without streams at the mode."
+        noise = self.latent.noise(streams, "chunk", chunk)
+        latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)
         return self.decode(encoded, ahead, latent[:, None])[:, 0]
 
     def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor):
@@ -179,12 +181,12 @@ class SGNet(WorldModel):
             shown = (step < lengths)[:, None]  # a trial whose context has ended waits
             carried = torch.where(shown, encoded, carried[0]), torch.where(shown, summary, carried[1])
         chunks = []
-        for _ in range(-(-horizon // self.config.goal_steps)):
+        for chunk in range(-(-horizon // self.config.goal_steps)):
             for seen in self.embed(chunks[-1]).unbind(1) if chunks else ():
                 encoded, _, summary = self.step(seen, *carried)
                 carried = encoded, summary
             ahead = self.goals.goals_ahead(self.goals(carried[0]))
-            chunks.append(current[:, None] + self.paths.sample(carried[0], ahead, generator, mode))
+            chunks.append(current[:, None] + self.paths.sample(carried[0], ahead, generator, chunk))
             current = chunks[-1][:, -1]
         return self.scaler.inverse(torch.cat(chunks, 1)[:, :horizon])
 

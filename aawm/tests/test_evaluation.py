@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aawm.data import generate
+from aawm.data import generate, open_trials
 from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageError
 from aawm.evaluation import (
     SCORINGS,
@@ -37,10 +37,11 @@ from aawm.evaluation import (
     true_rollouts,
 )
 from aawm.evaluation.intervals import DRAWS
-from aawm.evaluation.rollouts import ALIKE
+from aawm.evaluation.rollouts import ALIKE, REQUEST
 from aawm.evaluation.scores import label
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
+from aawm.models import build, pretrained
 from aawm.schema import GOAL, STEPS
 
 STRICT = SCORINGS["strict"]
@@ -84,7 +85,7 @@ def made_up(paths, pickup, goal, scenario):
     states[0, :, :3, :3] = np.moveaxis(np.asarray(paths), 0, 1)
     pickup, goal = np.array([pickup]), np.array([goal])
     return TrialSet(
-        states, np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1, (goal >= 0).sum(1) == 3, "made-up", None
+        states, np.array([0]), np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1, (goal >= 0).sum(1) == 3, "made-up", None
     )
 
 
@@ -434,6 +435,42 @@ def test_sampled_rollouts_repeat_with_the_seed(test, asked):
 
     runs = [roll_out(sampling, asked[1], test, seed=seed, batch_size=64, progress=False).steps for seed in (1, 1, 2)]
     assert np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
+
+
+def test_a_sampled_rollout_follows_from_the_trial_and_the_seed_alone(store, test, asked):
+    torch.manual_seed(0)
+    model, few = build("rssm_discrete"), asked[1].iloc[::12].reset_index(drop=True)
+    whole = roll_out(model, few, test, progress=False)
+    order = np.random.default_rng(0).permutation(len(few))
+    mixed = roll_out(model, few.iloc[order].reset_index(drop=True), test, batch_size=5, progress=False)
+    of = lambda rollouts, number: rollouts.steps[rollouts.offset[number] :][: rollouts.requests.horizon[number]]
+    assert all(np.allclose(of(mixed, place), of(whole, number), atol=1e-4) for place, number in enumerate(order)), "in any order, in any batch"
+    trials = open_trials(store)
+    turned = trial_set(trials.isel(trial=np.arange(len(trials.trial))[::-2]), split=None)
+    kept = few[few.row.isin(range(len(test))[::-2])]
+    there = roll_out(model, kept.assign(row=[range(len(test))[::-2].index(row) for row in kept.row]).reset_index(drop=True), turned, progress=False)
+    assert len(kept) > 3
+    assert all(np.allclose(of(there, place), of(whole, number), atol=1e-4) for place, number in enumerate(kept.index)), "among other trials"
+    other, second = roll_out(model, few, test, seed=1, progress=False), roll_out(model, few, test, number=1, progress=False)
+    assert not np.allclose(other.steps, whole.steps, atol=0.1) and not np.allclose(second.steps, whole.steps, atol=0.1)
+    assert not np.allclose(other.steps, second.steps, atol=0.1), "the second rollout of one seed is not the first of the next"
+
+
+def test_a_model_that_ranks_over_the_horizon_gives_the_same_beside_longer_rollouts(test):
+    rows = [(0, 0, 200, 30), (1, 0, 262, 38), (2, 0, 200, 30), (3, 0, 270, 30)]
+    requests = collect(pd.DataFrame(rows, columns=REQUEST).assign(left_out=""))
+    model = pretrained("event_transformer")
+    together, alone = (roll_out(model, part, test, progress=False) for part in (requests, requests.query("row == 0").reset_index(drop=True)))
+    place = int(np.flatnonzero(requests.row == 0)[0])
+    assert np.allclose(together.steps[together.offset[place] :][:30], alone.steps, atol=2e-3)
+    asked_of = []
+
+    def counting(states, context, horizon, generator=None, mode=False, privileged=None):
+        asked_of.append(sorted((context + horizon - STEPS).tolist()))
+        return FrozenWorld().rollout(states, context, horizon)
+
+    roll_out(counting, requests, test, progress=False)
+    assert asked_of == [[0, 8], [-70, -70]], "those to the end, and those of one horizon, apart"
 
 
 def test_memory_that_never_suffices_is_an_environment_problem(test, asked):

@@ -32,7 +32,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "differences are sums": ("ledger.py", "replace(self + other * -1", "replace(self + other * 1", LEDGER, "paired"),
     "precision is recall": ("evaluation/claims.py", '"precision": (true & said, said)', '"precision": (true & said, true)', CLAIMS, "bears_every"),
     "the most false threshold is chosen": ("evaluation/threshold.py", "known.false_positive <= bound", "known.false_positive >= bound", EXCHANGE, "threshold"),
-    "one rollout judges a threshold": ("evaluation/threshold.py", "seed + number", "seed", EXCHANGE, "several_rollouts"),
+    "one rollout judges a threshold": ("evaluation/threshold.py", "number=number", "number=0", EXCHANGE, "several_rollouts"),
     "the worse rollouts go on": ("models/event/sampling.py", "(scores / SOFTNESS)", "(scores / -SOFTNESS)", EVENT, "in_proportion"),
     "what is not wanted counts as likely": ("models/event/sampling.py", "torch.where(gain > 0", "torch.where(gain < 0", EVENT, "after_a_choice"),
     "the agent that is less likely is planned": ("models/event/sampling.py", "argmax(1), len(AGENTS)", "argmin(1), len(AGENTS)", EVENT, "is_planned"),

@@ -15,6 +15,7 @@ from aawm.models.event.features import (
     GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
 from .network import CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer, sample_token
+from .sampling import step_noise
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
 
@@ -106,17 +107,17 @@ class GenericEventTransformer(WorldModel):
         self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
         mode: bool = False, privileged: dict | None = None,
     ):
-        states, how = unflatten(states), (self.config.temperature, generator, mode)
+        states, temperature = unflatten(states), self.config.temperature
         trial = torch.arange(len(states), device=states.device)
         hidden, kept = self.read(states)
         hidden, now = hidden[trial, :, lengths - 1], states[trial, lengths - 1]
         kept = [tuple(ring_buffer(part, lengths.repeat_interleave(len(AGENTS)), self.config.window) for part in pair) for pair in kept]
         future, places = [], (lengths[:, None] + torch.arange(horizon, device=states.device))[:, :, None]
-        for step in range(horizon):
-            motion, before = sample_token(self.network.motion(hidden), *how), now
+        for step, noise in enumerate(step_noise(generator, step) for step in range(horizon)):
+            motion, before = sample_token(self.network.motion(hidden), temperature, noise["motion"], mode), now
             objects = self.network.of_objects(hidden, motion)
-            moves = sample_categorical(functional.pad(self.network.moves(objects), (1, 0)), generator, mode)
-            carry = sample_token(self.network.carry(objects), *how)
+            moves = sample_categorical(functional.pad(self.network.moves(objects), (1, 0)), noise["holder"], mode)
+            carry = sample_token(self.network.carry(objects), temperature, noise["carry"], mode)
             now = advance(before, self.codebooks.motion[motion], torch.where(moves > 0, PUSHED, STILL), self.codebooks.pushed[carry])
             future.append(now)
             seen = relative_features(now[:, None], before[:, None], places[:, step])

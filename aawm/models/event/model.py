@@ -11,6 +11,7 @@ import dataclasses
 import torch
 
 from ..base import Batch, Logs, WorldModel, make_config, register
+from ..streams import streams_of
 from aawm.models.event.features import (
     FEATURE_COUNT,
     LANDMARK_FEATURE_COUNT,
@@ -129,13 +130,14 @@ def best_futures(
 ) -> torch.Tensor:  # `[B, horizon, 35]`
     "Of each trial's futures the one whose events are expected most."
     samples, future = 1 if mode else model.config.samples, states.new_empty(len(states), horizon, states.shape[-1])
+    streams = None if mode else streams_of(generator, len(states), states.device)  # a trial's own, in whatever order
     for rows in lengths.argsort(stable=True).split(max(1, sequences_at_once(states.device) // (samples * len(AGENTS)))):
         shown = unflatten(states[rows, : int(lengths[rows].max())])
         given = {name: unflatten(value[rows]) for name, value in (privileged or {}).items()}
-        left = min(horizon, STEPS - int(lengths[rows].min()))  # from where all these trials are over, nothing moves any more
-        imagined, score = Futures(model, shown, lengths[rows], left, samples, generator, mode, given).run()
-        best = flatten(imagined[torch.arange(len(rows), device=rows.device), score.argmax(-1)])
-        future[rows, :left], future[rows, left:] = best, best[:, -1:]
+        left = min(horizon, STEPS - int(lengths[rows].min()))  # by then all these trials are over
+        imagined, score = Futures(model, shown, lengths[rows], left, samples, streams and streams[rows], mode, given).run()
+        step = torch.minimum(torch.arange(horizon, device=rows.device), (STEPS - 1 - lengths[rows])[:, None])  # at rest once a trial is over
+        future[rows] = flatten(imagined)[torch.arange(len(rows), device=rows.device)[:, None], score.argmax(-1)[:, None], step]
     return future
 
 # %% ../../../nbs/models/event/07_model.ipynb #2f6fe37a

@@ -178,7 +178,7 @@ class TokenHead(nn.Module):
 def sample_token(
     logits: torch.Tensor,  # `[..., tokens]`
     temperature: float = 1.0,
-    generator: torch.Generator | None = None,
+    uniform: torch.Tensor | None = None,  # `[...]`, numbers between 0 and 1; None: torch's own
     mode: bool = False,  # the likeliest
 ) -> torch.Tensor:  # int64 `[...]`
     "A token; the temperature leaves the probability of the first, to do nothing, as it is."
@@ -186,7 +186,7 @@ def sample_token(
         some = logits[..., 1:]
         some = (some / temperature).log_softmax(-1) + some.logsumexp(-1, keepdim=True)
         logits = torch.cat([logits[..., :1], some], -1)
-    return sample_categorical(logits, generator, mode)
+    return sample_categorical(logits, uniform, mode)
 
 # %% ../../../nbs/models/event/04_network.ipynb #9b1d0c02
 PLAN_FACTS = len(AGENTS) * len(EVENT_KINDS) + 1  # numbers on what is planned for an object
