@@ -7,10 +7,19 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 # quick evaluates the weights that come with the package; where there are none, laptop trains them
 PROFILE ?= $(if $(wildcard data/weights/*.safetensors),quick,laptop)
 PAPER ?= aawm
+# READER=1 leaves out what only developers use (tests, style, types, export)
+READER ?=
 # the exact set of requirements/lock.txt, each file checked by its hash; `make install EXACT=` takes what the ranges of settings.ini allow
 EXACT ?= yes
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install
+# bytecode is written when a module is first used: half a minute and 300 MB less at once
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --no-compile
+define SAY_TORCH
+from importlib.metadata import distributions, version
+cuda = any(dist.name.startswith('nvidia-') for dist in distributions())
+print('torch', version('torch'), '(with CUDA, some 3 GB)' if cuda else '(without CUDA)')
+endef
+export SAY_TORCH
 export PYTHONUNBUFFERED = 1
 
 .PHONY: install figures test test-all lab docs readme leaderboard lint sample hooks lock clean
@@ -22,12 +31,13 @@ install: .venv/installed
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 ifeq ($(EXACT),yes)
 	$(PIP) --require-hashes --requirement requirements/pip.txt
-	nvidia-smi > /dev/null 2>&1 || $(PIP) --no-deps --require-hashes --requirement requirements/torch-cpu.txt 2> /dev/null || true
-	$(PIP) --require-hashes --requirement requirements/lock.txt --constraint requirements/gpu.txt
+	nvidia-smi > /dev/null 2>&1 || $(PIP) --retries 1 --no-deps --require-hashes --requirement requirements/torch-cpu.txt 2> /dev/null || true
+	$(PIP) --require-hashes --requirement requirements/$(if $(READER),reader,lock).txt --constraint requirements/gpu.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 else
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[$(if $(READER),reader,dev)]'
 endif
+	$(BIN)/python -c "$$SAY_TORCH"
 	touch $@
 
 figures: install
