@@ -6,17 +6,20 @@
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', 'PUBLISHED', 'make_config', 'as_type',
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'run_recurrent', 'read_context', 'lstm_step',
            'Metres', 'Scaler', 'ChangeScaler', 'entity_weights', 'Batch', 'parameter_count', 'WorldModel', 'evaluating',
-           'check_rollout', 'check_privileged', 'register', 'module_named', 'model_class', 'variants_of', 'build',
-           'perceptron', 'window_context', 'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict',
-           'check_weights']
+           'check_rollout', 'check_privileged', 'register', 'imported_alone', 'module_named', 'model_class',
+           'variants_of', 'build', 'perceptron', 'window_context', 'sample_categorical', 'one_hot', 'choose_device',
+           'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
+import argparse
 from collections.abc import Callable
 import contextlib
 import dataclasses
 import importlib.util
+import io
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import Required, TypedDict
 
@@ -363,6 +366,28 @@ def register(
 
     return enter
 
+# %% ../../nbs/models/01_base.ipynb #imp0002
+@contextlib.contextmanager
+def imported_alone(
+    name: str,  # of a module or file from outside
+):
+    "What a module does beyond defining things where it is imported: prints are one warning, the rest a `ModelContractError`."
+    apart, parse, printed = 'move that under `if __name__ == "__main__":`', argparse.ArgumentParser.parse_known_args, io.StringIO()
+
+    def refuse(*_, **__):
+        raise ModelContractError(f"{name} parses arguments where it is imported; {apart}")
+
+    argparse.ArgumentParser.parse_known_args = refuse
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    except SystemExit as end:
+        raise ModelContractError(f"{name} exits where it is imported, with {end.code!r}; {apart}") from end
+    finally:
+        argparse.ArgumentParser.parse_known_args = parse
+    if words := printed.getvalue().split():
+        warnings.warn(f"{name} prints where it is imported ({' '.join(words)[:40]}); {apart}", stacklevel=2)
+
 # %% ../../nbs/models/01_base.ipynb #e7f9bcab
 def module_named(
     name: str,  # of a module, or the path of its file, ending in `.py`
@@ -370,7 +395,8 @@ def module_named(
     "A module by its name or from its file."
     path = Path(name)
     if path.suffix != ".py":
-        return importlib.import_module(name)
+        with imported_alone(name):
+            return importlib.import_module(name)
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == path.resolve():
         return known
@@ -381,7 +407,8 @@ def module_named(
     spec = importlib.util.spec_from_file_location(path.stem, path)
     sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with imported_alone(path.name):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[path.stem]
         raise
@@ -402,6 +429,8 @@ def model_class(
     except (ImportError, AttributeError) as error:
         hint = "" if module.endswith(".py") else "; is its folder on the Python path?"
         raise UsageError(f"cannot find model {name!r}: {error}{place_of(error) or hint}") from error
+    except ModelContractError:
+        raise
     except Exception as error:  # a file from outside may raise anything
         raise ModelContractError(f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}") from error
     if not (isinstance(kind, type) and issubclass(kind, WorldModel)):

@@ -258,7 +258,7 @@ class Steady(WorldModel):
 
     def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
         last = states[torch.arange(len(states)), lengths - 1]
-        return last[:, None] + self.change * torch.arange(1, horizon + 1)[:, None]
+        return last[:, None] + self.change * torch.arange(1, horizon + 1, device=states.device)[:, None]
 
 
 def last_of(states, lengths, horizon):
@@ -282,12 +282,12 @@ class TooLong(Steady):
 
 class Infinite(Steady):
     def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) / torch.tensor([1.0] * 7 + [0.0] * (horizon - 7))[:, None]
+        return last_of(states, lengths, horizon) / torch.tensor([1.0] * 7 + [0.0] * (horizon - 7), device=states.device)[:, None]
 
 
 class OwnNoise(Steady):
     def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) + 0.1 * torch.randn(35)
+        return last_of(states, lengths, horizon) + 0.1 * torch.randn(35, device=states.device)
 
 
 class Mixing(Steady):
