@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from aawm.errors import ModelContractError
-from aawm.models import build, variants_of
+from aawm.models import build
 from aawm.training import preset_settings
 from aawm.training.check import Subject, check_model, check_other_device, wandering
 from aawm.training.other_device import OTHER_DEVICE, DeviceMix, Elsewhere, OtherDevice, moved_there
