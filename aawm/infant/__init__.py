@@ -19,8 +19,12 @@ __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "observers": "CONTROLS OBSERVERS Observer make_observer observer",
     "reasoners": "Bayesian Ideal",
     "released": "export_released import_released",
-    "scores": "belief_passed crossed_table pair_table score watch",
+    "gate": "Gate read_gate",
+    "outside": "score_answers write_requests",
+    "scores": "belief_passed crossed_table pair_table score scored watch",
     "stage": "BIB_SETS ITEMS OUTCOMES SETS SOCIAL_SETS TRAINING_SETS",
     "training": "fit load_observer",
+    "change": "ChangeConfig ChangeObserver ChangeTransformer",
     "transformer": "TransformerConfig TransformerObserver VideoTransformer",
+    "weights": "pretrained ship_observer",
 })  # fmt: skip

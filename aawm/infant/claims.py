@@ -7,10 +7,13 @@ __all__ = ['SEED_SPREAD', 'CLAIMS', 'claim', 'AHEAD', 'VIDEO_RNN', 'Scores', 'cl
            'claim_5', 'claim_6', 'claim_7']
 
 # %% ../../nbs/infant/18_claims.ipynb #6a35aa14
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from .stage import BIB_SETS
+from .gate import NOT_LEARNT
 from ..ledger import Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
@@ -43,7 +46,9 @@ class Scores(Evidence):
             names = [f"{which} {k}" for k in range(count)]
             rights.append(pd.DataFrame({"seed": row.seed, "trial": names, "hits": shares, "of": 1}))
         source = f"{observer}, stride {stride}" if observer == "transformer" else observer
-        return self.note(f"{name}", source, ratio(f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)))
+        measured = ratio(f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0))
+        failed = "gate" in rows and (rows.gate >= 1).any()
+        return self.note(f"{name}", source, replace(measured, untested=NOT_LEARNT) if failed else measured)
 
 # %% ../../nbs/infant/18_claims.ipynb #a4c5aef3
 CLAIMS = {}

@@ -77,6 +77,8 @@ class ImageEncoder(nn.Module):
 class Cloner(nn.Module):
     "Context and picture in, action out."
 
+    rule = "go straight on"  # what it must beat
+
     def __init__(self, config: CloningConfig | None = None):
         super().__init__()
         self.config = config = config or CloningConfig()
@@ -102,10 +104,19 @@ class Cloner(nn.Module):
         seen = self.encoder(pictures)
         return self.policy(torch.cat([seen, context[:, None].expand(*seen.shape[:2], -1)], -1))
 
+    def measured(self, batch: dict) -> tuple:  # errors of its own and of the rule, each `[n]`
+        "The squared errors of actions."
+        context = self.read(batch["pictures"], batch["moves"], batch["seen"])
+        own = (self.act(context, batch["query"]) - batch["action"]).square().mean(-1)
+        return own.flatten(), (batch["straight"] - batch["action"]).square().mean(-1).flatten()
+
+    def rule_loss(self, batch: dict) -> torch.Tensor:
+        "What the loss would be, did the agent go straight on."
+        return (batch["straight"] - batch["action"]).square().mean()
+
     def loss(self, batch: dict) -> tuple:  # loss, logs
         "Mean squared error of actions."
-        context = self.read(batch["pictures"], batch["moves"], batch["seen"])
-        error = (self.act(context, batch["query"]) - batch["action"]).square().mean()
+        error = self.measured(batch)[0].mean()
         return error, {"mse": error.detach()}
 
 # %% ../../nbs/infant/15_cloning.ipynb #519f67f5
@@ -146,9 +157,11 @@ class CloningBatches:
         rows, trial = np.arange(self.batch)[:, None], order[:, TEST:]
         last = batch.length[rows, trial]
         frame = (STILL_BEFORE - ACTION_FRAMES + rng.random((self.batch, self.config.queries)) * (last - STILL_BEFORE)).astype(int)
-        acted = np.stack([actions(batch, one, actor(batch, one)) for one in range(TRIALS)], 1)[rows, trial, frame]
-        found = {"pictures": pictures, "moves": moves, "seen": seen, "query": self.pictures(batch, trial, frame)}
-        return found | {"action": torch.as_tensor(acted).to(self.device)}
+        moves_of = np.stack([actions(batch, one, actor(batch, one)) for one in range(TRIALS)], 1)
+        straight = moves_of[rows, trial, frame - ACTION_FRAMES]  # the mean of the frames up to this one
+        answers = {"action": moves_of[rows, trial, frame], "straight": straight}
+        tensors = {name: torch.as_tensor(values).to(self.device) for name, values in answers.items()}
+        return {"pictures": pictures, "moves": moves, "seen": seen, "query": self.pictures(batch, trial, frame)} | tensors
 
 # %% ../../nbs/infant/15_cloning.ipynb #befa373e
 class CloningObserver(Observer):

@@ -24,6 +24,7 @@ from matplotlib.patches import FancyBboxPatch, Patch, Rectangle
 from ..errors import UsageError
 from .episodes import Batch, actor, last_walk, make_batch, track_of
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
+from ..ledger import verdict_word
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
 
 # %% ../../nbs/infant/17_figures.ipynb #e3b97903
@@ -42,7 +43,9 @@ PUBLISHED = {  # set -> BC-MLP, BC-RNN, Video-RNN, HBToM, VT, Transformer
 
 # %% ../../nbs/infant/17_figures.ipynb #c9c21eeb
 PUBLISHED_NAMES = ("BC-MLP", "BC-RNN", "Video-RNN", "HBToM", "VT", "Transformer")
-COUNTERPARTS = {"bayesian": "HBToM", "transformer": "Transformer", "bc_mlp": "BC-MLP", "bc_rnn": "BC-RNN"}  # ours -> published
+COUNTERPARTS = {  # ours -> published
+    "bayesian": "HBToM", "transformer": "Transformer", "frame_transformer": "Transformer", "bc_mlp": "BC-MLP", "bc_rnn": "BC-RNN",
+}  # fmt: skip
 LABELS = {name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ") for name in SETS}
 
 
@@ -73,6 +76,7 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "ideal": ("Ideal", "#222222", "*"),
     "bayesian": ("Bayesian", "#009E73", "D"),
     "transformer": ("Transformer", "#D55E00", "o"),
+    "frame_transformer": ("Transformer, whole frames", "#F0A070", "o"),
     "bc_mlp": ("BC-MLP", "#0072B2", "s"),
     "bc_rnn": ("BC-RNN", "#56B4E9", "^"),
     "untrained": ("Transformer, untrained", "#BFBFBF", "o"),
@@ -221,7 +225,9 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in wor
     "EN": ("E < N", "#009E73", "^", "expected and neutral"),
     "NU": ("N < U", "#0072B2", "s", "neutral and unexpected"),
 }
-MARKED = ("bayesian", "transformer", "bc_mlp", "bc_rnn", "untrained")  # observers with intervals; the others stand in a grid
+MARKED = (  # observers with intervals; the others stand in a grid
+    "bayesian", "transformer", "frame_transformer", "bc_mlp", "bc_rnn", "untrained",
+)  # fmt: skip
 GROUPS = {"Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)}
 
 
@@ -498,7 +504,7 @@ def fig_stride(
     return figure, table
 
 # %% ../../nbs/infant/17_figures.ipynb #edbeab93
-VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#BFBFBF"}
+VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#BFBFBF", "not tested": "#FFFFFF"}  # white with a frame
 
 
 def share_range(
@@ -514,9 +520,10 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 0.42 * len(ledger) + 1.1))
         for line, row in enumerate(ledger.itertuples()):
-            ax.add_patch(plt.Rectangle((0, line - 0.4), 0.225, 0.8, color=VERDICT_COLORS[row.verdict]))
-            word = row.verdict + (f":\nneeds {row.needs}" if row.needs else "")
-            ax.text(0.1125, line, word, ha="center", va="center", fontsize=7.5, color=INK if row.verdict == "undecided" else "white")
+            dark, frame = row.verdict in ("holds", "fails"), SOFT_INK if row.verdict == "not tested" else "none"
+            ax.add_patch(plt.Rectangle((0, line - 0.4), 0.225, 0.8, facecolor=VERDICT_COLORS[row.verdict], edgecolor=frame, linewidth=0.7))
+            word = verdict_word(row.verdict, row.needs).replace(": ", ":\n", 1).replace("observer has", "observer has\n")
+            ax.text(0.1125, line, word, ha="center", va="center", fontsize=7.5 - word.count("\n") / 2, color="white" if dark else INK)
             ax.text(0.24, line - 0.17, f"{row.claim}. {briefs[row.claim]}", va="center", fontsize=8.5)
             ax.text(0.24, line + 0.2, row.statement, va="center", fontsize=7, color=SOFT_INK)
             ax.text(0.76, line - 0.17, share_range(row.measured), va="center", fontsize=7.5)
@@ -527,7 +534,8 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
         ax.set(xlim=(0, 1), ylim=(len(ledger) - 0.4, -1.0))
         ax.axis("off")
         told = "Holds or fails: the uncertainty over pairs and seeds leaves no other answer. Undecided: more is needed, as named; a trial is a "
-        told += "pair. Measured: pairs right, of several numbers the lowest and the highest. Chance: 50 %."
+        told += "pair. Not tested: the observer predicts no better than a rule without learning. Measured: pairs right, of several numbers the "
+        told += "lowest and the highest. Chance: 50 %."
         where = "Where: tables and text of the draft on machine social cognition; BIB: the Baby Intuitions Benchmark."
         add_note(figure, [told, where, note])
     plt.close(figure)

@@ -11,8 +11,9 @@ import pytest
 from aawm import infant
 from aawm.infant.claims import CLAIMS, Scores
 from aawm.infant.figures import accuracy_rows, draw_grid
+from aawm.infant.gate import NOT_LEARNT
 from aawm.infant.play import Film
-from aawm.ledger import check_claims, standard_error
+from aawm.ledger import check_claims, standard_error, verdict_word
 
 FACTS = dict(part="", pair_type="EU", reduction="mean", window="motion", version="faithful", needs="frames", pairs=100, low=0, high=1, seed=0)
 
@@ -58,3 +59,12 @@ def test_a_module_uses_what_it_imports(module):
     tree = ast.parse((Path(infant.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
     names = {one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names}
     assert not names - {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
+    names = dict(set=["efficiency_path", "efficiency_time"], observer=["transformer"] * 2, accuracy=[0.2, 0.3])
+    claim = [CLAIMS[2]]
+    for gate, verdict in ((0.4, "fails"), (1.0, "not tested"), (np.nan, "fails")):
+        row = check_claims(claim, {("faithful",): Scores(scored(**names, gate=[gate] * 2))}, ("version",)).iloc[0]
+        assert row.verdict == verdict and (row.needs == NOT_LEARNT) == (gate == 1.0) and "0.2" in row.measured
+    assert verdict_word("not tested", NOT_LEARNT) == "not tested: the observer has not learnt to predict"

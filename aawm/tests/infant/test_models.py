@@ -1,11 +1,17 @@
-"""Shapes and counts of the learned observers, causality, and pictures."""
+"""Shapes and counts of the learned observers, causality, what they read, the gate, and pictures."""
+
+import dataclasses
 
 import numpy as np
+import pytest
 import torch
 
 from aawm import infant
+from aawm.infant.change import ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of
 from aawm.infant.cloning import CloningConfig, Cloner, ImageEncoder
-from aawm.infant.training import build
+from aawm.infant.gate import read_gate
+from aawm.infant.observers import checked_surprise
+from aawm.infant.training import LEARNERS, build, fit, load_observer
 from aawm.infant.transformer import TransformerConfig, VideoTransformer
 
 
@@ -21,7 +27,7 @@ def few(tmp_path, names=("preference", "goal_attribution", "belief")):
 def test_published_sizes():
     config = TransformerConfig()
     assert (config.size, config.patches, config.values, config.keep * config.patches) == (84, 49, 432, 735)
-    assert count(VideoTransformer()) == count(build("transformer", "paper")) == 2_425_904
+    assert count(VideoTransformer()) == count(build("frame_transformer", "paper")) == 2_425_904
     assert count(ImageEncoder()) == 229_472
     assert [layer.in_features for layer in (Cloner(CloningConfig(kind)).policy[0] for kind in ("mlp", "rnn"))] == [160, 192]
 
@@ -67,3 +73,64 @@ def test_a_square_hides_and_a_key_is_turned(tmp_path):
 def test_every_set_is_known_from_the_package_alone():
     for name in infant.SETS + infant.TRAINING_SETS:
         assert len(infant.make_item(name, 0)) in (1, 2, 4)
+
+
+SMALL = ChangeConfig(width=32, layers=1, feed_forward=64)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    "Both videos of one item, as observers get them."
+    return [infant.make_batch(video) for video in infant.make_item("preference", 0)]
+
+
+def changed_model():
+    torch.manual_seed(0)
+    model = ChangeTransformer(SMALL)
+    torch.nn.init.normal_(model.head.draw.weight, std=0.1)
+    return model.eval()
+
+
+def test_before_training_the_change_is_none(pair):
+    fresh = ChangeObserver(ChangeTransformer(SMALL))
+    own, rule = (checked_surprise(one, pair[0])[0] for one in (fresh, fresh.naive()))
+    assert np.allclose(own, rule, equal_nan=True, atol=1e-6) and np.nanmax(own) > 1e-4, "something moves"
+
+
+def test_what_comes_later_changes_no_predicted_change(pair):
+    model, trial = changed_model(), np.full(1, 8)
+    strip = strip_of(pair[0], np.zeros(1, int), trial, SMALL)
+    memory = model.encode(tokens_of(strip_of(pair[0], np.zeros(1, int), np.zeros(1, int), SMALL), SMALL))
+    sample = np.arange(strip.count[0] - 1)[None]
+    for t in (4, 6, 8):
+        later = dataclasses.replace(strip, patches=strip.patches.clone())
+        later.patches[strip.sample > t] = 255 - later.patches[strip.sample > t]
+        with torch.no_grad():
+            one, other = (model.decode(memory, tokens_of(shown, SMALL), queries_of(shown, sample)) for shown in (strip, later))
+        assert torch.allclose(one[:, : t + 1], other[:, : t + 1], atol=1e-6) and not torch.allclose(one[:, t + 1 :], other[:, t + 1 :], atol=1e-3)
+
+
+def test_a_shared_history_is_encoded_once_and_company_changes_nothing(pair):
+    watcher, calls = ChangeObserver(changed_model()), []
+    encode = watcher.model.encode
+    watcher.model.encode = lambda tokens: calls.append(len(tokens["seen"])) or encode(tokens)
+    curves = [watcher.surprise(one)[0] for one in pair]
+    assert sum(calls) == SMALL.pairings, "the second member of the item brings no new history"
+    assert not np.array_equal(*curves, equal_nan=True) and np.array_equal(watcher.surprise(pair[1])[0], curves[1], equal_nan=True)
+
+
+def test_a_training_picture_is_mirrored_as_a_whole(pair):
+    picture = infant.draw(pair[0], [0], [8], [40], 42)
+    for turn, same in {1: picture.flip(1), 2: picture.flip(2), 3: picture.rot90(2, (1, 2)), 4: picture.transpose(1, 2)}.items():
+        assert torch.equal(mirrored(picture, np.array([turn])), same)
+
+
+@pytest.mark.parametrize("model", LEARNERS)
+def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
+    store = infant.generate(tmp_path / "store", "train_preference", 10, progress=False)
+    run = fit(model, store, tmp_path / "run", "smoke", steps=2, device="cpu", progress=False)
+    gate, one = read_gate(run), load_observer(run)
+    assert one.gate == gate and (gate.observer, one.name) == (model, model) and gate.rule in ("repeat the last frame", "go straight on")
+    tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
+    assert infant.score(one, tests).gate.tolist() == [gate.share] * 4
+    assert np.isnan(infant.score("same_place", tests).gate).all()
