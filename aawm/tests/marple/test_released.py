@@ -1,0 +1,122 @@
+"""The authors' trajectories: written, read back, and refused in one line where they are malformed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from aawm import cli, marple
+from aawm.errors import AawmError, BadData, UsageError
+from aawm.marple.pairs import Plan, open_pairs, verify_pairs
+from aawm.marple.released import export_released, import_released, trials_of
+
+DATA = Path(__file__).parents[1] / "data" / "marple"
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return [Plan(1, houses=1).pair(index) for index in range(5)]
+
+
+@pytest.fixture(scope="module")
+def released(pairs, tmp_path_factory):
+    return export_released(pairs, tmp_path_factory.mktemp("released") / "test")
+
+
+def one_of(folder):
+    "The folder of the snack's culprit."
+    return next(path for path in sorted(folder.glob("*/*/*/get_snack")))
+
+
+def test_pairs_come_back_as_they_were(pairs, released, tmp_path):
+    store = import_released(released, tmp_path / "store", released / "experiments.json")
+    verify_pairs(store)
+    back = {(pair.house.key, *(tuple(run.actions.tolist()) for run in pair.runs)): pair for pair in open_pairs(store)}
+    assert len(back) == len(pairs) == 5
+    for pair in pairs:
+        other = back[pair.house.key, *(tuple(run.actions.tolist()) for run in pair.runs)]
+        assert other.culprit == pair.culprit and other.horizon == pair.horizon and other.scenario == pair.scenario
+        for one, two in zip(pair.runs, other.runs):
+            assert one.mission == two.mission and one.query_step == two.query_step
+            assert all((getattr(one, name) == getattr(two, name)).all() for name in ("poses", "targets", "subgoals"))
+
+
+def test_arrays_with_the_releases_faults_are_read(pairs, released, tmp_path):
+    folder = tmp_path / "test"
+    shutil.copytree(released, folder)
+    for pair in pairs:
+        for place in folder.glob(f"{pair.runs[0].mission}-{pair.runs[1].mission}/*/*"):
+            for run in pair.runs:
+                states = sorted((place / run.mission).glob("*[0-9]_states.npy"))
+                if len(states) == len(run) + 1 and (np.load(states[0]) == run.states(0)[0]).all():
+                    for path, array in zip(states, run.states(released=True)):
+                        np.save(path, array)
+    assert len(open_pairs(import_released(folder, tmp_path / "store"))) == 5
+
+
+def put(name, content):
+    return lambda folder: (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def change(name, **fields):
+    return lambda folder: put(name, json.loads((folder / name).read_text()) | fields)(folder)
+
+
+def bent(folder):
+    array = np.load(folder / "00002_states.npy")
+    array[5, 5, 3] ^= 7
+    np.save(folder / "00002_states.npy", array)
+
+
+def pickled(folder):
+    np.save(folder / "00001_states.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+
+@pytest.mark.parametrize("fault, words", [
+    (lambda folder: (folder / "00001_action.json").unlink(), "00000 to"), (lambda folder: (folder / "00003_states.npy").unlink(), "is missing"),
+    (put("00001_action.json", "{"), "is no JSON"), (put("00001_action.json", [1]), "has no 'action_type'"),
+    (change("00001_action.json", action_type=99), "no action of the vocabulary"), (change("00001_action.json", action_type="forward"), "must be int"),
+    (change("00001_action.json", action_type=9, object_type=63), "has no effect"), (bent, "channel 3"), (pickled, "no array of numbers"),
+    (put("00000_states.json", {"Grid": {}}), "00000_states.json"), (lambda folder: [path.unlink() for path in folder.glob("*inference*")], "inference state"),
+    (lambda folder: np.save(folder / "00001_states.npy", np.zeros((3, 3))), "must be uint8"),
+], ids=range(12))
+def test_a_malformed_trajectory_gets_one_line_and_no_store(fault, words, released, tmp_path):
+    folder = tmp_path / "test"
+    run = one_of(released)
+    shutil.copytree(run.parent, folder / run.parent.relative_to(released))
+    fault(folder / run.relative_to(released))
+    with pytest.raises(BadData, match=words) as raised:
+        import_released(folder, tmp_path / "store")
+    assert "\n" not in str(raised.value) and not (tmp_path / "store").exists()
+
+
+def test_the_judged_trials_of_the_release_are_fifty():
+    found = trials_of(Path("somewhere"), DATA / "released" / "experiments.json")
+    assert len(found) == 50 and {scenario.name for scenario, *_ in found} == set(marple.SCENARIOS)
+    assert {missions.index(scenario.culprit) for scenario, _, missions, _ in found if scenario.name in ("shower", "laundry")} == {1}
+    assert found[0][1] == Path("somewhere/watch_movie_cozily-watch_news_on_tv/room_0/00001")
+
+
+@pytest.mark.parametrize("content, words", [
+    ({"a-b": {}}, "not two missions"), ({"feed_dog-take_shower": {}}, "inference_answer"), ([], "names no trials"),
+    ({"feed_dog-take_shower": {"inference_answer": "A", "A_mission": "feed_dog", "B_mission": "take_shower", "trajs": []}}, "is not the one who"),
+    ({"feed_dog-take_shower": {"inference_answer": "B", "A_mission": "feed_dog", "B_mission": "take_shower", "trajs": [["..", "x"]]}}, "pairs of names"),
+], ids=range(5))
+def test_malformed_experiments_get_one_line(content, words, tmp_path):
+    (tmp_path / "experiments.json").write_text(json.dumps(content))
+    with pytest.raises(AawmError, match=words) as raised:
+        trials_of(tmp_path, tmp_path / "experiments.json")
+    assert "\n" not in str(raised.value)
+
+
+def test_both_ways_by_command(pairs, tmp_path):
+    marple.generate_pairs(tmp_path / "runs", 1, houses=1, scenarios=("shower",), progress=False)
+    for words in (("export-released", tmp_path / "runs", "--out", tmp_path / "form"),
+                  ("import-released", tmp_path / "form", "--out", tmp_path / "store", "--experiments", tmp_path / "form" / "experiments.json")):
+        done = CliRunner().invoke(cli.app, ["marple", *map(str, words)])
+        assert done.exit_code == 0 and "1 pairs" in done.output
+    with pytest.raises(UsageError, match="not empty"):
+        export_released(pairs[:1], tmp_path / "form")
