@@ -133,7 +133,7 @@ def repository_root() -> Path:
     return here
 
 
-BROUGHT = ("nbs/", "data/weights/")  # what an installed package brings along
+BROUGHT = (Path("nbs"), Path("data/weights"))  # folders that an installed package brings along
 
 
 def resolve(
@@ -142,7 +142,7 @@ def resolve(
     "The absolute path of a file of the repository; where it is not there, of the copy that the package brings along."
     asked, library = Path(path).expanduser(), Path(aawm.__file__).parent
     places = [repository_root() / asked]
-    if asked.as_posix().startswith(BROUGHT):
+    if any(folder in (asked, *asked.parents) for folder in BROUGHT):
         places += [library / asked, library.parent / asked]  # of the wheel; of the clone that the package was installed from
     return next((place for place in places if place.exists()), places[0]).resolve()
 

@@ -26,6 +26,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 import aawm
+from .arrays import check_description, open_array, read_parquet
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
 from .files import digest, exclusive, read_json, replacing, sha256, write_json
 
@@ -60,11 +61,16 @@ class Layout:
     sizes: dict = field(default_factory=dict)  # dimension -> its size, where all stores share it
     labels: dict = field(default_factory=dict)  # dimension -> the names of its entries
     chunk: int = 250  # entries of the first dimension in a chunk
+    small_chunk: int = 25  # the same in stores of under 1,000 entries, so that a stop loses few of them
 
     @property
     def dim(self) -> str:
         "The dimension along which the store is built: the first one of the first array."
         return next(iter(self.arrays.values())).dims[0]
+
+    def chunk_for(self, count: int) -> int:
+        "Entries in a chunk of a store with so many."
+        return min(self.chunk, self.small_chunk) if count < 1000 else self.chunk
 
 # %% ../nbs/03_store.ipynb #fcecb045
 def file_records(
@@ -101,7 +107,7 @@ def create_arrays(
         root.create_array(
             name,
             shape=(first, *rest),
-            chunks=(min(chunk or layout.chunk, first), *rest),
+            chunks=(min(chunk or layout.chunk_for(sizes[layout.dim]), first), *rest),
             dtype=array.dtype,
             compressors=codec,
             fill_value=array.fill,
@@ -136,9 +142,10 @@ def write_chunk(
     "Write one chunk of arrays."
     numcodecs.blosc.use_threads = False
     with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of nothing but fill values is a file like any other
-        root = zarr.open_group(Path(path) / ARRAYS, mode="r+")
         for name, values in arrays.items():
-            target = root[check_name(name, layout.arrays, f"array of {layout.name}")]
+            place = Path(path) / ARRAYS / check_name(name, layout.arrays, f"array of {layout.name}")
+            check_description(place)
+            target = zarr.open_array(place, mode="r+", zarr_format=3)
             first = number * target.chunks[0]
             count = min(target.chunks[0], target.shape[0] - first)
             target[first : first + count] = exact(values, layout.arrays[name].dtype, (count, *target.shape[1:]), name)
@@ -151,9 +158,9 @@ def write_arrays(
     arrays: dict,  # name -> the whole array
 ) -> dict:  # file -> its size and checksum
     "Write whole arrays, chunk by chunk."
-    root, files = zarr.open_group(Path(path) / ARRAYS, mode="r"), {}
+    files = {}
     for name, values in arrays.items():
-        target = root[check_name(name, layout.arrays, f"array of {layout.name}")]
+        target = open_array(Path(path) / ARRAYS / check_name(name, layout.arrays, f"array of {layout.name}"))
         values = exact(values, target.dtype, target.shape, name)
         for number, first in enumerate(range(0, len(values), target.chunks[0])):
             files |= write_chunk(path, layout, number, {name: values[first : first + target.chunks[0]]})
@@ -190,7 +197,7 @@ def store_hash(
     "A hash of a store's numbers and rows, the same for any size of chunks."
     found = {name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()}
     for name in layout.arrays:
-        array, sha = zarr.open_array(Path(path) / ARRAYS / name, mode="r"), hashlib.sha256()
+        array, sha = open_array(Path(path) / ARRAYS / name), hashlib.sha256()
         for first in range(0, array.shape[0], array.chunks[0]):
             rows = array[first : first + array.chunks[0]]
             sha.update(rows.astype(rows.dtype.newbyteorder("<")).tobytes())
@@ -204,7 +211,7 @@ def missing_chunks(
     files: dict,  # what was written
 ) -> list:  # files
     "Chunks that were not written."
-    shapes = {name: zarr.open_array(Path(path) / ARRAYS / name, mode="r") for name in layout.arrays}
+    shapes = {name: open_array(Path(path) / ARRAYS / name) for name in layout.arrays}
     numbers = {name: range(-(-array.shape[0] // array.chunks[0])) for name, array in shapes.items()}
     return [file for name in numbers for number in numbers[name] if (file := chunk_file(layout, name, number)) not in files]
 
@@ -342,7 +349,7 @@ def read_table(
     if table_file(name) not in manifest["files"] and not spec.required:
         return None
     check_file(path, table_file(name), manifest["files"][table_file(name)])
-    table = pd.read_parquet(Path(path) / table_file(name))
+    table = read_parquet(Path(path) / table_file(name))
     if list(table.columns) != list(spec.columns):
         raise BadData(f"{Path(path) / table_file(name)} has columns {list(table.columns)}, expected {list(spec.columns)}")
     return table
@@ -353,7 +360,7 @@ class CheckedArray(BackendArray):
 
     def __init__(self, path: str | Path, layout: Layout, name: str, manifest: dict):
         self.path, self.layout, self.name, self.files, self.checked = Path(path), layout, name, manifest["files"], set()
-        self.array = zarr.open_array(self.path / ARRAYS / name, mode="r")
+        self.array = open_array(self.path / ARRAYS / name)
         self.shape, self.dtype = self.array.shape, self.array.dtype
 
     def __getitem__(self, key):
@@ -514,7 +521,8 @@ def build_store(
     resume: str = "the same call goes on from there",  # what to do after Ctrl-C, for the message
 ) -> Path:  # the store
     "Build a store chunk by chunk; killed or stopped anywhere, the same call goes on and ends with the same bytes."
-    work = Construction(Path(path), layout, sizes, json.loads(json.dumps(settings)), chunk or layout.chunk)
+    chunk = chunk or layout.chunk_for({**layout.sizes, **sizes}[layout.dim])
+    work = Construction(Path(path), layout, sizes, json.loads(json.dumps(settings)), chunk)
     if work.path.exists() and not work.path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:

@@ -15,6 +15,7 @@ import pandas as pd
 
 import aawm
 import aawm.store
+from ..arrays import read_parquet
 from .card import dataset_card
 from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
 from ..errors import BadData, UsageError
@@ -202,7 +203,7 @@ def read_tables(
     for file, known in files.items():
         if not (Path(folder) / file).is_file() or sha256(Path(folder) / file) != known:
             raise BadData(f"{Path(folder) / file} is missing, or not the one that was written; fetch it anew")
-        parts[file.partition("/")[0]].append(pd.read_parquet(Path(folder) / file))
+        parts[file.partition("/")[0]].append(read_parquet(Path(folder) / file))
     order = {"states": ["trial", "step"], "trials": ["trial"], "events": ["trial"]}
     return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
 
@@ -243,4 +244,4 @@ def import_hub(
     if entries["data_hash"] != known["data_hash"] or entries["counts"] != known["counts"]:
         raise BadData(f"{folder} does not hold the trials that store.json names; fetch it anew")
     arrays = {"state": states, "pickup_step": steps[0], "goal_step": steps[1]}
-    return aawm.store.write_store(store, LAYOUT, arrays, settings=known["settings"], chunk=CHUNK, **entries)
+    return aawm.store.write_store(store, LAYOUT, arrays, settings=known["settings"], **entries)

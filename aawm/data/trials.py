@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
-import zarr
 
 import aawm.store
+from ..arrays import open_array
 from ..errors import BadData
 from ..files import digest
 from ..schema import AGENTS, ENTITIES, FEATURES, NEVER, OBJECTS, STEPS, event_object, frame_to_step
@@ -121,8 +121,8 @@ def written_steps(
     path: str | Path,  # a store whose arrays are complete
 ) -> tuple:  # `pickup_step` and `goal_step`, `[trial, object]`
     "When objects were picked up and delivered, read from a store that has no manifest yet."
-    root = zarr.open_group(Path(path) / ARRAYS, mode="r")
-    return root["pickup_step"][:], root["goal_step"][:]
+    pickup, goal = (open_array(Path(path) / ARRAYS / name)[:] for name in ("pickup_step", "goal_step"))
+    return pickup, goal
 
 # %% ../../nbs/data/01_trials.ipynb #5a5c818e
 def write_trials(
@@ -131,7 +131,7 @@ def write_trials(
     trials: pd.DataFrame,  # `TRIAL_COLUMNS`, but for the checksums
     events: pd.DataFrame,  # `EVENT_COLUMNS`
     settings: dict,  # where the trials come from
-    chunk: int = CHUNK,
+    chunk: int | None = None,  # trials in a chunk; `None`: as the layout has it
 ) -> Path:  # the store
     "Write trials that are in memory as a store."
     states = np.asarray(states)

@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 
 import aawm
+from ..arrays import read_npz, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, Rollouts, as_model, collect, roll_out
@@ -376,11 +377,11 @@ def read_evaluation(
             raise BadData(f"{path}: missing, or not the one its record was written for; evaluate again")
     for name, columns in TABLES.items():
         path = folder / table_name(name)
-        tables[name] = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+        tables[name] = read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
         if tuple(tables[name]) != columns:
             raise BadData(f"{path}: expected columns {', '.join(columns)}, got {', '.join(tables[name])}; evaluate again")
-    with np.load(folder / KEPT, allow_pickle=False) as file:
-        kept = Rollouts(pd.DataFrame({name: file[name] for name in (*REQUEST, "trial")}), file["steps"])
+    arrays = read_npz(folder / KEPT)
+    kept = Rollouts(pd.DataFrame({name: arrays[name] for name in (*REQUEST, "trial")}), arrays["steps"])
     return Evaluation(**tables, record=record, kept=kept)
 
 # %% ../../nbs/evaluation/06_results.ipynb #2eaede16

@@ -44,6 +44,7 @@ LAYOUT = Layout(
     sizes={"trial": TRIALS, "feature": len(STATE), "row": CELLS, "column": CELLS},
     labels={"feature": STATE},
     chunk=CHUNK,
+    small_chunk=24,
 )
 
 # %% ../../nbs/infant/08_episodes.ipynb #8b74b9a4

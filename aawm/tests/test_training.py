@@ -227,3 +227,30 @@ def test_two_runs_do_not_train_into_one_folder(tmp_path):
         with pytest.raises(Refused, match=f"process {os.getpid()} "):
             run("multistep_predictor", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_another_shape_is_refused_and_lists_what_differs(tmp_path):
+    def parts(width):
+        module = torch.nn.Sequential(torch.nn.Linear(3, width), torch.nn.Linear(width, 1))
+        optimizer = torch.optim.AdamW(module.parameters(), 1e-3)
+        module(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+        return module, optimizer, loop.Best(0)
+
+    narrow, wide = parts(4), parts(5)
+    loop.save_checkpoint(tmp_path, 7, *narrow)
+    with pytest.raises(BadData, match=r"last.ckpt does not fit Sequential: 0.weight is \[4, 3\], not \[5, 3\]; 0.bias"):
+        loop.resume(tmp_path, *wide)
+    loop.save_checkpoint(tmp_path, 7, wide[0], narrow[1], wide[2])  # the optimiser alone is of another shape
+    with pytest.raises(BadData, match=r"the optimiser's state does not fit: exp_avg of 0.weight is \[4, 3\], not \[5, 3\]"):
+        loop.resume(tmp_path, *wide)
+    loop.save_checkpoint(tmp_path, 7, *narrow)
+    assert loop.resume(tmp_path, *narrow) == 7
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"step,train_loss\nx,y\n", b'"', b"step,train_loss,validation_loss,seconds\nnine,1,,2\n5,1,,inf\n", b"\x00" * 50])
+def test_a_log_that_cannot_be_read_does_not_stop_a_run(tmp_path, content):
+    (tmp_path / "log.csv").write_bytes(content)
+    log = loop.Log(tmp_path, first=9)
+    log.add(10, 0.5, None)
+    assert [row["step"] for row in loop.read_log(tmp_path)] == ["10"]

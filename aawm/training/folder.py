@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SETTINGS', 'WEIGHTS', 'HASHES', 'LOG', 'CHECKPOINT', 'CHECKPOINT_HASHES', 'describe_run', 'source_of',
            'describe_model', 'differences', 'flatten_settings', 'claim_folder', 'write_hashes', 'read_hashes',
-           'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'run_settings', 'build_model',
-           'changed_source', 'load_run']
+           'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'RunSettings', 'run_settings',
+           'build_model', 'changed_source', 'load_run']
 
 # %% ../../nbs/training/02_folder.ipynb #c144d57b
 from collections.abc import Callable
@@ -14,17 +14,21 @@ import dataclasses
 import platform
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import ConfigDict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import nn
 
 import aawm
-from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import read_json, replacing, sha256, write_json, write_text
-from ..models import build, check_weights, parameter_count
+from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
+from ..files import replacing, sha256, write_json, write_text
+from ..models import VARIANTS, check_weights, parameter_count
+from ..models.weights import stated_build
+from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
 # %% ../../nbs/training/02_folder.ipynb #c60bdee5
@@ -104,9 +108,10 @@ def claim_folder(
             raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
         write_json(known, settings)
         return
-    before = read_json(known)
-    if not isinstance(before, dict):
-        raise BadData(f"{known} is damaged; remove the folder and train again")
+    try:
+        before = read_small(known, dict)
+    except BadData as fault:
+        raise BadData(f"{fault}: it is damaged; remove the folder and train again") from None
     differing = differences(before, settings)
     if differing:
         raise UsageError(f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it")
@@ -125,9 +130,9 @@ def read_hashes(
 ) -> list:  # pairs of file name and SHA-256
     "Read hashes as `sha256sum` writes them."
     try:
-        return [tuple(reversed(line.split("  ", 1))) for line in path.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadData(f"{path} cannot be read ({error}); train again") from error
+        return [tuple(reversed(line.split("  ", 1))) for line in read_text(path).splitlines()]
+    except AawmError as error:
+        raise BadData(f"{error}; train again") from error
 
 
 def check_hash(
@@ -182,13 +187,28 @@ def finished(
     return (Path(folder) / HASHES).exists()
 
 
+class RunSettings(Form):
+    "What every `settings.json` says; runs of different kinds say more."
+
+    model_config = ConfigDict(extra="allow")
+    model: Line
+    variant: Literal[VARIANTS] = "corrected"
+    config: dict[Line, object] = {}
+    seed: Seed | None = None
+    training: dict[Line, object] = {}
+    versions: dict[Line, Line] = {}
+    source: str = ""
+
+# %% ../../nbs/training/02_folder.ipynb #34830950
 def run_settings(
     folder: str | Path,  # of a run
 ) -> dict:  # as in `settings.json`
     "What fixes the weights of a run, as it was written down."
-    settings = read_json(Path(folder) / SETTINGS)
-    if not isinstance(settings, dict) or "model" not in settings:
+    file = Path(folder) / SETTINGS
+    if not file.is_file():
         raise BadData(f"{folder} holds no readable {SETTINGS}; is it the folder of a training run?")
+    settings = read_small(file, dict)
+    in_form(settings, RunSettings, file)
     return settings
 
 
@@ -196,7 +216,7 @@ def build_model(
     settings: dict,  # as `run_settings` gives them
 ) -> nn.Module:
     "A world model as a run describes it."
-    model = build(settings["model"], settings["variant"], **settings["config"])
+    model = stated_build(settings, SETTINGS)
     model.seed = settings.get("seed")
     return model
 

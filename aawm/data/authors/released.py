@@ -463,7 +463,7 @@ def write_content(
 ) -> list:  # faults of the states
     "Write a store; its states come a chunk at a time."
     trials, faults, hashes = len(content.trials), [], []
-    files = create_arrays(path, LAYOUT, {"trial": trials})
+    files = create_arrays(path, LAYOUT, {"trial": trials}, CHUNK)
     for number, first in enumerate(tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)):
         rows = slice(first, min(first + CHUNK, trials))
         state = states(np.arange(trials)[rows])

@@ -1,0 +1,228 @@
+"""One hostile file of each format: it is refused or read as data, and nothing in it runs."""
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import zarr
+from safetensors.torch import load, save
+
+from aawm.arrays import open_array, read_npz
+from aawm.errors import BadData, Refused
+from aawm.evaluation.exchange import read_arrays
+from aawm.files import resolve, sha256
+from aawm.models import build, load_weights
+from aawm.models.base import TRUST, trust_code
+from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
+from aawm.training.folder import changed_source, load_run
+
+
+class Payload:
+    "Writes a marker when it is unpickled."
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.fixture
+def marker(tmp_path):
+    "A folder that only code from a file makes; no test may find it."
+    place = tmp_path / "code-ran"
+    yield place
+    assert not place.exists(), "code from a file ran"
+
+
+def group_of(folder: Path, **changes) -> Path:
+    "A whole group of rollouts in zarr 3, but for changes in the description of its array."
+    root = zarr.create_group(folder, zarr_format=3)
+    for name in ("rollouts", "request"):
+        root.create_array(name, data=np.arange(4.0))
+    root.attrs["about"] = "{}"
+    file = folder / "rollouts" / "zarr.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    return folder
+
+
+def test_zarr_of_format_2_with_a_codec_that_unpickles(tmp_path, marker):
+    group = tmp_path / "rollouts.zarr"
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle"}]
+    array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": None, "fill_value": "", "order": "C", "filters": filters}
+    group.mkdir()
+    (group / ".zgroup").write_text('{"zarr_format": 2}')
+    (group / ".zattrs").write_text('{"about": "{}"}')
+    for name in ("rollouts", "request"):
+        (group / name).mkdir()
+        (group / name / ".zarray").write_text(json.dumps(array))
+        (group / name / "0").write_bytes(pickle.dumps(Payload(marker)))
+    with pytest.raises(Refused, match="zarr format 2"):
+        read_arrays(group, ("rollouts", "request"))
+    (group / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"about": "{}"}}')  # arrays stay of format 2
+    with pytest.raises(Refused, match="zarr format 2"):
+        read_arrays(group, ("rollouts", "request"))
+
+
+BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+HOSTILE_ARRAYS = {
+    "a codec that unpickles": {"codecs": [BYTES, {"name": "numcodecs.pickle", "configuration": {}}]},
+    "a codec for objects": {"codecs": [{"name": "vlen-utf8"}]},
+    "shards": {"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "codecs": [BYTES]}}]},
+    "text": {"data_type": "string", "fill_value": ""},
+    "objects": {"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 8}}},
+    "a storage transformer": {"storage_transformers": [{"name": "mine"}]},
+    "format 4": {"zarr_format": 4},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_ARRAYS)
+def test_zarr_that_names_more_than_numbers_and_known_codecs_is_refused(tmp_path, name):
+    group = group_of(tmp_path / "rollouts.zarr", **HOSTILE_ARRAYS[name])
+    with pytest.raises(Refused) as fault:
+        read_arrays(group, ("rollouts", "request"))
+    assert "rollouts.zarr" in str(fault.value) and "\n" not in str(fault.value)
+
+
+def test_metadata_gathered_in_the_group_does_not_stand_in_for_that_of_the_arrays(tmp_path):
+    group = group_of(tmp_path / "rollouts.zarr", **HOSTILE_ARRAYS["a codec that unpickles"])
+    good = zarr.consolidate_metadata(zarr.open_group(group_of(tmp_path / "good.zarr"), mode="r+").store)
+    assert good.metadata.consolidated_metadata is not None
+    shutil.copy(tmp_path / "good.zarr" / "zarr.json", group / "zarr.json")
+    with pytest.raises(Refused, match="numcodecs.pickle"):
+        read_arrays(group, ("rollouts", "request"))
+
+
+@pytest.mark.parametrize("compressor", [zarr.codecs.BloscCodec(), zarr.codecs.ZstdCodec(), zarr.codecs.GzipCodec(), None])
+def test_a_chunk_unpacks_to_no_more_than_a_chunk(tmp_path, compressor):
+    small = zarr.create_array(tmp_path / "small.zarr", data=np.arange(300.0), chunks=(100,), compressors=compressor)
+    large = zarr.create_array(tmp_path / "large.zarr", data=np.ones(10**6), chunks=(10**6,), compressors=compressor)
+    assert np.array_equal(open_array(small.store.root)[...], np.arange(300.0))
+    shutil.copy(large.store.root / "c" / "0", small.store.root / "c" / "1")
+    with pytest.raises(BadData, match="would unpack to"):
+        open_array(small.store.root)
+
+
+def test_npz_with_objects(tmp_path, marker):
+    np.savez(tmp_path / "rollouts.npz", rollouts=np.array([Payload(marker)], dtype=object), request=np.zeros(1))
+    with pytest.raises(BadData, match="Object arrays"):
+        read_npz(tmp_path / "rollouts.npz")
+
+
+# weights, their cards, and the folders of runs
+
+
+SIZES = {"embedding_size": 4, "recurrent_size": 4, "hidden_size": 8, "recurrent_layers": 1}
+RECORD = {"model": "multistep_predictor", "variant": "corrected", "config": SIZES, "seed": 3}
+
+
+@pytest.fixture
+def weights(tmp_path):
+    torch.manual_seed(0)
+    return ship_weights(build("multistep_predictor", **SIZES), tmp_path / "multistep_predictor-corrected-3.safetensors", RECORD)
+
+
+def write_tensors(path: Path, tensors: dict, record: dict, digest: str = "") -> None:
+    "A weights file and card whose hashes are right, whatever they hold."
+    text = json.dumps(record, sort_keys=True)
+    path.write_bytes(save(tensors, {"record": text, "digest": digest or tensor_digest(tensors, text)}))
+    card = {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": {}}
+    path.with_suffix(".json").write_text(json.dumps(record | card))
+
+
+def write_code(tmp_path: Path, marker: Path) -> Path:
+    "A model's file that leaves a marker when it is imported."
+    file = tmp_path / "stranger.py"
+    base = "from aawm.models.multistep import MultistepPredictor\n\nclass Mine(MultistepPredictor):\n    pass\n"
+    file.write_text(f"import os\nos.mkdir({str(marker)!r})\n{base}")
+    return file
+
+
+def test_a_weights_file_that_names_code(tmp_path, marker, weights):
+    file = write_code(tmp_path, marker)
+    for name in (f"{file}:Mine", "stranger:Mine"):
+        write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": name})
+        for read in (load_weights, weights_record):
+            with pytest.raises(Refused, match="--trust-code") as fault:
+                read(weights)
+            assert weights.name in str(fault.value)
+
+
+def test_a_run_folder_that_names_code(tmp_path, marker):
+    file = write_code(tmp_path, marker)
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "settings.json").write_text(json.dumps(RECORD | {"model": f"{file}:Mine", "source": "0" * 12}))
+    (run / "weights.safetensors").write_bytes(save(build("multistep_predictor", **SIZES).state_dict()))
+    (run / "weights.sha256").write_text("".join(f"{sha256(run / name)}  {name}\n" for name in ("weights.safetensors", "settings.json")))
+    for read in (load_run, changed_source):
+        with pytest.raises(Refused, match="--trust-code"):
+            read(run)
+
+
+def test_code_that_a_user_named_runs(tmp_path, weights, monkeypatch):
+    monkeypatch.delenv(TRUST, raising=False)
+    file = write_code(tmp_path, tmp_path / "own-code-ran")
+    write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": f"{file}:Mine"})
+    trust_code(file)
+    assert type(load_weights(weights)).__name__ == "Mine" and (tmp_path / "own-code-ran").is_dir()
+
+
+@pytest.mark.parametrize("card", ["as it was", "missing", "empty", "cut", "a list", "nested"])
+def test_every_flipped_bit_of_weights_is_noticed_whatever_the_card(weights, card):
+    whole = weights.read_bytes()
+    file = weights.with_suffix(".json")
+    if card != "as it was":
+        file.write_text({"missing": "", "empty": "", "cut": "{", "a list": "[]", "nested": "[" * 10_000}[card])
+    if card == "missing":
+        file.unlink()
+    for place in [*range(0, 40), *range(40, len(whole), 397), len(whole) - 1]:
+        weights.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises((BadData, Refused)):
+            load_weights(weights)
+    weights.write_bytes(whole)
+    if card == "as it was":
+        assert load_weights(weights).seed == 3
+    else:
+        with pytest.raises(BadData) as fault:
+            load_weights(weights)
+        assert ".json" in str(fault.value) or "no card" in str(fault.value)
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.int64, torch.uint8, torch.complex64])
+def test_tensors_that_are_no_floating_point_numbers_are_refused(weights, kind):
+    tensors = load(weights.read_bytes())
+    name = next(iter(tensors))
+    write_tensors(weights, tensors | {name: tensors[name].to(kind)}, RECORD)
+    with pytest.raises(BadData, match=f"{name} is {str(kind).removeprefix('torch.')}, not float32"):
+        load_weights(weights)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"config": SIZES | {"hidden_size": 10**9}}, {"config": SIZES | {"hidden_size": 10**30}}, {"config": {"hidden": 8}}, {"config": {"hidden_size": "8"}},
+     {"config": []}, {"seed": -1}, {"seed": "0"}, {"variant": "odd"}, {"model": "no_model"}, {"model": 3}],
+    ids=str,
+)  # fmt: skip
+def test_a_record_of_another_form_is_bad_data(weights, change):
+    write_tensors(weights, load(weights.read_bytes()), RECORD | change)
+    with pytest.raises(BadData) as fault:
+        load_weights(weights)
+    assert "\n" not in str(fault.value)
+
+
+def test_a_card_of_other_weights_is_bad_data(weights):
+    card = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps(card | {"model": "oracle"}))
+    with pytest.raises(BadData, match="differ in model"):
+        load_weights(weights)
+
+
+def test_shipped_weights_carry_their_digest():
+    for path in sorted(resolve(SHIPPED).glob("*.safetensors")):
+        assert read_tensors(path) and read_card(path, weights_record(path))
