@@ -1,6 +1,7 @@
 """Lessons: students' copies hold no solution and fail with helpful words, instructors' copies pass, and usual mistakes are named."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,7 @@ OF_THE_LESSON = {"05_when_is_the_goal_knowable": {"shown": range(6)}}  # what a 
 
 def checked(path):
     "What each check of a copy says, nothing where it is passed: imports, exercises and checks are run, and no trial is simulated."
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code" and cell.id != "setup"]
     names, said = dict(OF_THE_LESSON.get(path.stem, {})), []
     for cell in cells[:1] + [cell for cell in cells[1:] if kind_of(cell)]:
         code = "\n".join(line for line in cell.source.splitlines() if not line.startswith("%"))
@@ -255,6 +256,28 @@ def bootstrap(first, second, draws, seed, together=True, ends=(2.5, 97.5)):
     return tuple(np.percentile(first[rows].mean(1) - second[others].mean(1), ends).tolist())
 
 
+class Passes:
+    "What a student could write to pass every check by one line."
+
+    def __getattr__(self, name):
+        return lambda *answers: None
+
+
+def test_a_check_cell_takes_no_students_check():
+    for path in LESSONS:
+        for cell in student_copy(nbformat.read(path, as_version=4)).cells:
+            if kind_of(cell) == "check":
+                name = re.search(r"(\w+)\.check_", cell.source).group(1)
+                answer = re.search(r"\((\w+)", cell.source.splitlines()[-1]).group(1)
+                with pytest.raises((AssertionError, AttributeError)):
+                    exec(cell.source, {name: Passes(), answer: None, "shown": []})
+
+
+def test_a_students_copy_installs_the_package_where_it_is_missing():
+    first = student_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
+    assert "find_spec" in first and "%pip install" in first
+
+
 def test_an_interval_is_told_from_others():
     checks.check_interval(bootstrap)
     for words, change in (("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}), ("is 90 %", {"ends": (5, 95)})):
@@ -270,7 +293,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
     with pytest.raises(BadData, match="cell 0: a solution and the tag 'exercise' must come together"):
         student_copy(nbformat.v4.new_notebook(cells=[cell]))
     written = nbformat.v4.new_markdown_cell("the answer", metadata={"tags": ["written"]})
-    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source
+    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[1].source
     assert instructor_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source == "the answer"
     (tmp_path / "file").write_text("here")
     with pytest.raises(SystemExit) as end:
