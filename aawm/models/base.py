@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', 'PUBLISHED', 'TRUST', 'make_config', 'as_type',
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'run_recurrent', 'read_context', 'lstm_step',
-           'Metres', 'Scaler', 'ChangeScaler', 'entity_weights', 'Batch', 'parameter_count', 'WorldModel', 'evaluating',
-           'check_rollout', 'check_privileged', 'register', 'imported_alone', 'module_named', 'code_of', 'trust_code',
-           'stated_model', 'model_class', 'variants_of', 'build', 'perceptron', 'window_context', 'sample_categorical',
-           'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
+           'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights', 'FeatureWeights',
+           'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'WorldModel', 'evaluating', 'check_rollout',
+           'check_privileged', 'register', 'imported_alone', 'module_named', 'code_of', 'trust_code', 'stated_model',
+           'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
+           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 import argparse
@@ -29,7 +30,7 @@ from torch import nn
 
 from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, place_of
 from .streams import streams_of
-from ..schema import ENTITIES, FEATURES, OBJECT_INDEX, STATE_SIZE, STEPS, WINDOW_CONTEXT
+from ..schema import AGENT_INDEX, ENTITIES, FEATURES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, WINDOW, WINDOW_CONTEXT
 
 # %% ../../nbs/models/01_base.ipynb #329b2dc3
 def make_config(
@@ -160,6 +161,28 @@ class Metres(nn.Module):
 
     inverse = forward
 
+# %% ../../nbs/models/01_base.ipynb #9315c53e
+def by_kind(
+    values: torch.Tensor,  # `[35]`
+) -> torch.Tensor:  # `[35]`
+    "The mean over the entities of a kind, objects or robots, for each of them."
+    table = values.view(len(ENTITIES), len(FEATURES))
+    parts = (table[OBJECT_INDEX], table[AGENT_INDEX])
+    return torch.cat([part.mean(0, keepdim=True).expand_as(part) for part in parts]).flatten()
+
+
+def moments_by_kind(
+    states: torch.Tensor,  # `[N, T, 35]`, as many trials as there are
+    lag: int = 0,  # of changes over so many steps instead
+) -> tuple[torch.Tensor, torch.Tensor]:  # float64 `[35]` each: mean, and mean square, by feature and kind of entity
+    "Moments of states, a few hundred trials at a time."
+    total = torch.zeros(2, states.shape[-1], dtype=torch.float64, device=states.device)
+    for part in states.split(256):
+        part = (part[:, lag:] - part[:, :-lag]).double() if lag else part.double()
+        total += torch.stack([part.sum((0, 1)), part.square().sum((0, 1))])
+    mean, square = total / (len(states) * (states.shape[1] - lag))
+    return by_kind(mean), by_kind(square)
+
 # %% ../../nbs/models/01_base.ipynb #949e6c2f
 class Scaler(nn.Module):
     "Standardises states by the mean and spread of the training trials; the identity until calibrated."
@@ -173,11 +196,10 @@ class Scaler(nn.Module):
         self,
         states: torch.Tensor,  # training trials `[N, T, 35]`
     ) -> None:
-        "Take mean and spread of each feature, pooled over entities, from the training trials."
-        by_feature = states.reshape(-1, len(FEATURES)).double()
-        entities = STATE_SIZE // len(FEATURES)
-        self.mean.copy_(by_feature.mean(0).repeat(entities))
-        self.spread.copy_(by_feature.std(0).clamp(min=SMALLEST_SPREAD).repeat(entities))
+        "Take mean and spread of each feature and kind of entity from the training trials."
+        mean, square = moments_by_kind(states)
+        self.mean.copy_(mean)
+        self.spread.copy_((square - mean.square()).clamp(min=SMALLEST_SPREAD**2).sqrt())
 
     def forward(self, states: torch.Tensor):
         "From metres to spreads."
@@ -203,19 +225,60 @@ class ChangeScaler(nn.Module):
         states: torch.Tensor,  # training trials `[N, T, 35]`
         scaler: Scaler,  # that of the states, calibrated
     ) -> None:
-        "Take the spread of changes by feature, pooled over entities."
-        changes = states.diff(dim=1).reshape(-1, len(FEATURES)).double()
-        spread = changes.square().mean(0).sqrt().clamp(min=SMALLEST_CHANGE)
-        self.spread.copy_(spread.repeat(STATE_SIZE // len(FEATURES)) / scaler.spread)
+        "Take the spread of changes by feature and kind of entity."
+        spread = moments_by_kind(states, lag=1)[1].clamp(min=SMALLEST_CHANGE**2).sqrt()
+        self.spread.copy_(spread / scaler.spread)
 
 # %% ../../nbs/models/01_base.ipynb #a355bd65
-def entity_weights(
-    object_weight: float,  # how many times an object's error counts as much as an agent's
-) -> torch.Tensor:  # `[35]`, of mean 1
-    "The weight of each number of a state in a loss."
-    weights = torch.ones(len(ENTITIES), len(FEATURES))
-    weights[OBJECT_INDEX] = object_weight
-    return (weights / weights.mean()).flatten()
+def feature_weights() -> torch.Tensor:  # `[35]`, of mean 1
+    "The weight of each number of a state: an entity's position as much as its rotation."
+    weights = torch.empty(len(FEATURES))
+    for group in (POSITION, ROTATION):
+        weights[group] = len(FEATURES) / 2 / len(range(len(FEATURES))[group])
+    return weights.repeat(len(ENTITIES))
+
+
+class FeatureWeights(nn.Module):
+    "Weighs squared errors that are in spreads of a step's change: positions and rotations alike."
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weights", feature_weights(), persistent=False)  # a loss needs them, and no rollout
+
+    def forward(
+        self,
+        error: torch.Tensor,  # `[..., 35]`
+    ) -> torch.Tensor:  # `[..., 35]`
+        "Weighted squares."
+        return self.weights * error.square()
+
+
+class ErrorWeights(FeatureWeights):
+    "The same for errors of standardised states, as models of whole rollouts have them."
+
+    def calibrate(
+        self,
+        states: torch.Tensor,  # training trials `[N, T, 35]`
+        scaler: Scaler,  # that of the states, calibrated
+    ) -> None:
+        "Take spreads from the training trials; the error of a world that stands still remains as large as without weights."
+        change = ChangeScaler().to(states.device)
+        change.calibrate(states, scaler)
+        weights = feature_weights().to(states.device) / change.spread.square()
+        far = moments_by_kind(states, lag=min(WINDOW - WINDOW_CONTEXT, states.shape[1] - 1))[1] / scaler.spread.square()
+        self.weights.copy_(weights * far.sum() / (weights * far).sum())
+
+def calibrate_scales(
+    model: nn.Module,  # with a `scaler`, or without anything that is calibrated
+    states: torch.Tensor,  # training trials `[N, T, 35]`
+) -> None:
+    "Calibrate scalers, then what is measured in their units."
+    for module in model.modules():
+        if isinstance(module, Scaler):
+            module.calibrate(states)
+    for module in model.modules():
+        if isinstance(module, (ChangeScaler, ErrorWeights)):
+            module.calibrate(states, model.scaler)
 
 # %% ../../nbs/models/01_base.ipynb #23a9f35b
 class Batch(TypedDict, total=False):
@@ -246,6 +309,8 @@ class WorldModel(nn.Module):
     name, shown = "", ("seed",)  # the name it is registered under; settings that its repr shows, where there are
     variants = ("corrected",)  # which ones this class is
     privileged: tuple = ()  # what it is given beyond the context, such as `end_state`; marked in every table
+    older: dict = {}  # settings that older files lack, with what those files mean
+    gone: tuple = ()  # settings that older files have, and that no rollout needs
 
     def __init__(
         self,
@@ -258,9 +323,7 @@ class WorldModel(nn.Module):
 
     def calibrate(self, states: torch.Tensor) -> None:  # all training trials `[N, 300, 35]`
         "Look at the training trials once, before training; models that standardise do so here."
-        for module in self.modules():
-            if isinstance(module, Scaler):
-                module.calibrate(states)
+        calibrate_scales(self, states)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         "What training descends, a tensor of one number, and numbers to log."
@@ -489,6 +552,14 @@ def build(
     model = kind(make_config(kind.Config, settings, f"setting of {name}"), variant)
     model.name = name
     return model
+
+# %% ../../nbs/models/01_base.ipynb #05841ead
+def current_settings(
+    kind: type,  # a subclass of `WorldModel`
+    settings: dict,  # of its `Config`, as a file has them, of this version or an older one
+) -> dict:  # fields of the present `Config`
+    "Settings of a file under their present names."
+    return kind.older | {name: value for name, value in settings.items() if name not in kind.gone}
 
 # %% ../../nbs/models/01_base.ipynb #ca919a59
 def perceptron(

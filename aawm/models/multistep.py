@@ -16,11 +16,11 @@ from torch.nn import functional
 
 from aawm.models.base import (
     Batch,
+    ErrorWeights,
     Logs,
     Metres,
     Scaler,
     WorldModel,
-    entity_weights,
     last_shown,
     lstm_step,
     perceptron,
@@ -40,7 +40,6 @@ class MultistepConfig:
     recurrent_layers: int = 2
     hidden_size: int = 128
     hidden_layers: int = 2
-    object_weight: float = 20.0  # how many times an object's error counts as much as an agent's (corrected)
 
 # %% ../../nbs/models/02_multistep.ipynb #0ab81b24
 def start_recurrent(
@@ -92,7 +91,7 @@ def unroll_error(
 class MultistepPredictor(WorldModel):
     "LSTM trained on its own rollout (AAWM, Multistep Predictor)."
 
-    Config = MultistepConfig
+    Config, gone = MultistepConfig, ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -100,8 +99,7 @@ class MultistepPredictor(WorldModel):
         self.input_embed = nn.Linear(STATE_SIZE, c.embedding_size)
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, STATE_SIZE)
-        self.scaler = Scaler()
-        self.register_buffer("weights", entity_weights(c.object_weight), persistent=False)
+        self.scaler, self.weighted = Scaler(), ErrorWeights()
         start_recurrent(self.rnn)
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int):
@@ -111,7 +109,7 @@ class MultistepPredictor(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         error = unroll_error(self, batch)
-        return (self.weights * error.square()).mean(), {"rmse": error.detach().square().mean().sqrt()}
+        return self.weighted(error).mean(), {"rmse": error.detach().square().mean().sqrt()}
 
     def imagine(
         self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
@@ -124,7 +122,7 @@ class MultistepPredictor(WorldModel):
 class PublishedMultistepPredictor(WorldModel):
     "The Multistep Predictor as released: raw metres, whole states put out, a summed error."
 
-    Config, variants = MultistepConfig, ("published",)
+    Config, variants, gone = MultistepConfig, ("published",), ("object_weight",)
     released_settings = {
         "input_embed_size": "embedding_size",
         "rnn_hidden_size": "recurrent_size",
@@ -164,14 +162,13 @@ class DeltaConfig:
     recurrent_size: int = 64
     recurrent_layers: int = 2
     hidden_size: int = 128
-    object_weight: float = 20.0  # how many times an object's error counts as much as an agent's (corrected)
 
 # %% ../../nbs/models/02_multistep.ipynb #673c606f
 @register("multistep_delta")
 class MultistepDelta(WorldModel):
     "LSTM that predicts the change to the next state (AAWM, Multistep Delta)."
 
-    Config = DeltaConfig
+    Config, gone = DeltaConfig, ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -181,8 +178,7 @@ class MultistepDelta(WorldModel):
         with torch.no_grad():
             self.fc2.weight.mul_(0.01)
             self.fc2.bias.mul_(0.01)
-        self.scaler = Scaler()
-        self.register_buffer("weights", entity_weights(c.object_weight), persistent=False)
+        self.scaler, self.weighted = Scaler(), ErrorWeights()
         start_recurrent(self.rnn)
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int):
@@ -196,7 +192,7 @@ class MultistepDelta(WorldModel):
 class PublishedMultistepDelta(WorldModel):
     "Multistep Delta as released: raw metres, a summed error, a last layer of the usual size."
 
-    Config, variants = DeltaConfig, ("published",)
+    Config, variants, gone = DeltaConfig, ("published",), ("object_weight",)
     released_settings = {"rnn_hidden_size": "recurrent_size", "num_rnn_layers": "recurrent_layers", "mlp_hidden_size": "hidden_size"}
     released_fixed = {"input_size": STATE_SIZE, "rnn_type": "LSTM", "num_mlp_layers": 2}  # counting the output
     scaler = Metres()

@@ -9,7 +9,7 @@ __all__ = ['Oracle', 'along', 'PublishedOracle']
 import torch
 from torch import nn
 
-from .base import Batch, Logs, Metres, Scaler, WorldModel, entity_weights, last_shown, perceptron, register
+from .base import Batch, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register
 from .multistep import MultistepConfig, MultistepPredictor, start_recurrent, unroll, unroll_error
 from ..schema import ENTITIES, FEATURES, STATE_SIZE
 
@@ -18,7 +18,7 @@ from ..schema import ENTITIES, FEATURES, STATE_SIZE
 class Oracle(WorldModel):
     "Multistep Predictor that is given the trial's last state (AAWM, Hierarchical Oracle)."
 
-    Config, privileged = MultistepConfig, ("end_state",)
+    Config, privileged, gone = MultistepConfig, ("end_state",), ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -26,8 +26,7 @@ class Oracle(WorldModel):
         self.input_embed = nn.Linear(2 * STATE_SIZE, c.embedding_size)
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, len(ENTITIES) + STATE_SIZE)
-        self.scaler = Scaler()
-        self.register_buffer("weights", entity_weights(c.object_weight), persistent=False)
+        self.scaler, self.weighted = Scaler(), ErrorWeights()
         start_recurrent(self.rnn)
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, end_state: torch.Tensor):
@@ -67,6 +66,7 @@ class PublishedOracle(WorldModel):
     "The oracle in the released Multistep Predictor's form: raw metres, the final state beside each input, a summed error."
 
     Config, privileged, variants = MultistepConfig, ("end_state",), ("published",)
+    gone = ("object_weight",)
     scaler = Metres()
 
     def __init__(self, config=None, variant="published"):

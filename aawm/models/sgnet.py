@@ -7,13 +7,16 @@ __all__ = ['SGNetConfig', 'linear', 'Goals', 'distance', 'Paths', 'SGNet', 'read
            'PublishedSGNet']
 
 # %% ../../nbs/models/05_sgnet.ipynb #d243107c
+from collections.abc import Callable
 import dataclasses
 
 import torch
 from torch import nn
 
 from ..errors import UsageError
-from .base import Batch, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register, run_recurrent, window_context
+from aawm.models.base import (
+    Batch, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register, run_recurrent, window_context
+)
 from .rssm import Gaussian
 from .streams import Streams
 from ..schema import STATE_SIZE
@@ -82,9 +85,10 @@ class Goals(nn.Module):
 def distance(
     predicted: torch.Tensor,  # `[..., steps, 35]`
     true: torch.Tensor,  # likewise
+    weighted: Callable = torch.square,  # errors -> their squares, weighted (corrected)
 ) -> torch.Tensor:  # `[...]`
     "Euclidean distance of states, summed over steps."
-    return (predicted - true).square().sum(-1).clamp(min=1e-12).sqrt().sum(-1)
+    return weighted(predicted - true).sum(-1).clamp(min=1e-12).sqrt().sum(-1)
 
 # %% ../../nbs/models/05_sgnet.ipynb #335cc5a1
 class Paths(nn.Module):
@@ -118,13 +122,13 @@ class Paths(nn.Module):
         latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)
         return self.decode(encoded, ahead, latent[:, None])[:, 0]
 
-    def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor):
+    def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor, weighted: Callable = torch.square):
         "Distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
         seen = run_recurrent(self.future, target)[1].transpose(0, 1).flatten(1)
         prior = self.latent.describe(self.prior(encoded))
         posterior = self.latent.describe(self.posterior(torch.cat([encoded, seen], -1)))
         paths = self.decode(encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1)))
-        distances = distance(paths, target[:, None])
+        distances = distance(paths, target[:, None], weighted)
         best = distances.argmin(1)
         trial = torch.arange(len(best), device=best.device)
         return distances[trial, best].mean(), self.latent.divergence(posterior, prior).mean(), paths[trial, best]
@@ -149,7 +153,7 @@ class SGNet(WorldModel):
 
     def set_scale(self):
         "Standardise states, and start from nearly standing still."
-        self.scaler = Scaler()
+        self.scaler, self.weighted = Scaler(), ErrorWeights()
         with torch.no_grad():
             self.paths.regressor.weight.mul_(0.1)
             self.paths.regressor.bias.zero_()
@@ -229,10 +233,10 @@ def observed_loss(
     outputs, features, *carried = read(model, states[:, :steps], *model.start(states))
     outputs, features = torch.stack(outputs, 1), torch.stack(features, 1)
     target = states[:, 1:].unfold(1, goal_steps, 1).transpose(-1, -2)[:, :steps] - states[:, :steps, None]
-    goal = distance(model.paths.regressor(model.goals.to_state(features)), target).mean()
+    goal = distance(model.paths.regressor(model.goals.to_state(features)), target, model.weighted).mean()
     chosen = decoded_steps(steps, count)
     encoded, features, target = (part[:, chosen].flatten(0, 1) for part in (outputs, features, target))
-    best, divergence, paths = model.paths.loss(encoded, model.goals.goals_ahead(features), target)
+    best, divergence, paths = model.paths.loss(encoded, model.goals.goals_ahead(features), target, model.weighted)
     logs = {"goal": goal.detach(), "path": best.detach(), "kl": divergence.detach()}
     return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(0, (len(states), -1))[:, -1], carried
 
@@ -254,7 +258,7 @@ def chunk_loss(
         _, features, encoded, summary = read(model, predicted, encoded, summary)
         first = start + chunk * steps
         travelled = states[:, first : first + steps] - states[:, first - 1, None]
-        best, divergence, path = model.paths.loss(encoded, model.goals.goals_ahead(features[-1]), travelled)
+        best, divergence, path = model.paths.loss(encoded, model.goals.goals_ahead(features[-1]), travelled, model.weighted)
         total = total + best + divergence
     return total
 
@@ -264,7 +268,7 @@ class PublishedSGNet(SGNet):
     "SGNet trained as Wang et al. do, in raw metres: paths at every step of the context, none over its own chunks, unbounded latents."
 
     variants, bounded = ("published",), False
-    scaler = Metres()
+    scaler, weighted = Metres(), staticmethod(torch.square)
 
     def set_scale(self):
         "Metres as they are, and weights as PyTorch initialises them."

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save
 from ..errors import BadData, UsageError
 from ..files import replacing, resolve, sha256, write_json
 from ..small_files import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small
-from .base import MODELS, VARIANTS, WorldModel, build, check_weights, model_class, stated_model
+from .base import MODELS, VARIANTS, WorldModel, build, check_weights, current_settings, model_class, stated_model
 
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1
 SHIPPED = "data/weights"  # the folder that comes with the package
@@ -170,12 +170,13 @@ def stated_build(
     "The model that a file describes; `BadData` where its settings are none, or ask for too much."
     name = stated_model(record["model"], where)
     try:
+        settings = current_settings(model_class(name, record["variant"]), record["config"])
         if name in MODELS:
             with torch.device("meta"):
-                size = sum(value.numel() for value in build(name, record["variant"], **record["config"]).state_dict().values())
+                size = sum(value.numel() for value in build(name, record["variant"], **settings).state_dict().values())
             if size > MOST_PARAMETERS:
                 raise BadData(f"{where} asks for a {name} of {size:,} parameters; at most {MOST_PARAMETERS:,} are built")
-        return build(name, record["variant"], **record["config"])
+        return build(name, record["variant"], **settings)
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
         if isinstance(fault, BadData):
             raise

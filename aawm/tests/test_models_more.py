@@ -11,8 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.models import VARIANTS, WorldModel, build, load_released
+from aawm.models import VARIANTS, WorldModel, build, load_released, load_weights
+from aawm.models.base import Scaler, feature_weights
+from aawm.models.rssm import filter_states
 from aawm.models.sgnet import decoded_steps
+from aawm.models.transformer import sample_tokens, step_nll
+from aawm.models.weights import ship_weights
+from aawm.schema import flatten, unflatten
+from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
 
@@ -161,20 +167,22 @@ def test_the_divergence_of_gaussians_is_that_of_torch_and_never_negative(numbers
 def test_the_corrected_transformer_does_not_know_where_a_window_began():
     model, states = case("transformer", "corrected")
     model.eval()
-    states = model.scaler(states[:, :40])
-    here, there = (model.next_states(states, torch.arange(first, first + 40))[0] for first in (0, 200))
+    states, before = states[:, 1:41], states[:, :40]
+    here, there = (model.read(states, before, torch.arange(first, first + 40))[0] for first in (0, 200))
     assert torch.allclose(here, there, atol=1e-3)
-    assert not torch.allclose(here, model.next_states(states, 2 * torch.arange(40))[0], atol=1e-2)
+    assert not torch.allclose(here, model.read(states, before, 2 * torch.arange(40))[0], atol=1e-2)
 
 
-def test_the_cached_rollout_is_the_uncached_one():
-    model, states = case("transformer", "corrected", trials=2)
-    model.eval()
-    window = states[:, :30]
+def test_the_cached_rollout_is_the_uncached_one(tokenised, trials):
+    window = trials[:, :30]
     with torch.no_grad():
         for _ in range(15):
-            window = torch.cat([window, model.next_states(window, torch.arange(window.shape[1]))[0][:, -1:]], 1)
-    assert torch.allclose(model.rollout(states, 30, 15), window[:, 30:], atol=1e-3)
+            before = torch.cat([window[:, :1], window[:, :-1]], 1)
+            hidden = tokenised.read(window, before, torch.arange(window.shape[1]))[0][:, -1]
+            following = tokenised.tokens.advance(window[:, -1], sample_tokens(tokenised.tokens, hidden, mode=True))
+            window = torch.cat([window, following[:, None]], 1)
+    assert torch.allclose(tokenised.rollout(trials, 30, 15, mode=True), window[:, 30:], atol=1e-3)
+    assert not torch.equal(window[:, 30], window[:, 31]), "something moves"
 
 
 def test_the_published_transformer_refuses_what_it_has_no_position_for():
@@ -432,3 +440,137 @@ def test_every_preset_knows_every_model():
                 assert training.window - training.context >= 30, "three chunks"
             if name == "transformer" and preset is not PRESETS["smoke"]:
                 assert training.window == 300, "attention reaches no further than it was trained to"
+
+
+# one scaling, and files from before it
+
+
+BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet", "oracle")
+
+
+@pytest.fixture(scope="module")
+def trials():
+    "Three simulated trials `[3, 300, 35]`."
+    scenarios = ("gathering_static", "multistep_static", "gathering_random")
+    return flatten(torch.from_numpy(np.stack([simulate(scenario, 2, "planar").states[::5] for scenario in scenarios])))
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_all_baselines_share_one_scaling_by_feature_and_kind(name, trials):
+    settings, _ = preset_settings("smoke", name)
+    model = build(name, **settings)
+    model.calibrate(trials)
+    scaler = Scaler()
+    scaler.calibrate(trials)
+    assert torch.equal(model.scaler.mean, scaler.mean) and torch.equal(model.scaler.spread, scaler.spread)
+    objects, robots = unflatten(trials)[..., :3, :], unflatten(trials)[..., 3:, :]
+    for part, rows in ((objects, range(3)), (robots, range(3, 5))):
+        for row in rows:
+            assert torch.allclose(unflatten(scaler.mean)[row], part.flatten(0, 2).mean(0), atol=1e-4)
+            assert torch.allclose(unflatten(scaler.spread)[row], part.flatten(0, 2).std(0).clamp(min=0.1), atol=1e-3)
+
+
+def test_a_step_of_standing_still_costs_positions_what_it_costs_rotations(trials):
+    "Before training, the share of each moving feature is that of its weight, for a model of changes and for one of whole rollouts."
+    weights = feature_weights().view(5, 7)
+    assert torch.isclose(weights[:, :3].sum(), weights[:, 3:].sum()) and torch.isclose(weights.mean(), torch.tensor(1.0))
+    for name in ("multistep_predictor", "transformer"):
+        model = build(name, **({"form": "regression"} if name == "transformer" else {}))
+        model.calibrate(trials)
+        error = model.scaler(trials).diff(dim=1)
+        weighted = model.weighted(error if name == "multistep_predictor" else error / model.change.spread)
+        shares = weighted.mean((0, 1)).view(5, 7)
+        x, z = shares[:3, 0].sum(), shares[:3, 2].sum()
+        assert torch.isclose(x, z, rtol=1e-3) and torch.isclose(x / 3, shares[3:, 0].sum() / 2, rtol=1e-3), "an object's x counts as a robot's"
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_weights_files_from_before_load_with_what_they_meant(name, trials, tmp_path):
+    "Files say `object_weight`, and those of the Transformer no form: it was regression. Their own spreads count."
+    form = {"form": "regression"} if name == "transformer" else {}
+    settings = preset_settings("smoke", name)[0] | form
+    torch.manual_seed(0)
+    model = build(name, **settings).eval()
+    model.scaler.spread.fill_(1.5)  # pooled over all entities, as it was
+    older = {key: value for key, value in settings.items() if key not in form}
+    older |= {"object_weight": 20.0} if name in ("multistep_predictor", "multistep_delta", "oracle") else {}
+    path = ship_weights(model.half().float(), tmp_path / "old.safetensors", {"model": name, "variant": "corrected", "config": older, "seed": 0})
+    privileged = {"end_state": trials[:, -1]} if name == "oracle" else None
+    futures = [one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))]
+    assert torch.equal(*futures)
+
+
+# tokens of the Transformer
+
+
+@pytest.fixture(scope="module")
+def tokenised(trials):
+    model = build("transformer", codes=128)
+    model.calibrate(trials)
+    return model
+
+
+def test_tokens_lead_along_the_true_path(tokenised, trials):
+    tokens = tokenised.tokens.encode(unflatten(trials).diff(dim=1))
+    again = tokenised.tokens.advance(trials[:, :-1], tokens)
+    off = (unflatten(again) - unflatten(trials[:, 1:]))[..., :3].norm(dim=-1)
+    moved = unflatten(trials).diff(dim=1)[..., :3].norm(dim=-1)
+    assert off.mean() < 0.1 * moved[moved > 0.01].mean() and float(off.quantile(0.99)) < 0.1
+    rests = (unflatten(trials).diff(dim=1) == 0).all(-1)
+    assert rests.any() and not tokens[rests].any() and torch.equal(unflatten(again)[rests], unflatten(trials[:, 1:])[rests])
+
+
+def test_sampled_tokens_have_the_probability_that_training_gives_them(tokenised):
+    torch.manual_seed(1)
+    hidden = torch.randn(1, tokenised.config.width)
+    with torch.no_grad():
+        for part in tokenised.tokens.logits:
+            part.weight.normal_(std=20.0)
+        many = sample_tokens(tokenised.tokens, hidden.expand(40_000, -1), torch.rand(40_000, 10))
+        pairs, counts = many[:, 3].unique(dim=0, return_counts=True)
+        often = counts.argmax()
+        chosen = many[(many[:, 3] == pairs[often]).all(-1)][:1]
+        likely = (-step_nll(tokenised.tokens, hidden, chosen)[0, :2].sum()).exp()
+    assert float(counts[often]) / len(many) == pytest.approx(float(likely), rel=0.25)
+
+
+def test_a_token_transformer_learns_and_what_has_no_token_stays(trials):
+    torch.manual_seed(0)
+    model = build("transformer", width=32, layers=1, codes=64)
+    model.calibrate(trials)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    losses = []
+    for _ in range(40):
+        loss, logs = model.loss({"states": trials[:, :120]})
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.3 * losses[0] and losses[0] == pytest.approx(10 * math.log(64), rel=0.05)
+    future = unflatten(model.rollout(trials, 60, 30, generator=torch.Generator().manual_seed(0)))
+    change = future.diff(dim=1)
+    still = (change[..., :3, :] == 0).all(-1)
+    assert still.float().mean() > 0.5, "objects mostly rest, to the last bit"
+    assert torch.allclose(future[..., 3:].norm(dim=-1), torch.tensor(1.0), atol=1e-3)
+
+
+def test_the_form_of_a_transformer_is_one_of_two():
+    with pytest.raises(UsageError, match="form of the transformer"):
+        build("transformer", form="token")
+
+
+@pytest.mark.parametrize("name", ["rssm_discrete", "rssm_continuous"])
+def test_an_rssm_that_decodes_states_has_dreamers_loss_and_rollout(name, trials):
+    torch.manual_seed(0)
+    model = build(name, decodes="states", free_nats=0.0).eval()
+    model.calibrate(trials)
+    loss, logs = model.loss({"states": trials[:, :40]}, mode=True)
+    memories, latents, posterior = filter_states(model, model.scaler(trials[:, :40]), mode=True)
+    error = model.weighted(model.decode(memories, latents) - model.scaler(trials[:, :40])).sum(-1).mean() / (2 * model.config.spread**2)
+    assert torch.allclose(loss, error + logs["kl"], rtol=1e-4)
+    future = model.rollout(trials, 40, 5, mode=True)
+    moved = trials + torch.tensor([3.0] + 34 * [0.0])
+    away = model.rollout(moved, 40, 5, mode=True) - future
+    assert float(away[..., 0].abs().max()) < 2.9, "a decoded state does not hang on the last one shown"
+    with pytest.raises(UsageError, match="decoder"):
+        build(name, decodes="state")

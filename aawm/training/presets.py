@@ -103,7 +103,7 @@ LAPTOP = {
 GPU_TRAINING = TrainingSettings(
     steps=6000, batch=256, window=100, context=20, at_pickups=0.5, symmetries="renumbered",
     learning_rate=1e-3, warm_up=200, validate_every=1000,
-    validation_windows=1024,
+    validation_windows=1024, precision="tf32",
 )
 GPU_MULTISTEP = ({"embedding_size": 256, "recurrent_size": 256, "hidden_size": 512}, GPU_TRAINING)
 GPU_RSSM = dataclasses.replace(GPU_TRAINING, steps=4000, window=80, clip=100.0)

@@ -23,15 +23,18 @@ from .settings import LoopSettings
 @contextlib.contextmanager
 def as_it_was(
     threads: int,  # CPU threads of torch inside; 0 leaves them as they are
+    precision: str = "32-true",  # one of `PRECISIONS`
 ):
-    "Afterwards torch's random state and its threads are as they were."
-    before = torch.get_num_threads()
+    "Afterwards torch's random state, its threads and its precision are as they were."
+    before, tf32 = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
     with torch.random.fork_rng():
         torch.set_num_threads(threads or before)
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         try:
             yield
         finally:
             torch.set_num_threads(before)
+            torch.backends.cuda.matmul.allow_tf32 = tf32
 
 # %% ../../nbs/training/04_run.ipynb #eef52510
 def train_run(
@@ -47,7 +50,7 @@ def train_run(
 ) -> Path:  # the folder
     "Train a module into a folder; killed anywhere, the same call goes on."
     device, out = choose_device(device), Path(out)
-    with exclusive(out), as_it_was(settings.threads):
+    with exclusive(out), as_it_was(settings.threads, settings.precision):
         torch.manual_seed(step_seed(seed, 0, purpose=2))
         module = build()
         claim_folder(out, describe_run(module, settings, seed, describe(module)))

@@ -15,7 +15,7 @@ from ..models import make_config
 from ..schema import STEPS, WINDOW, WINDOW_CONTEXT
 
 # %% ../../nbs/training/01_settings.ipynb #e05770e1
-PRECISIONS = ("32-true", "bf16-mixed")
+PRECISIONS = ("32-true", "tf32", "bf16-mixed")
 SCHEDULES = ("constant", "cosine")
 
 
@@ -30,7 +30,7 @@ class LoopSettings:
     warm_up: int = 100  # steps over which the rate rises from zero
     schedule: str = "cosine"  # after the warm-up: `cosine` falls to zero at the last step, or `constant`
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
-    precision: str = "32-true"  # or `bf16-mixed`
+    precision: str = "32-true"  # or `tf32` (products on a GPU with 10 bits after the point; a CPU ignores it), or `bf16-mixed`
     checkpoint_every: int = 500  # steps between checkpoints: what a kill may cost
     validate_every: int = 250  # steps between validations
     patience: int = 0  # validations without a lower loss after which training stops, with the best weights; 0: never
