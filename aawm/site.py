@@ -240,6 +240,7 @@ ROOMS = {  # folder -> its title on the site
     "models": "World models",
     "training": "Training",
     "evaluation": "Evaluation",
+    "leaderboard": "The leaderboard",
     "viz": "Drawing and watching",
     "infant": "The infant wing: violation of expectation",
     "marple": "The MARPLE wing: who did it?",

@@ -28,7 +28,7 @@ from xarray.core import indexing
 import aawm
 from .arrays import check_description, open_array, read_parquet
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
-from .files import digest, exclusive, read_json, replacing, sha256, write_json
+from .files import digest, exclusive, machine, read_json, replacing, sha256, write_json
 
 # %% ../nbs/03_store.ipynb #1cfb4718
 MANIFEST, ARRAYS, UNFINISHED = "manifest.json", "arrays.zarr", "unfinished"
@@ -237,6 +237,7 @@ def finish_store(
         "format": layout.name,
         "format_version": layout.version,
         "written_by": f"aawm {aawm.__version__}",
+        "written_on": machine(),
         "settings": settings,
         "counts": {name: len(table) for name, table in tables.items()} if counts is None else counts,
         "data_hash": data_hash or store_hash(path, layout, tables),

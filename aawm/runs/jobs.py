@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tqdm.auto import tqdm
 
 from ..errors import AawmError, Interrupted, check_name
-from ..files import commit, content_hash, exclusive, read_json, resolve, write_json
+from ..files import commit, content_hash, exclusive, machine, read_json, resolve, write_json
 from .cluster import WorkerLost, check_scheduler, find_workers
 from .manifest import FIRST_PAPER, Job, fill, paper_rules, plan, profile_values, read_paper
 from .notebooks import check_parameters, execute
@@ -79,7 +79,7 @@ def run_job(
         inputs = {name: stamp["outputs"] for name, stamp in stamps.items() if name in {need.replace(" ", "-") for need in job.needs}}
         write_json(resolve(record), {
             "job": job.name, "notebook": job.notebook, "commit": commit(),
-            "versions": versions(job.packages) | {"python": sys.version.split()[0]},
+            "versions": versions(job.packages) | {"python": sys.version.split()[0]}, "machine": machine(),
             "settings": values, "seed": values.get("seed"), "inputs_sha256": inputs,
         })
     executed = resolve(job.executed) if job.executed else kept / "notebooks" / f"{job.file_name}.ipynb"

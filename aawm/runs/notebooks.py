@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from ..errors import AawmError, UsageError, check_name
-from ..files import commit, read_json, replacing, repository_root, resolve
+from ..files import commit, machine, read_json, replacing, repository_root, resolve
 from .manifest import typed
 from .sources import notebook_cells, versions
 
@@ -83,7 +83,7 @@ def input_record(
         return read_json(resolve(record)) or {}
     found = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
     known = {name: number for name, number in found.items() if number} | {"python": sys.version.split()[0]}
-    return {"job": "run by hand", "commit": commit(), "versions": known}
+    return {"job": "run by hand", "commit": commit(), "versions": known, "machine": machine()}
 
 # %% ../../nbs/runs/03_notebooks.ipynb #3c52d0e2
 def scored_trials(
