@@ -129,12 +129,14 @@ def export_released_(
 # %% ../../nbs/marple/22_commands.ipynb #689ef4cc
 @app.command("import", epilog="Example: aawm marple import init_config_change_outfit_do_laundry.json --out data/released-houses")
 def import_(
-    configurations: Annotated[list[Path], typer.Argument(help="Released configurations, init_config_....json.")],
+    configurations: Annotated[list[Path], typer.Argument(help="Released configurations, init_config_....json, or folders of them.")],
     out: Annotated[Path, typer.Option(help="Folder to keep the houses in.")] = Path("data/marple-houses"),
 ):
     "Read released house configurations and keep their houses."
-    from aawm.marple.configurations import import_houses
+    from aawm.marple.configurations import configuration_files, import_houses
 
+    for path in configuration_files(configurations)[1]:
+        typer.echo(f"{path.name}: a template, its rooms are left open; passed over")
     for name, house in import_houses(configurations, out).items():
         typer.echo(f"{name}: {house}")
     typer.echo(f"{out}: kept; `aawm marple generate {out} --pairs 10` makes runs in these houses")

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STATE_NAMES', 'LARGEST', 'HOUSES', 'at', 'entries', 'pair', 'state_bits', 'type_id', 'read_configuration',
-           'read_configuration_file', 'state_names', 'group', 'named', 'to_configuration', 'import_houses',
-           'read_houses']
+           'read_configuration_file', 'state_names', 'group', 'named', 'to_configuration', 'is_template',
+           'configuration_files', 'import_houses', 'read_houses']
 
 # %% ../../nbs/marple/09_configurations.ipynb #ebd66344
 import json
@@ -148,17 +148,41 @@ def to_configuration(house: House) -> dict:
              for k, door in enumerate(house.doors)]
     return {"Grid": {"width": house.width, "height": house.height, "rooms": group(rooms), "doors": group(doors)}}
 
+# %% ../../nbs/marple/09_configurations.ipynb #7d745a88
+def is_template(path: Path) -> bool:
+    "Whether a configuration leaves the rooms open."
+    try:
+        rooms = json.loads(path.read_text(encoding="utf-8"))["Grid"]["rooms"]
+        return not rooms.get("initial")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+        return False  # faulty, which the reader says
+
+
+def configuration_files(
+    paths: list,  # files and folders
+) -> tuple:  # list of files, list of templates passed over
+    "The configurations among some paths; a file that is named is never passed over."
+    files, templates = [], []
+    for path in map(Path, paths):
+        inside = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        passed = [file for file in inside if path.is_dir() and is_template(file)]
+        if path.is_dir() and len(passed) == len(inside):
+            raise UsageError(f"{path} holds no configuration of a house ({len(passed)} templates); give a folder with init_config_....json")
+        files += [file for file in inside if file not in passed]
+        templates += passed
+    return files, templates
+
 # %% ../../nbs/marple/09_configurations.ipynb #c61b6921
 HOUSES = "houses.json"
 
 
 def import_houses(
-    paths: list,  # configuration files
+    paths: list,  # configuration files, or folders of them
     out: str | Path,  # folder
 ) -> dict:  # name -> House
     "Read configurations and keep their houses in a folder; nothing is written where one of them is faulty."
     files = {}
-    for path in dict.fromkeys(map(Path, paths)):
+    for path in dict.fromkeys(configuration_files(paths)[0]):
         name = path.stem.removeprefix("init_config_")
         if name in files:
             raise UsageError(f"{files[name]} and {path} would both be kept as {name!r}; rename one of them")

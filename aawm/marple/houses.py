@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
-           'HEADING', 'HOUSE_PARTS', 'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house',
-           'check_piece', 'check_objects', 'static_array', 'describe', 'to_dict', 'from_dict', 'reachable',
-           'can_be_faced']
+           'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'HOUSE_PARTS', 'Room', 'Door', 'Piece',
+           'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece', 'check_objects', 'static_array', 'box_svg',
+           'house_svg', 'describe', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass
@@ -129,6 +129,9 @@ class House(HouseGrids):
         "A hash of the content."
         return digest(asdict(self))[:16]
 
+    def _repr_svg_(self) -> str:
+        return house_svg(self)
+
     def starts(self) -> np.ndarray:  # int `[poses, 3]`
         "Every pose an agent can begin with: all free cells, four headings."
         y, x = np.nonzero(self.free)
@@ -216,6 +219,38 @@ def static_array(
         for x, y in piece.cells:
             array[y, x, FURNITURE_KIND : FURNITURE_STATE + 1] = piece.kind, 1 + piece.state
     return array
+
+# %% ../../nbs/marple/02_houses.ipynb #e4e91cbe
+ROOM_COLORS = {
+    "Kitchen": "#FFF1D6", "Bedroom": "#E3ECF7", "Bathroom": "#DDF3EE", "LivingRoom": "#F6E4EC", "Garage": "#EEEEEE", "Study": "#F0EAD8",
+}
+WALL_COLOR, PIECE_COLOR = "#4D4D4D", "#B9A58A"
+CELL = 14  # pixels
+
+
+def box_svg(x: float, y: float, width: float, height: float, color: str, title: str = "") -> str:
+    "A rectangle of cells."
+    x, y, width, height = (round(CELL * value, 1) for value in (x, y, width, height))
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}">{f"<title>{title}</title>" if title else ""}</rect>'
+
+
+def house_svg(
+    house: House,
+    marks: str = "",  # SVG drawn over it
+) -> str:
+    "A plan of a house as SVG."
+    parts = [box_svg(0, 0, house.width, house.height, WALL_COLOR)]
+    parts += [box_svg(room.x, room.y, room.width, room.height, ROOM_COLORS[room.type], room.type) for room in house.rooms]
+    parts += [box_svg(door.x, door.y, 1, 1, "white" if door.open else "#C44", "door") for door in house.doors]
+    for piece in house.furniture:
+        kind = FURNITURE[piece.kind]
+        name = kind.name.removeprefix("electric_").replace("_", " ")
+        parts.append(box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name))
+        x, y = CELL * (piece.x + kind.width / 2), CELL * (piece.y + kind.height / 2) + 2
+        parts.append(f'<text x="{x:g}" y="{y:g}" font-size="6.5" text-anchor="middle">{name}</text>' if kind.width > 1 else "")
+    parts += [f'<circle cx="{CELL * (thing.x + 0.5):g}" cy="{CELL * (thing.y + 0.82):g}" r="1.4"/>' for thing in house.objects]
+    size = f'width="{CELL * house.width}" height="{CELL * house.height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}{marks}</svg>'
 
 # %% ../../nbs/marple/02_houses.ipynb #e0596338
 def describe(

@@ -5,13 +5,15 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from aawm import marple
+from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
 from aawm.marple.card import DIFFERENCES
 from aawm.marple.configurations import import_houses, read_configuration, to_configuration
@@ -238,3 +240,35 @@ def test_a_closed_door_cuts_missions_off(tmp_path):
     with pytest.raises(BadData, match="in none of shut") as fault:
         marple.generate_pairs(tmp_path / "kept", 1, scenarios=("laundry",), progress=False)
     one_line(fault.value)
+
+
+def test_a_folder_of_configurations_is_read_and_templates_are_passed_over(tmp_path):
+    folder = tmp_path / "configs"
+    folder.mkdir()
+    for path in FILES:
+        shutil.copy(path, folder)
+    template = json.loads(FILES[0].read_text())
+    template["Grid"]["rooms"]["initial"] = []
+    (folder / "init_config_template.json").write_text(json.dumps(template))
+    done = CliRunner().invoke(cli.app, ["marple", "import", str(folder), "--out", str(tmp_path / "houses")])
+    assert done.exit_code == 0 and "init_config_template.json: a template" in done.output
+    assert len(marple.read_houses(tmp_path / "houses")) == len(FILES) == 3
+    for path in FILES:
+        (folder / path.name).unlink()
+    with pytest.raises(UsageError, match="holds no configuration") as raised:
+        import_houses([folder], tmp_path / "more")
+    one_line(raised.value)
+    (folder / "init_config_half.json").write_text("{")
+    with pytest.raises(BadData, match="is no JSON"):
+        import_houses([folder], tmp_path / "more")
+    assert not (tmp_path / "more").exists()
+
+
+def test_houses_and_runs_draw_themselves_in_little_space():
+    for name in marple.SCENARIOS:
+        house = draw_house(name, seed=1)
+        run = marple.plan(house, marple.SCENARIOS[name].culprit, seed=2)
+        for drawn in (house, run):
+            picture = drawn._repr_svg_()
+            assert picture.startswith("<svg") and len(picture) < 10_000 and ElementTree.fromstring(picture) is not None
+        assert "#D55E00" in run._repr_svg_(), "the queried action is marked"
