@@ -58,13 +58,14 @@ class Entry(Form):
     trials: Annotated[int, Field(ge=100, le=100_000)] = 1000
     aawm: Line
 
-    @field_validator("files")
+    @field_validator("files", "tasks", "privileged")
     @classmethod
-    def seeds_differ(cls, files: list) -> list:
-        "Each training seed has one file."
-        if len({file.seed for file in files}) < len(files):
-            raise ValueError("a training seed stands twice")
-        return files
+    def each_once(cls, rows: list) -> list:
+        "Each training seed has one file; tasks and privileged inputs differ."
+        names = [row.seed if isinstance(row, FixedFile) else row for row in rows]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{next(name for name in names if names.count(name) > 1)} stands twice")
+        return rows
 
 # %% ../../nbs/leaderboard/01_entries.ipynb #2be131f9
 def form_text(
@@ -219,11 +220,12 @@ def refuse_together(
     base: str,  # a commit or branch, such as origin/main
     folder: str | Path = ".",  # in the repository
 ) -> None:
-    "Refuse a change that touches an entry and a score together."
+    "Refuse a change that touches an entry and a score, or the page of scores, together."
     if not git_words("rev-parse", "--verify", f"{base}^{{commit}}", folder=folder):
         raise UsageError(f"{base} is no commit of this repository; fetch it first")
     changed = git_words("diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", folder=folder).split("\0")
-    touched = {part: sorted(name for name in changed if name.startswith(f"{LEADERBOARD}/{part}/")) for part in ("entries", "scores")}
-    if all(touched.values()):
-        names = " and ".join(names[0] for names in touched.values())
-        raise Refused(f"this change touches {names}; scores are computed by whoever keeps the board, in a change of their own")
+    entries = sorted(name for name in changed if name.startswith(f"{LEADERBOARD}/entries/"))
+    computed = sorted({name for name in changed if name.startswith(f"{LEADERBOARD}/")} - set(entries), key=lambda name: "/scores/" not in name)
+    if entries and computed:
+        what = f"{entries[0]} and {computed[0]}"
+        raise Refused(f"this change touches {what}; scores are computed by whoever keeps the board, in a change of their own")

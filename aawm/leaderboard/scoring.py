@@ -315,7 +315,9 @@ VERSIONED = ("aawm", "numpy", "torch", "mujoco-core", "mujoco")  # whose version
 def scores_path(
     entry: str | Path,  # `entries/NAME.yaml`
 ) -> Path:  # `scores/NAME.yaml`
-    "The file of an entry's scores."
+    "The file of an entry's scores; `UsageError` for a file that does not lie among entries."
+    if Path(entry).resolve().parent.name != "entries":
+        raise UsageError(f"{entry} does not lie in a folder `entries`, beside which its scores would go; move it there")
     return Path(entry).resolve().parents[1] / "scores" / f"{Path(entry).stem}.yaml"
 
 

@@ -110,6 +110,7 @@ def content() -> dict:
     ({"files": [{"seed": 0.5, "file": "a", "sha256": "0" * 64}]}, "seed"), ({"files": [{"seed": -1, "file": "a", "sha256": "0" * 64}]}, "seed"),
     ({"files": [{"seed": 0, "file": "../a", "sha256": "0" * 64}]}, "plain name"), ({"files": 2 * content()["files"]}, "stands twice"),
     ({"privileged": ["the_future"]}, "end_state"), ({"kind": "rollouts"}, "program"), ({"tasks": ["single_goal"]}, "tasks"),
+    ({"tasks": 2 * ["single_goal@1"]}, "single_goal@1 stands twice"), ({"privileged": 2 * ["end_state"]}, "end_state stands twice"),
 ])  # fmt: skip
 def test_an_entry_is_refused_in_one_line(tmp_path, change, said):
     path = tmp_path / "mine.yaml"
@@ -166,6 +167,11 @@ def test_entries_and_scores_are_not_changed_together(tmp_path):
     (tmp_path / "leaderboard/entries/a.yaml").rename(tmp_path / "leaderboard/scores/b.yaml")
     commit(tmp_path, "an entry becomes a score")
     with pytest.raises(Refused):
+        refuse_together("HEAD~1", tmp_path)
+    (tmp_path / "leaderboard/entries/c.yaml").write_text("three")
+    (tmp_path / "leaderboard/README.md").write_text("rank 1")
+    commit(tmp_path, "an entry writes its rank")
+    with pytest.raises(Refused, match="README.md"):
         refuse_together("HEAD~1", tmp_path)
     with pytest.raises(UsageError, match="no commit"):
         refuse_together("nowhere", tmp_path)
@@ -290,6 +296,12 @@ def test_without_its_rollouts_a_program_is_not_computed_again(inside, capsys):
     assert "not computed again: its rollouts are not here" in capsys.readouterr().out
     run("score", "--no-progress")
     assert "no entry of weights waits" in capsys.readouterr().out
+
+
+def test_scores_lie_beside_the_folder_of_entries(tmp_path):
+    assert scores_path(tmp_path / "entries/a.yaml") == tmp_path / "scores/a.yaml"
+    with pytest.raises(UsageError, match="entries"):
+        scores_path(tmp_path / "a.yaml")
 
 
 def test_an_entry_of_the_same_name_stays(inside, capsys):
