@@ -1,7 +1,13 @@
 """Folders for dataset and model hubs: their own validator accepts them, and only whole ones are read back."""
 
+import hashlib
+import http.server
 import json
+import os
 import shutil
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,7 +19,7 @@ from aawm.data import open_trials, store_trials
 from aawm.data.hub import HUB_TABLES, export_hub, import_hub
 from aawm.data.lerobot import DATA_PATH, EPISODES_PATH, EVENT_NAMES, export_lerobot
 from aawm.errors import BadData, UsageError
-from aawm.models import build, model_class
+from aawm.models import build, model_class, pretrained
 from aawm.models.model_cards import export_models
 from aawm.models.weights import ship_weights, weights_name
 from aawm.schema import COLUMNS, SCENARIOS, STEPS
@@ -186,3 +192,88 @@ def test_the_line_of_code_on_a_card_reads_its_own_folder(tmp_path, monkeypatch):
         code = "\n".join(line.strip() for line in lines if line.startswith(("    from aawm", "    model =")))
         exec(code, found := {})
         assert found["model"].variant == (folder.name.removeprefix("multistep_delta").lstrip("-") or "corrected")
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    "A hub with one repository at one commit: the files of `folder`."
+
+    folder = None
+
+    def answer(self, body, **headers):
+        self.send_response(200)
+        for name, value in {"Content-Length": len(body), "X-Repo-Commit": COMMIT, **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def missing(self, what):
+        self.send_response(404)
+        self.send_header("X-Error-Code", what)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self):
+        path = self.path.partition("?")[0]
+        if "/aawm/delta" not in path:
+            return self.missing("RepoNotFound")
+        if path.startswith("/api/models/"):
+            names = [{"rfilename": file.name} for file in self.folder.iterdir()]
+            said = {"_id": "1", "id": "aawm/delta", "modelId": "aawm/delta", "sha": COMMIT, "siblings": names}
+            if "/tree/" in path:
+                said = [{"type": "file", "path": file.name, "size": file.stat().st_size, "oid": "0" * 40} for file in self.folder.iterdir()]
+            return self.answer(json.dumps(said).encode(), Content_Type="application/json")
+        file = self.folder / path.rsplit("/", 1)[1]
+        if not file.is_file():
+            return self.missing("EntryNotFound")
+        body = file.read_bytes()
+        self.answer(body, ETag=f'"{hashlib.sha256(body).hexdigest()}"')
+
+    do_HEAD = do_GET
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory):
+    "The address of a hub on this machine, and the folder that it shows."
+    pytest.importorskip("huggingface_hub", reason="pip install --editable '.[hub]'")
+    Endpoint.folder = export_models(tmp_path_factory.mktemp("models") / "hub", only=["multistep_delta"])[0]
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", Endpoint.folder
+    server.shutdown()
+
+
+FROM_HUB = """
+import torch
+from aawm.errors import AawmError
+from aawm.models import WorldModel, pretrained
+model = pretrained("hf://aawm/delta@{commit}", seed=1)
+other = WorldModel.from_pretrained("aawm/delta", revision="{commit}", seed=2)
+print(model.card["seed"], other.card["seed"], type(model).__name__)
+try:
+    pretrained("hf://aawm/nothing@{commit}")
+except AawmError as fault:
+    print(fault.exit_code, fault)
+"""
+
+
+def test_pretrained_downloads_from_a_hub(endpoint, tmp_path):
+    address, _ = endpoint
+    env = os.environ | {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
+    done = subprocess.run([sys.executable, "-c", FROM_HUB.format(commit=COMMIT)], env=env, capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert lines[0] == "1 2 MultistepDelta" and lines[1].startswith("5 hf://aawm/nothing could not be read")
+
+
+def test_an_address_names_a_commit():
+    pytest.importorskip("huggingface_hub", reason="pip install --editable '.[hub]'")
+    for address in ("hf://aawm/delta", "hf://aawm/delta@main", f"hf://delta@{COMMIT}", f"hf://a/../b@{COMMIT}"):
+        with pytest.raises(UsageError, match="40 digits of a commit"):
+            pretrained(address)
