@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import check_name, whole_number
-from .filming import Take, Trial, Video
+from .filming import Item, Take, Trial, Video
 from .layouts import Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames
 from .planner import blocked, center, free_lines, length, rasterise, route
 from .stage import NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
@@ -54,7 +54,7 @@ def make_item(
     item: int,
     seed: int = 0,
     balanced: bool = False,
-) -> list:  # of `Video`
+) -> Item:  # a list of `Video`
     "All videos of one item; the same numbers give the same bytes."
     make = MAKERS[check_name(name, MAKERS, "set")]
     item, seed = whole_number(item, "item", 0), whole_number(seed, "seed", 0)
@@ -63,7 +63,7 @@ def make_item(
     rng = np.random.default_rng((seed, place, item // 2 if balanced else item, balanced))
     cast, scenes = make(rng, bool(item % 2), balanced)
     facts = [(name, item, scene.condition, scene.outcome, scene.member, scene.ending) for scene in scenes]
-    return [Video(*fact, tuple(cast), (*scene.history, scene.test), scene.branch, seed) for fact, scene in zip(facts, scenes)]
+    return Item(Video(*fact, tuple(cast), (*scene.history, scene.test), scene.branch, seed) for fact, scene in zip(facts, scenes))
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #75f0dbd2
 def tell_apart(walls: np.ndarray, start: object, one: np.ndarray, other: np.ndarray, least: float = 30) -> bool:

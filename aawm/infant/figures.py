@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_NAMES', 'COUNTERPARTS', 'LABELS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA',
-           'OUTCOME_LOOKS', 'PATH', 'HIDDEN', 'KINDS_OF_PAIRS', 'MARKED', 'GROUPS', 'SHARES', 'WINDOW_WORDS',
-           'PRIVILEGES', 'VERDICT_COLORS', 'published', 'observer_label', 'still', 'still_lines', 'still_keys',
-           'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks',
-           'draw_grid', 'accuracy_note', 'fig_accuracy', 'draw_table', 'fig_privileges', 'fig_architecture',
-           'draw_strides', 'fig_stride', 'share_range', 'fig_ledger']
+           'OUTCOME_LOOKS', 'PATH', 'HIDDEN', 'OWN_SCALE', 'KINDS_OF_PAIRS', 'MARKED', 'GROUPS', 'SHARES',
+           'WINDOW_WORDS', 'PRIVILEGES', 'VERDICT_COLORS', 'published', 'observer_label', 'still', 'still_lines',
+           'still_keys', 'draw_still_line', 'fig_stills', 'on_own_scale', 'chosen_scores', 'accuracy_rows',
+           'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note', 'fig_accuracy', 'draw_table', 'fig_privileges',
+           'fig_architecture', 'draw_strides', 'fig_stride', 'share_range', 'fig_ledger']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
@@ -207,14 +207,27 @@ def fig_stills(
     return figure, pd.concat(tables.values(), ignore_index=True)
 
 # %% ../../nbs/infant/17_figures.ipynb #6d9986d6
+OWN_SCALE = {"bc_mlp": ("max", "all"), "bc_rnn": ("max", "all")}  # reduction and window of BIB's rule; others by the draft's, the mean
+
+
+def on_own_scale(
+    scores: pd.DataFrame,  # of `score`
+    reduction: str = "mean",
+    window: str = "motion",
+) -> pd.DataFrame:
+    "The rows on each observer's own scale; a program's single number has no other."
+    wanted = [{(reduction, window), ("own", "own")} if name not in OWN_SCALE else {OWN_SCALE[name]} for name in scores.observer]
+    return scores[[kind in kinds for kind, kinds in zip(zip(scores.reduction, scores.window), wanted)]]
+
+
 def chosen_scores(
     scores: pd.DataFrame,  # of `score`, several observers and seeds, with a column `version`
     reduction: str = "mean",
     window: str = "motion",
-) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, accuracy, low, high, pairs, seeds`
+) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, reduction, window, accuracy, low, high, pairs, seeds`
     "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs."
-    rows = scores[(scores.reduction == reduction) & (scores.window == window)]
-    keys = ["version", "set", "part", "pair_type", "observer", "needs"]
+    rows = on_own_scale(scores, reduction, window)
+    keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
     found = rows.groupby(keys, sort=False).agg(accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"),
                                                pairs=("pairs", "first"), seeds=("seed", "nunique"))
     return found.reset_index()
@@ -224,6 +237,7 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in wor
     "EU": ("E < U", "#D55E00", "o", "expected and unexpected"),
     "EN": ("E < N", "#009E73", "^", "expected and neutral"),
     "NU": ("N < U", "#0072B2", "s", "neutral and unexpected"),
+    "HE": ("H \u00d7 E", "#000000", "D", "history and ending, crossed"),
 }
 MARKED = (  # observers with intervals; the others stand in a grid
     "bayesian", "transformer", "frame_transformer", "bc_mlp", "bc_rnn", "untrained",
@@ -324,12 +338,14 @@ def accuracy_note(
     seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()  # NaN: nobody was trained
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
-    given = "Open marks: published numbers (HBToM's for the Bayesian), in a set's first row, not all on this scale."
+    given = "Open marks: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart."
     belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
     return [
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
-        "one. n: pairs.",
-        f"Surprise: {reduction} over {WINDOW_WORDS[window]}. Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
+        "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
+        if (table.pair_type == "HE").any() else "one. n: pairs.",
+        f"Surprise: {reduction} over {WINDOW_WORDS[window]}; of BC the maximum over all frames, as published.",
+        f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"{METADATA} is given more than pictures. BC: behaviour cloning. The Ideal knows every concept. Controls are shortcuts: they",
         f"expect no change, motion that goes on, a short video, or the agent at the nearest object, at an old place, on an old path{belief}.",
@@ -343,7 +359,7 @@ def fig_accuracy(
     note: str = "",
 ):  # figure, table
     "Every set and kind of pair in a row: observers as marks, the Ideal and the controls as numbers."
-    scores = scores[(scores.reduction == reduction) & (scores.window == window)]
+    scores = on_own_scale(scores, reduction, window)
     table = chosen_scores(scores, reduction, window)
     versions = list(dict.fromkeys(table.version))
     if len(versions) != 1:

@@ -87,14 +87,12 @@ def read_gate(
 
 # %% ../../nbs/infant/24_gate.ipynb #71b6968e
 def learning_curve(
-    folder: str | Path,  # of a run
-) -> pd.DataFrame:  # `observer, seed, step, loss, rule_loss, share`; empty without a gate
+    gate: Gate,
+    log: str | Path,  # the run's `log.csv`
+) -> pd.DataFrame:  # `observer, seed, step, loss, rule_loss, share`
     "The held-out loss of a run beside that of its rule."
-    gate, path = read_gate(folder), Path(folder) / "log.csv"
     columns = ["observer", "seed", "step", "loss", "rule_loss", "share"]
-    if gate is None or not path.exists():
-        return pd.DataFrame(columns=columns)
-    with open(path, newline="") as file:
+    with open(log, newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["validation_loss"]]
     losses = np.array([float(row["validation_loss"]) for row in rows])
     steps = [int(row["step"]) for row in rows]

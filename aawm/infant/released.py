@@ -6,7 +6,7 @@
 __all__ = ['CODES', 'KNOWN_BAD', 'FILE_NAME', 'LABEL_FILE', 'ICONS', 'OWN_SHAPE', 'RECTANGLES', 'KEYS', 'stem_of', 'set_and_item',
            'read_file', 'flat_frames', 'trials_of', 'are_numbers', 'things_in', 'sprite', 'rectangle', 'has_old_names',
            'seen_in', 'inside', 'cells_of', 'read_trial', 'gate_of', 'facts_of', 'read_released', 'video_of',
-           'own_names', 'import_released', 'released_files', 'check_video', 'thing_of', 'frame_of', 'as_rectangles',
+           'own_names', 'import_released', 'film_beside', 'released_files', 'thing_of', 'frame_of', 'as_rectangles',
            'cast_of', 'export_released', 'content_of']
 
 # %% ../../nbs/infant/13_released.ipynb #1e7f6f24
@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..errors import BadData, EnvironmentProblem, UsageError, check_name
+from ..errors import BadData, UsageError, check_name
 from ..files import read_json, replacing, write_json
 from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
+from .recorded import check_video, film_names, keep_videos
 from aawm.infant.stage import (
     AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS,
     VISIBLE, Entity,
@@ -305,7 +306,7 @@ def import_released(
     out: str | Path,  # folder of the store, new
     set: str = "",  # the files' set, for files whose folder and name do not say it
     skip_bad: bool = False,  # leave out files with a fault, instead of stopping
-    videos: bool = False,  # check the `.mp4` beside each file; needs the package av
+    videos: bool = False,  # the `.mp4` beside each file is what observers of pictures see; needs the package av
     progress: bool = False,
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
@@ -318,7 +319,7 @@ def import_released(
                 continue
             video, notes = read_released(path, set, labels)
             if videos:
-                check_video(path.with_name(f"{stem_of(path)}.mp4"), [len(trial.states) for trial in video.trials])
+                check_video(film_beside(path), [len(trial.states) for trial in video.trials])
             identity = video.set, video.item, video.condition, video.member
             if identity in found:
                 raise BadData(f"{path} is the same video as {found[identity][0]}: {' '.join(map(str, identity))}")
@@ -331,9 +332,17 @@ def import_released(
         left_out += [(path.name, note) for note in notes]
     if not found:
         raise BadData(f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}")
-    kept = [found[identity][1] for identity in sorted(found)]
+    paths, kept = zip(*(found[identity] for identity in sorted(found)))
     settings = {"set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out}
-    return write_videos(out, kept, settings), left_out
+    films = [film_beside(path) for path in paths] if videos else []
+    store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
+    keep_videos(store, films)
+    return store, left_out
+
+
+def film_beside(path: str | Path) -> Path:
+    "The video beside a released file."
+    return Path(path).with_name(f"{stem_of(path)}.mp4")
 
 # %% ../../nbs/infant/13_released.ipynb #510aa340
 def released_files(files: object) -> list:  # of paths
@@ -347,24 +356,6 @@ def released_files(files: object) -> list:  # of paths
     if not found:
         raise UsageError("no files to import; give .json or .json.gz files, or folders of them")
     return found
-
-# %% ../../nbs/infant/13_released.ipynb #1cf747f4
-def check_video(
-    path: str | Path,  # of an `.mp4`
-    lengths: np.ndarray,  # frames of each trial
-) -> None:
-    "Check that a video has as many frames as its states; `BadData` where not."
-    try:
-        import av
-    except ImportError as fault:
-        raise EnvironmentProblem("reading videos needs the package av: pip install 'aawm[video]'; or import without videos") from fault
-    try:
-        with av.open(str(path)) as video:
-            count = sum(1 for _ in video.decode(video=0))
-    except (OSError, av.error.FFmpegError) as fault:
-        raise BadData(f"{path} cannot be read as a video: {fault}") from fault
-    if count != sum(lengths):
-        raise BadData(f"{path} has {count} frames, its trials {sum(lengths)} ({', '.join(map(str, lengths))}); copy both files anew")
 
 # %% ../../nbs/infant/13_released.ipynb #01ae4fd5
 def thing_of(row: object, state: np.ndarray) -> list:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHANGES', 'WHOLE_FRAMES', 'CLONERS', 'PRESETS', 'LEARNERS', 'STEPS', 'BATCH', 'RATES', 'BATCHES', 'VALIDATION_SEED',
            'BIB_SHARE', 'WRAPS', 'build', 'loop_settings', 'Episodes', 'rebuild', 'validation_batches', 'fit',
-           'load_observer']
+           'load_observer', 'end_early']
 
 # %% ../../nbs/infant/16_training.ipynb #0fc90b1d
 import dataclasses
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, UsageError, check_name
+from ..files import write_json
 from .change import ChangeBatches, ChangeConfig, ChangeObserver, ChangeTransformer
 from .cloning import Cloner, CloningBatches, CloningConfig, CloningObserver
 from .episodes import make_batch, open_episodes
@@ -21,7 +22,8 @@ from .gate import measure_gate, read_gate, write_gate
 from .stage import BIB_TRAINING
 from .transformer import TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer
 from ..models.base import choose_device
-from ..training.folder import load_run, run_settings
+from ..training.folder import SETTINGS, load_run, run_settings, write_weights
+from ..training.loop import drop_checkpoint, read_checkpoint
 from ..training.run import train_run
 from ..training.settings import LoopSettings
 
@@ -168,3 +170,22 @@ def load_observer(
     one = observer(load_run(run, choose_device(device), rebuild), seed=int(settings["seed"]))
     one.gate = read_gate(run)
     return one
+
+# %% ../../nbs/infant/16_training.ipynb #539d069d
+def end_early(
+    run: str | Path,  # folder of an unfinished run with a checkpoint
+    stores: object,  # the training sets, for its gate
+) -> Path:  # the folder, as of a finished run
+    "End a run at its checkpoint; `stopped_at` in its settings says where."
+    run, settings = Path(run), run_settings(run)
+    kept = read_checkpoint(run)
+    if not kept:
+        raise UsageError(f"{run} has no checkpoint to end at; train on, or start anew")
+    module = rebuild(settings)
+    module.load_state_dict(kept["weights"])
+    write_json(run / SETTINGS, settings | {"stopped_at": kept["step"]})
+    write_weights(module, run)
+    drop_checkpoint(run)
+    batches = validation_batches(settings["model"], list(stores), module.config, settings["training"]["batch"], "cpu")
+    write_gate(run, measure_gate(module, batches, settings["seed"]))
+    return run

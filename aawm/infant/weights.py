@@ -34,7 +34,8 @@ def ship_observer(
         raise UsageError(f"{run} has no gate; run its training again, which measures it")
     path = resolve(folder) / weights_name(settings["model"], VARIANT, settings["seed"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {name: settings[name] for name in ("model", "variant", "config", "seed", "training", "data_hash")}
+    kept = ("model", "variant", "config", "seed", "training", "stopped_at", "data_hash")
+    record = {name: settings[name] for name in kept if name in settings}
     ship_weights(load_run(run, "cpu", rebuild), path, record | {"gate": vars(gate)})
     write_card(path, {}, commit=commit())
     shutil.copyfile(Path(run) / "log.csv", path.with_suffix(".csv"))

@@ -10,7 +10,7 @@ import pytest
 
 from aawm import infant
 from aawm.infant.claims import CLAIMS, Scores
-from aawm.infant.figures import accuracy_rows, draw_grid
+from aawm.infant.figures import accuracy_rows, chosen_scores, draw_grid
 from aawm.infant.gate import NOT_LEARNT
 from aawm.infant.play import Film
 from aawm.ledger import check_claims, standard_error, verdict_word
@@ -68,3 +68,18 @@ def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
         row = check_claims(claim, {("faithful",): Scores(scored(**names, gate=[gate] * 2))}, ("version",)).iloc[0]
         assert row.verdict == verdict and (row.needs == NOT_LEARNT) == (gate == 1.0) and "0.2" in row.measured
     assert verdict_word("not tested", NOT_LEARNT) == "not tested: the observer has not learnt to predict"
+
+
+def test_each_observer_is_on_its_own_scale():
+    kinds = [("mean", "motion"), ("max", "all"), ("own", "own")]
+    observers = ["transformer", "transformer", "bc_mlp", "bc_mlp", "mine"]
+    reductions, windows = zip(*(kinds[k] for k in (0, 1, 0, 1, 2)))
+    table = scored(set=["belief"] * 5, observer=observers, accuracy=[0.1, 0.2, 0.3, 0.4, 0.5], reduction=reductions, window=windows)
+    assert chosen_scores(table).accuracy.tolist() == [0.1, 0.4, 0.5] and {"reduction", "window"} <= set(chosen_scores(table))
+
+
+def test_crossed_rows_are_read_apart_from_pairs():
+    of = Scores(scored(set=["goal_attribution"] * 2, observer=["transformer"] * 2, accuracy=[0.9, 0.2], pair_type=["EU", "HE"]))
+    assert of.accuracy("transformer", "goal_attribution").value == 0.9
+    row = check_claims([CLAIMS[5]], {("faithful",): of}, ("version",)).iloc[0]
+    assert row.verdict == "holds" and "history x ending: transformer, stride 6 0.20" in row.measured

@@ -10,6 +10,7 @@ import pytest
 from aawm import infant
 from aawm.errors import BadData, UsageError
 from aawm.infant.outside import read_answers
+from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
 
 PROGRAM = """
 import csv, pathlib, sys
@@ -79,3 +80,54 @@ def test_answers_may_be_parquet_and_name_paths(tmp_path):
     path.write_bytes(b"PAR1")
     with pytest.raises(BadData, match="is no readable table"):
         read_answers(path, FILES)
+
+
+def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
+    pytest.importorskip("av")
+    from aawm.infant.outside import film_of, write_film
+    from aawm.infant.released import released_files
+
+    made = infant.open_episodes(infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {}))
+    files = infant.export_released(made, tmp_path / "files")
+    (path,) = released_files(files)
+    film = path.with_name(path.name.replace(".json.gz", ".mp4"))
+    frames, lengths = film_of(made, 0, 64)
+    write_film(film, frames // 2)
+    store, _ = infant.import_released(files, tmp_path / "store", videos=True)
+    film.unlink()  # the store has a copy
+    batch = infant.make_batch(infant.open_episodes(store))
+    seen = infant.draw(batch, [0, 0], [0, 8], [0, 40], 64).numpy().astype(float)
+    meant = frames[[0, lengths[:8].sum() + 40]] // 2
+    assert np.abs(seen - meant).mean() < 3 and seen.max() < 140
+    write_film(film, frames[:-1])
+    with pytest.raises(BadData, match="frames, its trials"):
+        infant.import_released(files, tmp_path / "short", videos=True)
+
+
+def test_shipped_weights_are_checked_and_their_gate_is_passed():
+    one = infant.pretrained("transformer")
+    assert one.gate.passed and one.card["sha256"] and one.seed == 0
+    with pytest.raises(UsageError, match="no weights of the observer bc_mlp, seed 7"):
+        infant.pretrained("bc_mlp", 7)
+
+
+def test_items_draw_themselves_small_and_without_torch():
+    code = "import sys; from aawm.infant.bib_sets import make_item; a = make_item('preference', 0)._repr_svg_(); print(len(a), 'torch' in sys.modules)"
+    size, torch_too = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert int(size) < 10_000 and torch_too == "False"
+    for name in infant.SETS + infant.TRAINING_SETS:
+        item = infant.make_item(name, 0)
+        assert len(item._repr_svg_()) < 12_000 and len(item[0].trials[0]._repr_svg_()) < 10_000
+        assert all(video.ending.replace("_", " ") in item._repr_svg_() for video in item)
+
+
+def test_crossed_scores_are_rows_beside_pairs():
+    videos = pd.DataFrame([
+        ("goal_attribution", 0, condition, outcome, member, ending, value)
+        for condition, outcome, member, ending, value in (
+            ("agent", "E", "e", "familiar", 1.0), ("agent", "U", "u", "other", 2.0),
+            ("non_agent", "NE", "e", "familiar", 1.5), ("non_agent", "NE", "u", "other", 2.0))
+    ], columns=["set", "item", "condition", "outcome", "member", "ending", "mean motion"])  # fmt: skip
+    rows = crossed_scores(videos, infant.make_observer("same_place"))
+    assert rows.pair_type.tolist() == ["HE"] and rows.accuracy.tolist() == [1.0] and rows.columns.tolist() == list(SCORE_COLUMNS)
+    assert crossed_scores(videos.iloc[:2], infant.make_observer("same_place")).empty
