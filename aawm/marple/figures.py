@@ -526,7 +526,8 @@ def fig_ledger(
             color, ink = VERDICT_COLORS[row.verdict]
             box, look = (row.column + 0.03, row.line - 0.42), dict(fc=color, lw=0) if judged else dict(fc="none", ec=color, lw=1.2)
             axes.add_patch(Rectangle(box, 0.94, 0.84, **look))
-            axes.text(row.column + 0.5, row.line, row.word, ha="center", va="center", color=ink if judged else INK, fontsize=7)
+            word = row.word.replace(": needs", ":\nneeds")
+            axes.text(row.column + 0.5, row.line, word, ha="center", va="center", color=ink if judged else INK, fontsize=7)
         columns = grid.drop_duplicates("column")
         lines = sorted(ledger.claim.unique())
         axes.set(xlim=(0, grid.column.max() + 1), ylim=(len(lines) - 0.5, -0.5))

@@ -3,11 +3,13 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from aawm import marple
-from aawm.errors import BadData, Interrupted, UsageError
+from aawm import cli, marple
+from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.marple import policies, rollouts
 from aawm.marple.language import language_method, prompt, read_answer
 from aawm.marple.pairs import Plan
@@ -148,3 +150,24 @@ def test_an_unclear_answer_is_refused(text):
     with pytest.raises(BadData, match="no whole number") as raised:
         read_answer(text)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["in-0", "ood-0"])
+def test_shipped_policies_predict_most_actions(name):
+    pairs = [Plan(500).pair(500 * scenario) for scenario in range(5)]
+    shares = policies.policy_accuracy(policies.shipped_policy(name), policies.collect(run for pair in pairs for run in pair.runs))
+    assert np.mean(list(shares.values())) > 0.7 and len(shares) == 10
+    with pytest.raises(UsageError, match="shipped policy"):
+        policies.shipped_policy("in-77")
+
+
+def test_the_papers_method_by_command(tmp_path):
+    marple.generate_pairs(tmp_path / "runs", 1, houses=1, scenarios=("shower",), progress=False)
+    for words in (("rollouts", "--policy", "shipped:ood-0", "--rollouts", "2"), ("monte_carlo", "--rollouts", "20", "--prior", ".8")):
+        done = CliRunner().invoke(cli.app, ["marple", "infer", str(tmp_path / "runs"), "--no-progress", "--out", str(tmp_path / "a.csv"), "--method", *words])
+        assert done.exit_code == 0, done.output
+        table = pd.read_csv(tmp_path / "a.csv")
+        assert set(table.rule) == {"softmax"} and table[table.part == 10].accuracy.min() > 0.5
+    for words, text in ((("--prior", ".7"), "no policy was trained"), (("--policy", "nowhere"), "nowhere")):
+        fault = CliRunner().invoke(cli.app, ["marple", "infer", str(tmp_path / "runs"), "--method", "rollouts", "--no-progress", *words]).exception
+        assert isinstance(fault, AawmError) and text in str(fault) and "\n" not in str(fault)
