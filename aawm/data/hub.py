@@ -19,9 +19,10 @@ from ..arrays import read_parquet
 from .card import dataset_card
 from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
 from ..errors import BadData, UsageError
-from ..files import read_json, replacing, sha256, write_json, write_text
+from ..files import replacing, sha256, write_json, write_text
 from ..schema import COLUMNS, OBJECTS, STEPS, flatten, unflatten
-from ..store import read_manifest, read_table
+from ..small_files import read_small
+from ..store import LARGEST_MANIFEST, read_manifest, read_table
 
 # %% ../../nbs/data/06_hub.ipynb #b584bab5
 HUB_TABLES = ("states", "trials", "events")
@@ -215,9 +216,9 @@ def read_kept(
     folder: Path,
 ) -> dict:  # the fields of `STORE_FIELDS`
     "What a hub's folder says of its store; `BadData` where a field is missing or of another form."
-    known = read_json(folder / "store.json")
-    if not isinstance(known, dict):
+    if not (folder / "store.json").is_file():
         raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
+    known = read_small(folder / "store.json", dict, LARGEST_MANIFEST)
     odd = [name for name, kind in STORE_FIELDS.items() if not isinstance(known.get(name), kind)]
     if not odd:
         named = [file.split("/") for file in known["files"]]

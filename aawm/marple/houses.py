@@ -4,18 +4,22 @@
 
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
-           'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'HOUSE_PARTS', 'Room', 'Door', 'Piece',
-           'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece', 'check_objects', 'static_array', 'box_svg',
-           'house_svg', 'describe', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
+           'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'HouseSide', 'PartForm', 'HOUSE_PARTS',
+           'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece', 'check_objects',
+           'static_array', 'box_svg', 'house_svg', 'describe', 'HouseForm', 'to_dict', 'from_dict', 'reachable',
+           'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from ..errors import BadData
 from ..files import digest
+from ..small_files import Form, Line, in_form
 from .vocabulary import AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, codes_of
 
 # %% ../../nbs/marple/02_houses.ipynb #df78c045
@@ -268,6 +272,21 @@ def describe(
     return "\n".join(lines)
 
 # %% ../../nbs/marple/02_houses.ipynb #074aa232
+HouseSide = Annotated[int, Field(gt=0, le=200)]  # cells
+PartForm = dict[Line, bool | Annotated[int, Field(ge=-1, lt=2**31)] | Line]
+
+
+class HouseForm(Form):
+    "A house as JSON knows it."
+
+    width: HouseSide
+    height: HouseSide
+    rooms: list[PartForm]
+    doors: list[PartForm]
+    furniture: list[PartForm]
+    objects: list[PartForm]
+
+
 def to_dict(house: House) -> dict:
     "A house as JSON knows it."
     return asdict(house)
@@ -275,6 +294,7 @@ def to_dict(house: House) -> dict:
 
 def from_dict(content: dict) -> House:
     "A house from `to_dict`; `BadData` where the content is not one."
+    in_form(content, HouseForm, "not a house")
     try:
         parts = {name: tuple(kind(**entry) for entry in content[name]) for name, kind in HOUSE_PARTS.items()}
         return House(int(content["width"]), int(content["height"]), **parts)

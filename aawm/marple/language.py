@@ -4,23 +4,26 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK', 'PAPER_ANSWER', 'DOES',
-           'PROMPTS', 'state_words', 'describe_world', 'whereabouts', 'scene_graph', 'moment', 'prompt', 'read_answer',
-           'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt', 'worked_example', 'Answer',
-           'answer_of', 'Recorded', 'first_named', 'language_method']
+           'LARGEST_ANSWERS', 'PROMPTS', 'state_words', 'describe_world', 'whereabouts', 'scene_graph', 'moment',
+           'prompt', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
+           'worked_example', 'Answer', 'AnswerForm', 'answer_of', 'Recorded', 'first_named', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
 import re
 from dataclasses import dataclass
 from threading import Lock
+from typing import Annotated
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from ..errors import BadData, UsageError, check_name
 from ..files import digest, write_text
+from ..small_files import Form, Line, Sha256, in_form, parse_json, read_text
 from .configurations import state_names
 from .evidence import DOING, DONE, SOUNDS, Evidence, intention, look, pursued, spoken
 from .golden import golden_house
@@ -237,6 +240,18 @@ class Answer:
     tokens_out: int = 0
 
 
+LARGEST_ANSWERS = 1_000_000_000  # bytes
+
+
+class AnswerForm(Form):
+    "One line of a record."
+
+    prompt: Sha256
+    text: str
+    finish: Line
+    tokens: Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
 def answer_of(entry: dict) -> Answer:
     "An answer from its line in a record."
     return Answer(str(entry["text"]), str(entry["finish"]), int(entry["tokens"][0]), int(entry["tokens"][1]))
@@ -252,7 +267,7 @@ class Recorded:
         about: dict | None = None,  # what fixes the answers: model, temperature; `None`: as the file has it
     ):
         self.path, self.ask, self.kept, self.about, self.lock = Path(path), ask, {}, about, Lock()
-        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.is_file() else []
+        lines = read_text(self.path, LARGEST_ANSWERS).splitlines(keepends=True) if self.path.is_file() else []
         if lines and not lines[-1].endswith("\n"):  # cut short when it was stopped
             lines = lines[:-1]
             write_text(self.path, "".join(lines))
@@ -261,13 +276,12 @@ class Recorded:
 
     def take(self, number: int, line: str) -> None:
         "Read one line of the file."
-        try:
-            entry = json.loads(line)
-            if "answers of" not in entry:
-                self.kept.setdefault(str(entry["prompt"]), []).append(answer_of(entry))
-                return
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise BadData(f"{self.path}, line {number} is no recorded answer; remove that line") from None
+        where = f"{self.path}, line {number} is no recorded answer; remove that line"
+        entry = in_form(parse_json(line, where), dict, where)
+        if "answers of" not in entry:
+            in_form(entry, AnswerForm, where)
+            self.kept.setdefault(entry["prompt"], []).append(answer_of(entry))
+            return
         if self.about is not None and entry["answers of"] != self.about:
             raise UsageError(f"{self.path} has answers of {entry['answers of']}, not of {self.about}; give another file of answers")
 

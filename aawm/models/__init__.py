@@ -13,7 +13,7 @@ __all__ = ['load_released', 'released_names', 'load_weights', 'pretrained', 'MOD
 from pathlib import Path
 
 from ..errors import BadData, UsageError, check_name
-from ..files import read_json
+from ..small_files import read_small
 from aawm.models.base import (
     MODELS,
     PUBLISHED,
@@ -36,7 +36,7 @@ from .oracle import Oracle
 from .rssm import ContinuousConfig, ContinuousRSSM, DiscreteConfig, DiscreteRSSM
 from .sgnet import SGNet, SGNetConfig
 from .transformer import Transformer, TransformerConfig
-from .weights import load_weights, pretrained
+from .weights import load_weights, pretrained, stated_build
 
 # %% ../../nbs/models/00_overview.ipynb #35c5c4a7
 _all_ = [
@@ -83,9 +83,7 @@ def load_released(
     if not getattr(kind, "released_settings", None):
         raise UsageError(f"no weights of {name} were released; there are of {', '.join(released_names())}")
     if not isinstance(settings, dict):
-        path, settings = settings, read_json(settings)
-        if not isinstance(settings, dict):
-            raise BadData(f"{path} is not a JSON file of settings")
+        settings = read_small(settings, dict)
     ours = {}
     for key, value in settings.items():
         check_name(key, {**kind.released_settings, **kind.released_fixed}, f"released setting of {name}")
@@ -93,7 +91,7 @@ def load_released(
             ours[kind.released_settings[key]] = value
         elif value != kind.released_fixed[key]:
             raise BadData(f"{key} is {value!r} in the settings; {name} has {kind.released_fixed[key]!r}")
-    model = build(name, "published", **ours)
+    model = stated_build({"model": name, "variant": "published", "config": ours}, "settings")
     constants = getattr(kind, "released_constants", ())
     weights = {name: value for name, value in read_state_dict(state_dict_path).items() if not name.endswith(constants)}
     check_weights(model, weights, Path(state_dict_path).name)

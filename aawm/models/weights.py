@@ -164,19 +164,21 @@ def read_card(
 
 # %% ../../nbs/models/07_weights.ipynb #8f1d4c88
 def stated_build(
-    record: dict,  # `model`, `variant`, `config`
+    record: dict,  # `model`; perhaps `variant` and `config`
     where: object,  # the file that says so
 ) -> WorldModel:  # with fresh weights
     "The model that a file describes; `BadData` where its settings are none, or ask for too much."
     name = stated_model(record["model"], where)
+    variant = record.get("variant", "corrected")
+    config = record.get("config", {})
     try:
-        settings = current_settings(model_class(name, record["variant"]), record["config"])
+        settings = current_settings(model_class(name, variant), config)
         if name in MODELS:
             with torch.device("meta"):
-                size = sum(value.numel() for value in build(name, record["variant"], **settings).state_dict().values())
+                size = sum(value.numel() for value in build(name, variant, **settings).state_dict().values())
             if size > MOST_PARAMETERS:
                 raise BadData(f"{where} asks for a {name} of {size:,} parameters; at most {MOST_PARAMETERS:,} are built")
-        return build(name, record["variant"], **settings)
+        return build(name, variant, **settings)
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
         if isinstance(fault, BadData):
             raise

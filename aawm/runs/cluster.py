@@ -19,10 +19,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import yaml
 
-from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
+from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, check_name, whole_number
 from ..files import resolve
+from ..small_files import read_small
 from ..processes import cores, start_worker, without_main_script
 
 # %% ../../nbs/runs/04_cluster.ipynb #d1d0671e
@@ -44,9 +44,9 @@ def slurm_settings(
     "What a cluster's file asks for."
     path = resolve(path)
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as fault:
-        raise BadData(f"cannot read the cluster's file {path}: {str(fault).splitlines()[0]}") from fault
+        settings = read_small(path)
+    except AawmError as fault:
+        raise BadData(f"cannot read the cluster's file: {fault}") from fault
     if not isinstance(settings, dict) or not {"jobs", "cores", "memory"} <= set(settings):
         raise BadData(f"{path} describes no cluster: it needs at least jobs, cores and memory")
     known = {name for kind in job_class().__mro__ for name in inspect.signature(kind).parameters}

@@ -17,8 +17,9 @@ from types import ModuleType, SimpleNamespace
 
 import yaml
 
-from ..errors import BadData, UsageError, check_name
+from ..errors import AawmError, BadData, UsageError, check_name
 from ..files import digest, resolve
+from ..small_files import read_text
 from .sources import notebook_digest, room_digest, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63
@@ -42,9 +43,9 @@ def read_paper(
     named = str(paper).endswith((".yaml", ".yml"))
     path = resolve(paper) if named else papers()[check_name(str(paper), papers(), "paper")]
     try:
-        manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as fault:
-        raise BadData(f"cannot read the manifest {path}: {str(fault).splitlines()[0]}") from fault
+        manifest = yaml.safe_load(read_text(path))  # a manifest is a program: it may name values once and use them twice
+    except (AawmError, RecursionError, ValueError, yaml.YAMLError) as fault:
+        raise BadData(f"cannot read the manifest {path}: {' '.join(str(fault).split())[:200]}") from fault
     if not isinstance(manifest, dict) or not {"profiles", "jobs"} <= set(manifest):
         raise BadData(f"{path} is no manifest: it needs `profiles` and `jobs`")
     return FOLDERS | {"packages": list(PACKAGES)} | manifest

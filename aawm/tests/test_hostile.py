@@ -1,5 +1,6 @@
 """One hostile file of each format: it is refused or read as data, and nothing in it runs."""
 
+import gzip
 import json
 import os
 import pickle
@@ -7,19 +8,29 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import zarr
 from safetensors.torch import load, save
 
-from aawm.arrays import open_array, read_npz
+from aawm.arrays import open_array, read_npz, read_parquet
+from aawm.data.authors.raw import read_raw_trial
+from aawm.data.authors.released import import_released
+from aawm.data.trials import LAYOUT
 from aawm.errors import BadData, Refused
 from aawm.evaluation.exchange import read_arrays
 from aawm.files import resolve, sha256
+from aawm.infant.released import check_video, read_file, released_files
 from aawm.models import build, load_weights
-from aawm.models.base import TRUST, trust_code
+from aawm.models.base import TRUST, read_state_dict, trust_code
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
+from aawm.store import create_arrays
+from aawm.runs.cluster import slurm_settings
+from aawm.runs.manifest import read_paper
 from aawm.training.folder import changed_source, load_run
+from aawm.training.loop import read_checkpoint
 
 
 class Payload:
@@ -226,3 +237,92 @@ def test_a_card_of_other_weights_is_bad_data(weights):
 def test_shipped_weights_carry_their_digest():
     for path in sorted(resolve(SHIPPED).glob("*.safetensors")):
         assert read_tensors(path) and read_card(path, weights_record(path))
+
+
+# the other formats
+
+
+def test_pickles_of_the_authors_form(tmp_path, marker):
+    for name in ("trials.pkl", "trials_exp_info.pkl"):
+        (tmp_path / name).write_bytes(pickle.dumps(Payload(marker)))
+    with pytest.raises(Refused, match="mkdir"):
+        import_released(tmp_path / "trials.pkl", tmp_path / "trials_exp_info.pkl", tmp_path / "store")
+
+
+def test_state_dicts_and_checkpoints(tmp_path, marker):
+    torch.save({"weight": Payload(marker)}, tmp_path / "released.pt")
+    with pytest.raises(BadData, match="cannot be read safely|can be read safely"):
+        read_state_dict(tmp_path / "released.pt")
+    torch.save({"step": 1, "weights": {}, "optimizer": {}, "best": Payload(marker)}, tmp_path / "last.ckpt")
+    (tmp_path / "last.sha256").write_text(f"{sha256(tmp_path / 'last.ckpt')}  last.ckpt\n")
+    with pytest.raises(BadData, match="cannot be read safely"):
+        read_checkpoint(tmp_path)
+
+
+def test_parquet_with_a_pickled_type(tmp_path, marker):
+    pickled = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": pickle.dumps(Payload(marker))}
+    schema = pa.schema([pa.field("step", pa.int64(), metadata=pickled)], metadata={b"pandas": pickle.dumps(Payload(marker))})
+    pq.write_table(pa.table({"step": [1, 2]}, schema=schema), tmp_path / "steps.parquet")
+    try:
+        assert read_parquet(tmp_path / "steps.parquet").step.tolist() == [1, 2]
+    except BadData as fault:
+        assert "\n" not in str(fault)
+
+
+def test_yaml_that_builds_objects(tmp_path, marker):
+    (tmp_path / "slurm.yaml").write_text(f"jobs: !!python/object/apply:os.mkdir ['{marker}']\ncores: 1\nmemory: 1GB\n")
+    for read in (slurm_settings, read_paper):
+        with pytest.raises(BadData, match="slurm.yaml"):
+            read(tmp_path / "slurm.yaml")
+
+
+@pytest.mark.parametrize("name", ["000010loe.json", "000010loe.json.gz"])
+def test_episodes_that_hold_a_pickle(tmp_path, marker, name):
+    content = pickle.dumps(Payload(marker))
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(BadData, match=name):
+        read_file(tmp_path / name)
+
+
+def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
+    folder = tmp_path / "random_gathering_000000"
+    shutil.copytree(Path(__file__).parents[2] / "data/sample/random_gathering_000000", folder)
+    code = f"__import__('os').mkdir({str(marker)!r})".replace(",", ";")
+    for name in ("event_log.csv", "trial_obs.csv"):
+        lines = (folder / name).read_text().splitlines()
+        (folder / name).write_text("\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]]))
+    assert read_raw_trial(folder)["bad"]
+
+
+def test_videos(tmp_path, marker):
+    pytest.importorskip("av")
+    (tmp_path / "000010loe.mp4").write_bytes(b"#EXTM3U\nfile:///etc/hostname\n" + pickle.dumps(Payload(marker)))
+    with pytest.raises(BadData, match="cannot be read as a video"):
+        check_video(tmp_path / "000010loe.mp4", [1])
+
+
+def test_files_that_systems_put_beside_others_are_passed_over(tmp_path):
+    whole = (Path(__file__).parent / "data/infant/000010loe.json.gz").read_bytes()
+    for name in ("000010loe.json.gz", "._000010loe.json.gz", "__MACOSX/000010loe.json.gz", ".cache/000010lou.json.gz"):
+        (tmp_path / "sent" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sent" / name).write_bytes(whole if name[0] not in "._" else b"\x00\x05\x16\x07")
+    assert released_files(tmp_path / "sent") == [tmp_path / "sent" / "000010loe.json.gz"]
+
+
+def test_a_damaged_gz_is_one_line_wherever_it_is_damaged(tmp_path):
+    whole = (Path(__file__).parent / "data/infant/000010loe.json.gz").read_bytes()
+    file = tmp_path / "000010loe.json.gz"
+    for place in range(20, len(whole) - 8, len(whole) // 25):
+        file.write_bytes(whole[:place] + whole[place + 20 :])
+        with pytest.raises(BadData) as fault:
+            read_file(file)
+        assert "000010loe.json.gz" in str(fault.value) and "\n" not in str(fault.value)
+    file.write_bytes(b"\xef\xbb\xbf[1]")
+    file.rename(tmp_path / "000010loe.json")
+    assert read_file(tmp_path / "000010loe.json") == [1], "a byte order mark is read"
+
+
+def test_stores_of_under_1000_trials_are_written_in_chunks_of_25(tmp_path):
+    create_arrays(tmp_path, LAYOUT, {"trial": 30})
+    assert open_array(tmp_path / "arrays.zarr" / "state").chunks[0] == 25
+    assert [LAYOUT.chunk_for(count) for count in (1, 30, 999, 1000, 45_000)] == [25, 25, 25, 250, 250]

@@ -130,9 +130,12 @@ def read_hashes(
 ) -> list:  # pairs of file name and SHA-256
     "Read hashes as `sha256sum` writes them."
     try:
-        return [tuple(reversed(line.split("  ", 1))) for line in read_text(path).splitlines()]
+        pairs = [tuple(reversed(line.split("  ", 1))) for line in read_text(path).splitlines()]
     except AawmError as error:
         raise BadData(f"{error}; train again") from error
+    if any(len(pair) < 2 for pair in pairs):
+        raise BadData(f"{path} is damaged: a line has no name of a file; train again")
+    return pairs
 
 
 def check_hash(

@@ -175,10 +175,10 @@ def read_log(
     if not path.exists():
         return []
     try:
-        text = read_text(path, LONGEST_LOG)
-    except AawmError:
+        rows = list(csv.DictReader(io.StringIO(read_text(path, LONGEST_LOG))))
+    except (AawmError, csv.Error):
         return []  # what a run needs to go on is in its checkpoint
-    return [row for row in csv.DictReader(io.StringIO(text)) if is_log_row(row) and (steps is None or int(row["step"]) <= steps)]
+    return [row for row in rows if is_log_row(row) and (steps is None or int(row["step"]) <= steps)]
 
 # %% ../../nbs/training/03_loop.ipynb #3f2d653a
 class Log:
