@@ -57,7 +57,7 @@ class ChunkGrid(ZarrPart):
     name: Literal["regular"]
     configuration: dict[Literal["chunk_shape"], list[Annotated[int, Field(gt=0, lt=2**40)]]]
 
-
+# %% ../nbs/07_arrays.ipynb #f9cfd47c
 class ArrayDescription(ZarrPart):
     "The `zarr.json` of an array."
 

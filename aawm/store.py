@@ -297,7 +297,7 @@ class Manifest(Form):
     data_hash: Line
     files: dict[StoreFile, FileRecord]
 
-
+# %% ../nbs/03_store.ipynb #37dd1503
 def read_manifest(
     path: str | Path,  # the store's folder
     layout: Layout,

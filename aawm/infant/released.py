@@ -377,7 +377,7 @@ def read_labels(
     in_form(labels, dict[Line, VideoLabel], file)
     return labels
 
-
+# %% ../../nbs/infant/13_released.ipynb #ca1d90d4
 def released_files(files: object) -> list:  # of paths
     "Files, and the files of folders, in order."
     def is_released(file):

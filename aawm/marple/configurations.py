@@ -10,7 +10,7 @@ __all__ = ['STATE_NAMES', 'LARGEST', 'HOUSES', 'LARGEST_HOUSES', 'at', 'entries'
 # %% ../../nbs/marple/09_configurations.ipynb #ebd66344
 from pathlib import Path
 
-from ..errors import BadData, EnvironmentProblem, UsageError
+from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import write_json
 from ..small_files import in_form, parse_json, read_small, read_text
 from .houses import Door, House, HouseSide, Piece, Room, Thing, from_dict, to_dict
@@ -147,9 +147,9 @@ def to_configuration(house: House) -> dict:
 def is_template(path: Path) -> bool:
     "Whether a configuration leaves the rooms open."
     try:
-        rooms = json.loads(path.read_text(encoding="utf-8"))["Grid"]["rooms"]
+        rooms = parse_json(read_text(path, LARGEST), path)["Grid"]["rooms"]
         return not rooms.get("initial")
-    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+    except (AawmError, KeyError, TypeError, AttributeError):
         return False  # faulty, which the reader says
 
 

@@ -286,7 +286,7 @@ class HouseForm(Form):
     furniture: list[PartForm]
     objects: list[PartForm]
 
-
+# %% ../../nbs/marple/02_houses.ipynb #9d062668
 def to_dict(house: House) -> dict:
     "A house as JSON knows it."
     return asdict(house)

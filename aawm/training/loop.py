@@ -165,7 +165,7 @@ def is_log_row(
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
 
-
+# %% ../../nbs/training/03_loop.ipynb #91912057
 def read_log(
     folder: str | Path,  # of a run
     steps: int | None = None,  # rows up to this step; all without it
@@ -309,7 +309,7 @@ def check_optimizer(
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{path}: the optimiser's state does not fit: {'; '.join(wrong[:5])}{more}; remove it to start again")
 
-
+# %% ../../nbs/training/03_loop.ipynb #7fbb7b01
 def resume(
     folder: str | Path,  # of the run
     module: nn.Module,
