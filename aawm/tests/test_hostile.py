@@ -22,7 +22,8 @@ from aawm.data.trials import LAYOUT
 from aawm.errors import BadData, Refused
 from aawm.evaluation.exchange import read_arrays
 from aawm.files import resolve, sha256
-from aawm.infant.released import check_video, read_file, released_files
+from aawm.infant.recorded import check_video
+from aawm.infant.released import read_file, released_files
 from aawm.models import build, load_weights
 from aawm.models.base import TRUST, read_state_dict, trust_code
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
