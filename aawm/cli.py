@@ -6,8 +6,8 @@
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'show_version',
            'whole_program', 'run_words', 'tell_totals', 'generate', 'verify', 'import_released', 'import_raw',
            'export_released', 'export_raw', 'export_hub', 'import_hub', 'named_values', 'warn_of_contract',
-           'take_trust', 'check_there', 'warn_of_source', 'train', 'evaluate', 'choose_threshold', 'requests', 'score',
-           'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'take_trust', 'check_there', 'warn_of_source', 'train', 'faults_in_words', 'evaluate', 'choose_threshold',
+           'requests', 'score', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -336,6 +336,11 @@ def train(
     typer.echo(f"{run}: trained")
 
 # %% ../nbs/90_cli.ipynb #25671f2a
+def faults_in_words(faults: dict) -> str:
+    "How many rollouts failed which test."
+    return ", ".join(f"{number} {test}" for test, number in faults.items())
+
+
 @app.command(epilog="Example: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle")
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run, a weights file, or a plain world such as frozen_world.")],
@@ -372,7 +377,7 @@ def evaluate(
     if not len(scores):
         raise UsageError(f"{store} has no trial ({split}) for {tasks or 'any task'}; choose other tasks, --split all, or more trials")
     if broken := result.record["non_finite"]:
-        why = ", ".join(result.record["faults"]) or "not finite"
+        why = faults_in_words(result.record["faults"])
         typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
     evaluation.save(result, output)
     typer.echo(scores.to_string(index=False))
@@ -445,7 +450,7 @@ def score(
     if out:
         evaluation.save(result, out)
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
-    typer.echo(f"{result.record['non_finite']} rollouts were not finite")
+    typer.echo(f"{result.record['non_finite']} rollouts failed{': ' * bool(result.record['faults'])}{faults_in_words(result.record['faults'])}")
 
 # %% ../nbs/90_cli.ipynb #f81a779a
 @app.command("check-model", epilog="Example: aawm check-model glide:Glide")

@@ -26,14 +26,14 @@ import aawm
 from ..arrays import read_npz, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
 from .intervals import DRAWS, LEVEL
-from .rollouts import PLAIN_WORLDS, REQUEST, Rollouts, as_model, collect, roll_out
+from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Rollouts, as_model, collect, roll_out
 from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, score
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from .tasks import SCORINGS, TrialSet, Scoring, find_tasks, trial_set, plan_tasks
 from ..models.weights import load_weights
 from ..files import commit, read_json, replacing, sha256, write_json
-from ..schema import MOVED_THRESHOLD, STATE_SIZE
+from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
 # %% ../../nbs/evaluation/06_results.ipynb #8a6ca3fb
 RECORD_VERSION = 3
@@ -58,9 +58,9 @@ RECORD_FIELDS = {  # field -> its type
     "parameters": int,
     "counts": dict,  # trials, rollouts, rolled-out steps, and rows of each task
     "left_out": dict,  # rows of each task that do not count
-    "non_finite": int,  # rollouts with a number that is not finite, further samples included
+    "non_finite": int,  # rollouts that failed a test of `ROLLOUT_TESTS`, further samples included
     "first_non_finite": list,  # trial, context and step of the first of them; empty where there is none
-    "faults": dict,  # rollouts of the wrong length, shape, type or device
+    "faults": dict,  # how many rollouts failed which test, or had a wrong length, shape, type or device
     "batch_size": int,
     "device": str,
     "seconds": dict,  # of the rollouts, which several scorings can share, and of the scoring
@@ -112,7 +112,7 @@ class Evaluation:
         known = {name: self.record[name] for name in ("model", "variant", "seed", "scoring")}
         told = f", told {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
-        return f"Evaluation({', '.join(map(str, known.values()))}{told}: {sizes}, {self.record['non_finite']} rollouts not finite)"
+        return f"Evaluation({', '.join(map(str, known.values()))}{told}: {sizes}, {self.record['non_finite']} rollouts failed)"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(
@@ -145,7 +145,9 @@ def rollouts_record(
     for each, needed in ((rollouts, wanted), *((each, wanted[wanted.task == "multi_goal"]) for each in further)):
         requested = np.unique(each.find(needed))
         parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
-        faults.update(each.faults)
+        tests = Counter(ROLLOUT_TESTS[place] for place in each.failed[requested] if place != NEVER)
+        malformed = Counter({ROLLOUT_TESTS[0]: sum(each.faults.values())})  # what had a wrong form is NaN by now, and counted already
+        faults += Counter(each.faults) + (tests - malformed)
     requests = pd.concat(parts)
     broken = requests[requests.broken >= 0]
     first = broken[:1]
@@ -404,7 +406,7 @@ class Results:
         models = sorted({f"{record['model']} ({record['variant']})" for record in self.records})
         scorings = " and ".join(dict.fromkeys(record["scoring"] for record in self.records))
         broken = sum(record["non_finite"] for record in self.records)
-        return f"Results({len(self.records)} evaluations, {scorings}: {', '.join(models)}; {broken} rollouts not finite)"
+        return f"Results({len(self.records)} evaluations, {scorings}: {', '.join(models)}; {broken} rollouts failed)"
 
 # %% ../../nbs/evaluation/06_results.ipynb #98797960
 def gather(

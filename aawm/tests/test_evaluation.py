@@ -37,7 +37,7 @@ from aawm.evaluation import (
     true_rollouts,
 )
 from aawm.evaluation.intervals import DRAWS
-from aawm.evaluation.rollouts import ALIKE, REQUEST
+from aawm.evaluation.rollouts import ALIKE, PLAIN_WORLDS, REQUEST
 from aawm.evaluation.scores import label
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
@@ -297,6 +297,8 @@ def test_contexts_with_nothing_to_show_or_predict_are_counted():
 
 # faulty rollouts
 
+PLACES = [entity * 7 + axis for entity in range(5) for axis in range(3)]  # columns of positions
+
 
 def values(scores):
     scores = scores[~scores.metric.str.endswith("_finite")]
@@ -304,7 +306,7 @@ def values(scores):
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
+@given(data=st.data(), bad=st.sampled_from([np.nan, np.inf, -np.inf, 20.5, -1e9, 1e30]))
 def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, bad):
     plan, requests = asked
     rollouts = noisy(test, requests, data.draw(st.integers(0, 5)), 0.05)
@@ -312,7 +314,7 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     for number in data.draw(st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)):
         horizon = requests.horizon[number]
         first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
-        steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.integers(0, 34))] = bad
+        steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.sampled_from(PLACES if np.isfinite(bad) else range(35)))] = bad
     tasks = find_tasks()
     before, after = score(plan, rollouts, test, tasks, STRICT), score(plan, Rollouts(requests, steps), test, tasks, STRICT)
     old, new = values(before[0]).align(values(after[0]), join="outer")
@@ -353,19 +355,19 @@ def test_faults_of_further_samples_are_counted(store):
     calls = []
     record = evaluate(faulty, store, tasks="multi_goal", split=None, goal_samples=3, progress=False).record
     rollouts = record["counts"]["rollouts"] // 3
-    assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {"too short": rollouts}
+    assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {"too short": rollouts, "not finite": 2}
     assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
 
 
 @pytest.mark.filterwarnings("error")
-def test_wild_but_finite_rollouts_are_scored(test, asked):
+def test_wild_but_finite_rollouts_fail_and_overflow_nowhere(test, asked):
     plan, requests = asked
     steps = true_rollouts(requests, test).steps.copy()
     steps[::2] = 3e38
     scores, curves, *_ = score(plan, Rollouts(requests, steps), test, find_tasks(), STRICT)
     table = scores[(scores.behavior == "all") & (scores.task == "move")].set_index("metric").value
-    assert table["false_positive"] == 1 and table["recall"] == 1
-    assert np.isfinite(scores[scores.metric == "ade"].value).all() and curves[curves.curve == "ade"].value.max() > 1e30
+    assert table["false_positive"] == 1 and table["recall"] == 0
+    assert np.isinf(scores[scores.metric == "ade"].value).all() and np.isinf(curves[curves.curve == "ade"].value).any()
 
 
 def test_nan_in_a_rollout_is_counted_and_located(store, test):
@@ -378,6 +380,43 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
     assert result.record["non_finite"] == 2 and result.record["first_non_finite"] == [2, 50, 57]
     ade = result.scores.query("behavior == 'all'").set_index("metric")
     assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(test) - 2
+
+
+@pytest.mark.parametrize(
+    "place, said",
+    [(torch.tensor([0.0, 1e30]), "beyond 20 m"), (torch.tensor([20.1, 0.0]), "beyond 20 m"), (torch.tensor([-19.0, 19.0]), "over 15 m in a step")],
+)
+def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, place, said):
+    def flung(value):
+        def rollout(states, context, horizon, generator=None, mode=False, privileged=None):
+            future = FrozenWorld().rollout(states, context, horizon).clone()
+            future[:, ::2, [0, 2]] = value
+            return future
+
+        return rollout
+
+    tasks = ["move", "single_goal", "pickup", "error_by_step"]
+    absurd, nothing = (evaluate(flung(value), store, tasks=tasks, split=None, progress=False) for value in (place, torch.nan))
+    count = absurd.record["counts"]["rollouts"]
+    assert absurd.record["faults"] == {said: count} and absurd.record["non_finite"] == count
+    assert nothing.record["faults"] == {"not finite": count}
+    pd.testing.assert_frame_equal(values(absurd.scores).to_frame(), values(nothing.scores).to_frame())
+    assert absurd.outcomes.prediction.ne(absurd.outcomes.truth).all()
+
+
+def test_a_jump_from_the_last_step_shown_is_a_jump(test, asked):
+    requests = asked[1][:1]
+    steps = np.zeros((requests.horizon.sum(), 35), np.float32)
+    steps[:, 0] = 19.0
+    shown = np.zeros((1, 35), np.float32)
+    assert Rollouts(requests, steps).broken.tolist() == [-1]
+    assert Rollouts(requests, steps, before=shown).broken.tolist() == [0] and Rollouts(requests, steps, before=shown).failed.tolist() == [2]
+    assert (true_rollouts(asked[1], test).broken == -1).all()
+
+
+def test_worlds_without_training_stay_where_trials_are(test, asked):
+    for world in PLAIN_WORLDS.values():
+        assert (roll_out(world(), asked[1], test, progress=False).broken == -1).all(), world
 
 
 @pytest.mark.parametrize("cut", [lambda rollout: rollout[:, :-1], lambda rollout: rollout[:-1], lambda rollout: rollout.numpy(), lambda rollout: None])

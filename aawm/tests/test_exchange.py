@@ -1,5 +1,6 @@
 "Rollouts from anywhere, and choices on validation trials."
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +12,15 @@ from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, FrozenWorld, evaluate
 from aawm.evaluation.exchange import (
-    FORMAT, check_rollouts, part_path, read_arrays, request_parts, score_files, task_names, write_requests, write_rollout_arrays,
+    FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files, task_names, write_requests,
+    write_rollout_arrays,
 )
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
 from aawm.evaluation.threshold import best_threshold, choose_threshold, has_threshold, threshold_table
 from aawm.events import goal_entries
 from aawm.models import pretrained
-from aawm.schema import GOAL
+from aawm.schema import GOAL, STEPS, flatten
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +208,27 @@ def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
     table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)
     assert len(set(single)) > 1 and np.allclose(table.false_positive, np.mean(single)), "each threshold's rollouts have the same seeds"
     assert table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()
+
+
+@pytest.mark.parametrize("surplus", [True, False])
+def test_rollouts_that_repeat_the_context_are_refused(store, tmp_path, surplus):
+    "A perfect model that writes whole trials would have its context scored as its future."
+    test = trial_set(store, None)
+    about = requests_about(test, ["move"])
+    (file, *_), (_, requests) = write_requests(store, tmp_path / "requests.npz", ["move"]), requests_for(test, about)
+    longest = int(requests.horizon.max())
+    whole = flatten(test.states)[requests.row, : STEPS if surplus else longest]
+    said = json.loads(str(np.load(file)["about"]))
+    arrays = {"rollouts": whole, "request": np.arange(len(requests))}
+    path = write_rollout_arrays(tmp_path / "rollouts.npz", arrays, {"digest": said["digest"], "model": "whole"})
+    words = f"rollouts have {STEPS} steps, the longest request needs {longest}; they begin" if surplus else "they begin"
+    with pytest.raises(BadData, match=f"{words} with the steps shown"):
+        score_files([path], file, store)
+    ahead = np.minimum(requests.context.to_numpy()[:, None] + np.arange(longest + surplus), STEPS - 1)
+    arrays["rollouts"] = flatten(test.states)[requests.row.to_numpy()[:, None], ahead]
+    path = write_rollout_arrays(tmp_path / "future.npz", arrays, {"digest": said["digest"], "model": "future"})
+    if surplus:
+        with pytest.raises(BadData, match=f"rollouts have {longest + 1} steps, the longest request needs {longest}$"):
+            score_files([path], file, store)
+    else:
+        assert score_files([path], file, store).record["non_finite"] == 0
