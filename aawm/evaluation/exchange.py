@@ -21,7 +21,7 @@ import aawm
 from ..arrays import read_group, read_npz
 from ..errors import BadData, UsageError, check_name, whole_number
 from .results import Evaluation, score_evaluation
-from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, last_step_shown
+from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_last
 from .tasks import SCORINGS, TASK_TABLE, TrialSet, find_tasks, plan_tasks, trial_set
 from ..files import commit, digest, replacing
 from ..schema import STATE_SIZE, flatten, positions
@@ -215,7 +215,7 @@ def begin_with(
         return False
     return bool((np.abs(positions(rollouts[moved, 0]) - positions(first)[moved]) < REPEATED[1]).all())
 
-
+# %% ../../nbs/evaluation/10_exchange.ipynb #a5f0c006
 def check_rollouts(
     found: dict,  # arrays of a rollouts file
     horizon: np.ndarray,  # `[request]`: steps wanted
@@ -277,13 +277,13 @@ def join_rollouts(
         number = digests.index(about["digest"])
         if number in said:
             raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")
-        shown = flatten(test.states[requests.row, requests.start]), last_step_shown(requests, test)
+        shown = flatten(test.states[requests.row, requests.start]), shown_last(requests, test)
         here = part == number
         steps[at == number] = check_rollouts(found, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown))
         said[number] = about
     if missing := sorted(set(range(len(digests))) - set(said)):
         raise BadData(f"part {missing[0]} has no rollouts; the requests have {len(digests)} parts, and each needs its own file")
-    return Rollouts(requests, steps, before=last_step_shown(requests, test)), [said[number] for number in range(len(digests))]
+    return Rollouts(requests, steps, before=shown_last(requests, test)), [said[number] for number in range(len(digests))]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #750be2e4
 def score_rollouts(

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT',
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PRIVILEGED_INPUTS', 'ALIKE',
-           'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'last_step_shown',
+           'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path',
            'NearestCarries', 'FunctionModel', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch',
            'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
@@ -52,7 +52,7 @@ LONGEST_STEP = 15.0  # the longest way of anything in one step, m
 ROLLOUT_TESTS = ("not finite", f"beyond {FARTHEST:.0f} m", f"over {LONGEST_STEP:.0f} m in a step")
 TESTED_AT_ONCE = 100_000  # steps; bounds memory
 
-
+# %% ../../nbs/evaluation/02_rollouts.ipynb #a5f0c003
 def longest_way(
     before: np.ndarray,  # `[n, 35]`
     after: np.ndarray,  # `[n, 35]`
@@ -61,7 +61,7 @@ def longest_way(
     with np.errstate(invalid="ignore"):
         return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(-1, initial=0.0)
 
-
+# %% ../../nbs/evaluation/02_rollouts.ipynb #a5f0c004
 def failed_tests(
     steps: np.ndarray,  # float32 `[steps, 35]` of rollouts, end to end
     first: np.ndarray,  # int `[rollout]`: where each begins
@@ -134,7 +134,7 @@ def as_trials(
     return unflatten(np.where((step < context)[..., None], shown, rolled))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #88603337
-def last_step_shown(
+def shown_last(
     requests: pd.DataFrame,
     test: TrialSet,
 ) -> np.ndarray:  # float32 `[request, 35]`
@@ -151,7 +151,7 @@ def true_rollouts(
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
     first = (requests.start + requests.context).values
     step = np.minimum(np.repeat(first, horizon) + ahead, STEPS - 1)
-    return Rollouts(requests, flatten(test.states)[np.repeat(requests.row.values, horizon), step], before=last_step_shown(requests, test))
+    return Rollouts(requests, flatten(test.states)[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #7620c905
 class FrozenWorld:
@@ -453,4 +453,4 @@ def roll_out(
             steps[filled : filled + len(rolled)] = rolled.numpy()
             first, filled = first + len(requested), filled + len(rolled)
             bar.update(len(requested))
-    return Rollouts(requests, steps, faults, last_step_shown(requests, test))
+    return Rollouts(requests, steps, faults, shown_last(requests, test))

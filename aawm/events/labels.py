@@ -133,11 +133,11 @@ def risen(
     height: np.ndarray,  # `[..., step]`, m
     runs: Runs,  # runs of a mask of the same shape
 ) -> np.ndarray:  # float64 `[run]`, m
-    "How much higher than in the step before it an object comes in each run."
+    "How far above the lowest place that it has been at until then an object comes in each run."
     height = np.asarray(height, dtype=np.float64)
     rows = height.reshape(-1, height.shape[-1])
-    top = rows[runs.row, runs.start + peak_in_runs(height, runs)]
-    return top - rows[runs.row, np.maximum(runs.start - 1, 0)]
+    lowest = np.fmin.accumulate(rows, axis=-1)
+    return rows[runs.row, runs.start + peak_in_runs(height, runs)] - lowest[runs.row, runs.start]
 
 # %% ../../nbs/events/02_labels.ipynb #e613e688
 def steady(

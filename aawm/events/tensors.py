@@ -75,7 +75,8 @@ def carried(
     height = height[:, None].expand_as(could)[some]
     start, length = runs_around(mask)
     place = start.clamp(max=mask.shape[-1] - 1)
-    high_enough = largest_in_runs(height, mask, place) - height.gather(-1, (place - 1).clamp(min=0)) > LEAST_RISE
+    lowest = torch.where(height.isnan(), torch.inf, height).cummin(-1).values  # where it lay
+    high_enough = largest_in_runs(height, mask, place) - lowest.gather(-1, place) > LEAST_RISE
     steps_in = torch.arange(mask.shape[-1], device=objects.device) - start
     steps_in = torch.where(mask & (change == largest_in_runs(change, mask, place)), steps_in, mask.shape[-1])
     peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(-1, place, steps_in, "amin").gather(-1, place)

@@ -97,7 +97,7 @@ def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
                 if rules == "published":
                     good = not 0.1 <= 100 * peak / length <= 0.9
                 else:
-                    lay = float(state[max(t - 1, 0), k, 1])
+                    lay = min(float(height) for height in state[: t + 1, k, 1] if not np.isnan(height))
                     high = max(float(height) for height in state[t:end, k, 1]) - lay > rise
                     good = high and min(peak, length - 1 - peak) <= share * (length - 1) + 1e-9
                 carried[t:end] |= good
@@ -114,6 +114,15 @@ def test_what_is_knocked_over_is_no_pickup():
     assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(states, rise=0.1)[toppled]
     assert pickups(states).tolist() == logged == [True, False, True]
     assert torch_carries(torch.as_tensor(states[None])).any(1)[0].tolist() == logged
+
+
+def test_a_robot_that_stops_with_what_it_carries_still_carries_it():
+    state = np.zeros((40, 5, 7))
+    state[:, 3, 0] = state[:, 0, 0] = np.clip(np.arange(40) - 20, 0, None) * 0.1
+    state[5:, 0, 1] = 0.4  # lifted at once, then nothing moves for 15 steps
+    found = carries(state)[:, 0]
+    assert not found[:20].any() and found[21:].all()
+    assert np.array_equal(torch_carries(torch.as_tensor(state[None]))[0, :, 0].numpy(), found)
 
 
 number = st.one_of(st.floats(-7, 7, width=32), st.sampled_from([0.0, np.nan, np.inf, -np.inf]))
