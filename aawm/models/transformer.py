@@ -216,32 +216,31 @@ class StepTokens(nn.Module):
 
     def encode(self, changes: torch.Tensor):
         "Tokens `[..., 5, 2]` of changes `[..., 5, 7]`."
-        tokens = torch.empty(*changes.shape[:-1], len(GROUPS), dtype=torch.long, device=changes.device)
+        nearest = {}
         for kind, group, book in self.books():
-            wanted = changes[..., ENTITY_KINDS[kind], GROUPS[group]]
-            tokens[..., ENTITY_KINDS[kind], group] = nearest_token(wanted, book, (1.0,) * book.shape[-1])
-        return tokens
+            nearest[kind, group] = nearest_token(changes[..., ENTITY_KINDS[kind], GROUPS[group]], book, (1.0,) * book.shape[-1])
+        kinds, groups = range(len(ENTITY_KINDS)), range(len(GROUPS))
+        return torch.cat([torch.stack([nearest[kind, group] for group in groups], -1) for kind in kinds], -2)
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
         "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
-        changed = unflatten(states).clone()
-        for kind, group, book in self.books():
-            changed[..., ENTITY_KINDS[kind], GROUPS[group]] += book[tokens[..., ENTITY_KINDS[kind], group]]
-        turned = functional.normalize(changed[..., ROTATION], dim=-1)
-        changed[..., ROTATION] = torch.where((tokens[..., 1:] > 0), turned, changed[..., ROTATION])
-        return flatten(changed)
+        changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
+        kinds, groups = range(len(ENTITY_KINDS)), range(len(GROUPS))
+        changes = torch.cat([torch.cat([changes[kind, group] for group in groups], -1) for kind in kinds], -2)
+        moved = unflatten(states) + changes
+        turned = torch.where(tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION])
+        return flatten(torch.cat([moved[..., POSITION], turned], -1))
 
 # %% ../../nbs/models/04_transformer.ipynb #8afed3c6
 def slot_logits(
     head: StepTokens,
-    features: torch.Tensor,  # `[..., 10, width]`, slots in the order of `ROBOTS_FIRST`
-) -> torch.Tensor:  # `[..., 10, codes]`
-    "Logits of every slot's tokens."
-    logits = features.new_empty(*features.shape[:-1], head.codes)
-    for place, slot in enumerate(ROBOTS_FIRST):
-        kind = int(slot // len(GROUPS) >= AGENT_INDEX.start)
-        logits[..., place, :] = head.logits[len(GROUPS) * kind + slot % len(GROUPS)](features[..., place, :])
-    return logits
+    features: torch.Tensor,  # `[..., width]`
+    place: int,  # of the slot in `ROBOTS_FIRST`
+) -> torch.Tensor:  # `[..., codes]`
+    "Logits of one slot's tokens."
+    slot = ROBOTS_FIRST[place]
+    kind = int(slot // len(GROUPS) >= AGENT_INDEX.start)
+    return head.logits[len(GROUPS) * kind + slot % len(GROUPS)](features)
 
 
 def step_nll(
@@ -250,10 +249,11 @@ def step_nll(
     tokens: torch.Tensor,  # `[..., 5, 2]`
 ) -> torch.Tensor:  # `[..., 10]`: nats
     "Negative log-likelihood of the tokens of steps, in the order of `ROBOTS_FIRST`."
-    tokens = tokens.flatten(-2)[..., list(ROBOTS_FIRST)]
+    tokens = tokens.flatten(-2).roll(-ROBOTS_FIRST[0], -1)  # in the order of `ROBOTS_FIRST`
     given = head.given(tokens + head.codes * torch.arange(SLOTS, device=tokens.device))
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
-    logits = slot_logits(head, functional.gelu(query + given.cumsum(-2) - given))
+    features = functional.gelu(query + given.cumsum(-2) - given)
+    logits = torch.stack([slot_logits(head, features[..., place, :], place) for place in range(SLOTS)], -2)
     return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten(), reduction="none").view(tokens.shape)
 
 
@@ -265,13 +265,12 @@ def sample_tokens(
 ) -> torch.Tensor:  # int64 `[B, 5, 2]`
     "The tokens of a step, each given those before it."
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
-    given, tokens = torch.zeros_like(hidden), hidden.new_empty(len(hidden), SLOTS, dtype=torch.long)
+    given, tokens = torch.zeros_like(hidden), {}
     for place, slot in enumerate(ROBOTS_FIRST):
-        kind = int(slot // len(GROUPS) >= AGENT_INDEX.start)
-        logits = head.logits[len(GROUPS) * kind + slot % len(GROUPS)](functional.gelu(query[:, place] + given))
-        tokens[:, slot] = token = sample_categorical(logits, None if uniform is None else uniform[:, place], mode)
+        logits = slot_logits(head, functional.gelu(query[:, place] + given), place)
+        tokens[slot] = token = sample_categorical(logits, None if uniform is None else uniform[:, place], mode)
         given = given + head.given(token + head.codes * place)
-    return tokens.unflatten(-1, (len(ENTITIES), len(GROUPS)))
+    return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(-1, (len(ENTITIES), len(GROUPS)))
 
 # %% ../../nbs/models/04_transformer.ipynb #a5fec39e
 def token_loss(

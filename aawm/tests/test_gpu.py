@@ -7,15 +7,16 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aawm.data.windows import Windows
-from aawm.models import build
+from aawm.models import MODELS, build, variants_of
+from aawm.models.streams import Streams
 from aawm.training import preset_settings
 from aawm.training.check import wandering
 from aawm.training.loop import training_step
+from aawm.training.other_device import OTHER_DEVICE, Elsewhere, OtherDevice, moved_there
+from aawm.training.run import as_it_was
 
-NAMES = (
-    "multistep_predictor", "multistep_delta", "oracle", "rssm_discrete", "rssm_continuous", "transformer", "sgnet",
-    "event_transformer", "strong_oracle",
-)
+CASES = [(name, variant) for name in MODELS for variant in variants_of(name)]
+NAMES = [name if variant == "corrected" else f"{name} {variant}" for name, variant in CASES]
 DEVICE = "cuda"
 GB = 2**30
 
@@ -36,9 +37,10 @@ def same_noise(monkeypatch):
 
 def case(name, preset="smoke", device="cpu", trials=6):
     "A model with random weights, calibrated, and a batch."
-    settings, training = preset_settings(preset, name)
+    name, variant = CASES[NAMES.index(name)]
+    settings, training = preset_settings(preset, name, variant)
     torch.manual_seed(0)
-    model = build(name, **settings)
+    model = build(name, variant, **settings)
     states = wandering(trials, 0)
     model.calibrate(states)
     batch = {"states": states[:, : training.window].to(device), "end_state": states[:, -1].to(device), "context": training.context}
@@ -117,7 +119,7 @@ class Waits(TorchDispatchMode):
         return operation(*given, **(named or {}))
 
 
-SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4}  # which objects move in a batch: two masks, `nonzero` twice
+SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4, "event_transformer_generic": 4}  # which objects move in a batch: two masks, `nonzero` twice
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,3 +139,36 @@ def test_waits_are_noticed():
     with Waits() as waits:
         bool(value[0] > 0), float(value.sum()), value[value > 0], value.nonzero()
     assert len(waits.found) >= 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_model_makes_anything_on_the_cpu(name, monkeypatch):
+    "Without a GPU: loss in training and evaluation, its gradient, and rollouts of equal and mixed contexts, on a make-believe device."
+    monkeypatch.setattr(Streams, "__new__", lambda kind, keys: torch.Generator.__new__(kind))  # there is no generator of that device
+    model, batch, _ = case(name, trials=3)
+    batch = {key: value[:, :24] if key == "states" else value for key, value in batch.items()} | {"context": 6}
+    lengths = torch.tensor([6, 3, 8])
+    with OtherDevice():
+        there, states = moved_there(model), wandering(3, 0)[:, :30].to(OTHER_DEVICE)
+        moved = {key: value.to(OTHER_DEVICE) if torch.is_tensor(value) else value for key, value in batch.items()}
+        for learning in (True, False):
+            loss = there.train(learning).loss(moved)[0]
+            assert isinstance(loss, Elsewhere)
+        loss.backward()
+        privileged = {"end_state": states[:, -1]} if there.privileged else None
+        for context in (6, lengths.to(OTHER_DEVICE)):
+            for mode in (True, False):
+                assert isinstance(there.rollout(states, context, 3, mode=mode, privileged=privileged), Elsewhere)
+    gradients = [weights.grad for weights in there.parameters() if weights.grad is not None]
+    assert gradients and all(isinstance(gradient, Elsewhere) for gradient in gradients)
+
+
+def test_tf32_is_on_for_the_preset_gpu_and_off_afterwards():
+    precisions = {name: preset_settings("gpu", name)[1].precision for name in MODELS}
+    assert precisions.pop("transformer") == "bf16-mixed" and set(precisions.values()) == {"tf32"}
+    before = torch.backends.cuda.matmul.allow_tf32
+    with as_it_was(1, "tf32"):
+        assert torch.backends.cuda.matmul.allow_tf32
+    with as_it_was(1):
+        assert not torch.backends.cuda.matmul.allow_tf32
+    assert torch.backends.cuda.matmul.allow_tf32 == before
