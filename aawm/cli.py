@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -111,6 +112,7 @@ def generate(
     from aawm import data
 
     options = dict(seed=seed, fidelity=fidelity or None, progress=progress)
+    is_new, begun = not store.exists(), time.monotonic()
     if scheduler:
         from aawm.runs.cluster import connected
 
@@ -119,6 +121,9 @@ def generate(
     else:
         data.generate(store, trials, workers=workers or None, **options)
     tell_totals(store, "drawn again")
+    if is_new:  # of a store that went on, only a part was made now
+        seconds = time.monotonic() - begun
+        typer.echo(f"{trials / seconds:.1f} trials a second ({seconds:.0f} s)")
 
 
 @app.command(epilog="Example: aawm verify data/trials --card data/trials.md")

@@ -109,6 +109,7 @@ def outcome_rows(
     task: Task,
     scoring: Scoring,
     further: tuple = (),  # more `Rollouts` of the same requests, for the score of goals
+    ordered: bool = True,  # give goals a score; else it is NaN
 ) -> pd.DataFrame:  # the rows that count, with `truth`, `prediction`, `ceiling` (the rule's word on the true steps), `score`
     "What happened to each object, in truth and in the rollout."
     rows, scoring, measure, final = plan[plan.left_out == ""].reset_index(drop=True), task.rules(scoring), task.measure, task.final
@@ -122,7 +123,7 @@ def outcome_rows(
     if measure == "move" and scoring.moved_truth != scoring.moved_rollout:
         found = label_rollouts(true, every, test, measure, scoring, scoring.moved_rollout)
     rows["ceiling"], rows["prediction"], rows["score"] = found[answer, objects], predicted[answer, objects], np.nan
-    if measure == "goal":
+    if measure == "goal" and ordered:
         many = [goal_score(each, rows, test, scoring, final) for each in (rollouts, *further)]
         rows["score"] = np.mean(many, axis=0)
     if scoring.nonfinite_fails:
@@ -340,18 +341,19 @@ def score_events(
     task: Task,
     scoring: Scoring,
     further: tuple = (),  # more `Rollouts` of the same requests, for the score of goals
-    ranking: bool = True,  # give the metrics of goals that need an order, which take longest
+    whole: bool = True,  # by behaviour, too, and with the scores and metrics of goals that need an order, which take longest
 ) -> tuple:  # list of score rows, outcomes
     "Scores of a goal, pickup or move task."
     metrics = CLASS_METRICS if task.measure == "move" or task.measure in OWN_RULES else EVENT_METRICS
-    rows, gone = outcome_rows(plan, rollouts, test, task, scoring, further), plan[plan.left_out != ""]
+    rows, gone = outcome_rows(plan, rollouts, test, task, scoring, further, whole), plan[plan.left_out != ""]
     table = []
     for target in dict.fromkeys(plan.target):
         here, absent = rows[rows.target == target], gone[gone.target == target]
         behaviors = test.behavior[np.concatenate([here.row, absent.row]).astype(np.int64)]
-        for behavior, mask in by_behavior(behaviors):
+        groups = by_behavior(behaviors) if whole else [("all", np.ones(len(behaviors), dtype=bool))]
+        for behavior, mask in groups:
             scored = class_metrics(here[mask[: len(here)]], absent[mask[len(here) :]].truth, metrics)
-            if task.measure == "goal" and ranking and behavior == "all":
+            if task.measure == "goal" and whole and behavior == "all":
                 scored |= ranking_metrics(here, len(absent))
             table += [(target, metric, behavior, *values) for metric, values in scored.items()]
     outcomes = rows[["target", "truth", "prediction", "score"]].assign(trial=test.trial[rows.row])

@@ -90,10 +90,9 @@ def sensitivity(
                 plan = plan[few[plan.row]].reset_index(drop=True) if parameter == "offset" else plan
                 plan = plan[plan.left_out != NOT_ROLLED_OUT].reset_index(drop=True) if cap else plan
                 if (plan.left_out == "").any():
-                    table, _ = score_events(plan, rollouts, test, task, rules, ranking=False)
+                    table, _ = score_events(plan, rollouts, test, task, rules, whole=False)
                     rows += [
                         (parameter, float(setting), task.name, target, metric, *values)
-                        for target, metric, behavior, *values in table
-                        if behavior == "all"
+                        for target, metric, _, *values in table
                     ]
     return pd.DataFrame(rows, columns=list(SENSITIVITY_COLUMNS))

@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['ENDED', 'NUDGE', 'SIMULATOR_SETTINGS', 'RawTrial', 'start_places', 'set_up', 'run', 'as_states', 'reject',
-           'pushed_in', 'moved_untouched', 'check_seed', 'simulate', 'draw_scenario']
+           'pushed_in', 'moved_untouched', 'check_seed', 'without_collector', 'simulate', 'draw_scenario']
 
 # %% ../../nbs/sim/07_trial.ipynb #2161592e
+import contextlib
+import gc
 import math
 from dataclasses import asdict, dataclass, field
 
@@ -177,6 +179,18 @@ def check_seed(
     if not all(isinstance(part, (int, np.integer)) and part >= 0 for part in (seed if isinstance(seed, tuple) else (seed,))):
         raise UsageError(f"seed {seed!r} is neither a whole number from 0 on nor a tuple of such")
 
+# %% ../../nbs/sim/07_trial.ipynb #7c519184
+@contextlib.contextmanager
+def without_collector():
+    "Let Python's cycle collector rest for a block, and go on after it where it was on."
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
 # %% ../../nbs/sim/07_trial.ipynb #ee155e59
 def simulate(
     scenario: str,  # of `aawm.schema.SCENARIOS`, or a registered one
@@ -189,7 +203,9 @@ def simulate(
     check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
     arena, roles, kinds, shared = set_up(scenario, seed, settings, fidelity)
-    record, ended = run(arena, [ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)])
+    scripts = [ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)]
+    with without_collector():
+        record, ended = run(arena, scripts)
     states = as_states(record, arena.robots, [rest_height(kind, settings) for kind in kinds])
     events = pd.DataFrame(arena.events, columns=["frame", "agent", "event"]).astype({"frame": "int64", "agent": "int64", "event": "str"})
     info = {"failures": dict(sorted(arena.notes.items()))}

@@ -38,7 +38,7 @@ from aawm.evaluation import (
 )
 from aawm.evaluation.intervals import DRAWS
 from aawm.evaluation.rollouts import ALIKE, PLAIN_WORLDS, REQUEST
-from aawm.evaluation.scores import label
+from aawm.evaluation.scores import label, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.models import build, pretrained
@@ -634,6 +634,18 @@ def test_kept_rollouts_are_those_that_were_scored(store, test):
         assert np.array_equal(kept.take(np.array([number]))[0], rolled.take(np.array([row]))[0])
     fifty = kept.requests[kept.requests.context == 50]
     assert (pd.Series(test.scenario[fifty.row]).value_counts() >= 2).all() and len(evaluate(sampling, store, tasks="move", progress=False).kept) == 0
+
+
+@pytest.mark.parametrize("name", ["single_goal", "multi_goal", "pickup", "move"])
+def test_scores_over_all_behaviours_alone_are_those_of_the_whole(test, name):
+    "What the thresholds are tried with computes what is kept, and nothing else."
+    task, = find_tasks(name)
+    plan = plan_tasks([task], test, STRICT)
+    rollouts = roll_out(FrozenWorld(), collect(plan), test, progress=False)
+    whole, _ = score_events(plan, rollouts, test, task, STRICT)
+    part, _ = score_events(plan, rollouts, test, task, STRICT, whole=False)
+    kept = [row for row in whole if row[2] == "all" and row[1] not in ("auc", "recall_at_false_0.2")]
+    assert repr(part) == repr(kept) and len(part) < len(whole)
 
 
 def test_other_thresholds_change_what_slow_code_says_they_change(test):

@@ -18,6 +18,8 @@ TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts))
 LIBRARY = [pytest.param(path, marks=pytest.mark.slow if path.parent.name in TEACHERS else ()) for path in FOUND]
+PRELOADED = ["matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet", "scipy.stats", "seaborn", "mujoco", "nbformat", "papermill"]
+PRELOADED += ["aawm.evaluation", "aawm.training", "aawm.viz.figures", "aawm.sim", "aawm.infant", "aawm.marple", "aawm.runs", "aawm.tests.test_notebooks"]
 PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
 
 
@@ -34,9 +36,9 @@ def run_page(notebook: Path, log: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fork():
-    "Processes that have the heavy libraries already: to import them costs more than most pages."
+    "Processes that have the heavy libraries and the library already: to import them costs more than most pages."
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "aawm.tests.test_notebooks"])
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

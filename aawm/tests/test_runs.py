@@ -39,7 +39,7 @@ def repository(tmp_path, monkeypatch):
     write_notebook(tmp_path / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1", log + "Path(output).write_text(str(number))")
     write_notebook(
         tmp_path / "nbs/double.ipynb", "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2",
-        log + "import time\nwhile Path('hold').exists():\n    time.sleep(0.05)\nPath(output).write_text(str(factor * int(Path(source).read_text())))",
+        log + "import time, multiprocessing\nlock = multiprocessing.get_context('spawn').Lock()\nwhile Path('hold').exists():\n    time.sleep(0.05)\nPath(output).write_text(str(factor * int(Path(source).read_text())))",
     )
     write_notebook(
         tmp_path / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'",
@@ -415,6 +415,16 @@ def test_only_what_is_named_runs_with_what_it_needs_under_a_name_of_its_own(repo
         runs.reproduce("small", progress=False, only=("dubble",))
     with pytest.raises(UsageError, match="cannot name a run"):
         runs.reproduce("small", progress=False, name="../away")
+
+
+def test_quick_scores_no_other_thresholds():
+    "Two fifths of its rollout steps would serve one figure, which the larger profiles have."
+    kinds = {}
+    for profile in ("quick", "seeds", "laptop"):
+        jobs = plan(profile_values(profile))
+        assert {job.parameters["sensitivity"] for job in jobs if job.name.startswith("evaluate")} == {profile != "quick"}
+        kinds[profile] = {job.name for job in jobs if job.name.startswith("figure")}
+    assert kinds["seeds"] - kinds["quick"] == {"figure sensitivity"} and kinds["quick"] < kinds["laptop"]
 
 
 def test_the_longest_job_goes_first():

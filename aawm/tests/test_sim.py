@@ -265,3 +265,21 @@ def test_real_times_are_those_of_the_authors_trials():
     assert set(table.index) == set(REAL_TIMES)
     for quantity, row in table.iterrows():
         assert np.allclose(row, REAL_TIMES[quantity], atol=0.01), quantity
+
+
+def test_no_collector_runs_during_a_trial_and_it_is_back_afterwards(monkeypatch):
+    import gc
+
+    from aawm.sim import trial
+
+    seen, run = [], trial.run
+    monkeypatch.setattr(trial, "run", lambda *arguments: (seen.append(gc.isenabled()), run(*arguments))[1])
+    first = trial.simulate("gathering_static", 1, "planar")
+    assert seen == [False] and gc.isenabled()
+    gc.disable()
+    try:
+        again = trial.simulate("gathering_static", 1, "planar")
+        assert not gc.isenabled(), "as the caller had it"
+    finally:
+        gc.enable()
+    assert first.states.tobytes() == again.states.tobytes() and first.events.equals(again.events) and first.contacts.equals(again.contacts)
