@@ -143,7 +143,7 @@ def fit(
     hashes = [open_episodes(store).attrs["data_hash"] for store in stores]
 
     def describe(module):
-        return {"model": model, "variant": "infant", "config": dataclasses.asdict(module.config), "data_hash": hashes}
+        return {"model": model, "variant": "corrected", "config": dataclasses.asdict(module.config), "data_hash": hashes}
 
     def data(module, device):
         batches = BATCHES[model](Episodes(stores, "train"), module.config, settings.batch, seed, device)
