@@ -72,10 +72,12 @@ def look_up(
     query: torch.Tensor,  # of one step `[B, heads, 1, size]`
     keys: torch.Tensor,  # `[B, heads, places, size]`
     values: torch.Tensor,  # of the shape of `keys`
-    past: torch.Tensor,  # bool `[B, 1, 1, places]`: what may be seen
+    past: torch.Tensor | None,  # bool `[B, 1, 1, places]`: what may be seen; None: everything
 ) -> torch.Tensor:  # `[B, heads, 1, size]`
     "Attention of a single step. Two products, written out: on a CPU torch's routine for many steps is three times slower at one."
-    scores = (query @ keys.transpose(-1, -2)).mul_(query.shape[-1] ** -0.5).masked_fill_(~past, -torch.inf)
+    scores = (query @ keys.transpose(-1, -2)).mul_(query.shape[-1] ** -0.5)
+    if past is not None:
+        scores = scores.masked_fill_(~past, -torch.inf)
     return scores.softmax(-1) @ values
 
 # %% ../../nbs/models/04_transformer.ipynb #3bc4ec5c

@@ -284,7 +284,7 @@ def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeyp
 def test_rollouts_sampled_in_parts_are_those_sampled_together(model, trials, monkeypatch):
     context = torch.tensor([40, 60, 50])
     parts, read = [], model.read
-    monkeypatch.setattr(model, "read", lambda states, end: parts.append(len(states)) or read(states, end))
+    monkeypatch.setattr(model, "read", lambda states, *rest: parts.append(len(states)) or read(states, *rest))
     whole = model.rollout(flatten(trials), context, 30, mode=True)
     monkeypatch.setitem(sampling.SEQUENCES, "cpu", 2)
     assert torch.allclose(model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5) and parts == [3, 1, 1, 1]
@@ -458,3 +458,14 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
     assert seen[1].all() and not seen[2][1, pickup, 0] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
     assert not seen[4][:, goal, 2].any() and seen[4].sum() == 9, "whoever was to bring it, it is there"
     assert near_goal(futures.now[:, OBJECT_INDEX, POSITION])[:, 2].all()
+
+
+def test_steps_out_of_reach_of_the_windows_are_not_read(model, trials, monkeypatch):
+    narrow = with_settings(model, window=20)  # one layer: a step reads the 20 up to its own
+    whole, cut, short = (narrow.read(trials[:, :90], None, first)[0][:, :, -1] for first in (0, 70, 71))
+    assert torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max()
+    context, read, steps = torch.tensor([90, 80, 99]), narrow.read, []
+    monkeypatch.setattr(narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first))
+    futures = narrow.rollout(flatten(trials), context, 10, mode=True)
+    monkeypatch.setattr(sampling, "steps_in_reach", lambda lengths, c: 0)
+    assert torch.allclose(narrow.rollout(flatten(trials), context, 10, mode=True), futures, atol=1e-5) and steps == [80 - 1 - 19, 0]

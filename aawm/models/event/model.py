@@ -62,11 +62,11 @@ class EventTransformer(WorldModel):
         "What each agent sees `[B, agent, T, features]`; see `features`."
         return features(states, before, start, step, end)
 
-    def read(self, states: torch.Tensor, end: torch.Tensor):
-        "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]`, and keys and values."
-        before = torch.cat([states[:, :1], states[:, :-1]], 1)
-        steps = torch.arange(states.shape[1], device=states.device)
-        return self.network.trunk(self.observe(states, before, states[:, 0], steps, end), steps)
+    def read(self, states: torch.Tensor, end: torch.Tensor, first: int = 0):
+        "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
+        before = torch.cat([states[:, :1], states[:, :-1]], 1)[:, first:]
+        steps = torch.arange(first, states.shape[1], device=states.device)
+        return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
 
     def read_landmarks(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['EVENT_THRESHOLD', 'MOTION_SIZE', 'CARRY_SIZE', 'HAND_SIZE', 'WAVES', 'PLAN_FACTS', 'LEAST_LOG', 'DISTANCE_RUNGS',
            'PLACE_SIZE', 'ENDING_FACTS', 'SPANS', 'NEVER_AGAIN', 'EventTransformerConfig', 'SlidingWindowAttention',
-           'ring_buffer', 'Trunk', 'in_waves', 'TokenHead', 'sample_token', 'plan_facts', 'guided', 'distance_scale',
-           'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead', 'CarryHead', 'span_of', 'EventProbabilities',
-           'EventHead', 'Network']
+           'steps_in_reach', 'ring_buffer', 'ring_place', 'Trunk', 'in_waves', 'TokenHead', 'sample_token',
+           'plan_facts', 'guided', 'distance_scale', 'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead',
+           'CarryHead', 'span_of', 'EventProbabilities', 'EventHead', 'Network']
 
 # %% ../../../nbs/models/event/04_network.ipynb #e6b870b3
 import dataclasses
@@ -77,10 +77,13 @@ class SlidingWindowAttention(Attention):
         self.window = c.window
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "As `Attention`; kept: ring buffers `(keys, values)`, each `[B, heads, window, size]`."
-        query, key, value = (part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
-        query, key = rotate(query, positions), rotate(key, positions)
-        mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, positions, *kept)
+        "As `Attention`; kept: ring buffers of keys and values, each `[B, heads, window, size]`, and what `ring_place` says."
+        parts = (self.query, self.key, self.value)  # one product for all three, and one rotation for two
+        weight = torch.cat([part.weight for part in parts])
+        every = functional.linear(inputs, weight, torch.cat([part.bias for part in parts]))
+        turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split([2 * self.heads, self.heads], 1)
+        query, key = rotate(turned, positions).chunk(2, 1)
+        mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
 
     def in_blocks(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor):
@@ -96,30 +99,49 @@ class SlidingWindowAttention(Attention):
         near[0, :, :window] = False  # nothing is before the first block
         dropout = self.dropout if self.training else 0.0
         query, key, value = (part.flatten(1, 2) for part in (query, key, value))
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=near.repeat(self.heads, 1, 1), dropout_p=dropout)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=near.repeat(self.heads, 1, 1)[None], dropout_p=dropout)
         return mixed.unflatten(1, (self.heads, blocks)).flatten(2, 3)[:, :, :steps]
 
     def in_ring(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, positions: torch.Tensor,
-        keys: torch.Tensor, values: torch.Tensor,
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+        keys: torch.Tensor, values: torch.Tensor, place: int, written: torch.Tensor | None,
     ):
         "Write one key and value per trial over the oldest, and attend to all in the buffer."
-        place = (positions % self.window)[:, None, :, None].expand_as(key)
-        keys.scatter_(2, place, key), values.scatter_(2, place, value)
-        written = (torch.arange(self.window, device=query.device) <= positions)[:, None, None]
+        keys[:, :, place] = key[:, :, 0]
+        values[:, :, place] = value[:, :, 0]
         return look_up(query, keys, values, written)
 
 # %% ../../../nbs/models/event/04_network.ipynb #489489aa
+def steps_in_reach(
+    lengths: torch.Tensor,  # `[B]`: steps of each context
+    c: EventTransformerConfig,
+) -> int:  # the first step from which the last step of every context can be read, and all that the ring buffers hold
+    "How many steps in front are out of reach of sliding windows, one on top of the other."
+    return max(0, int(lengths.min()) - 1 - c.layers * (c.window - 1))
+
+
 def ring_buffer(
     kept: torch.Tensor,  # keys or values of a context `[B, heads, T, size]`
     lengths: torch.Tensor,  # `[B]`: steps of it that count
     window: int,
 ) -> torch.Tensor:  # `[B, heads, window, size]`
-    "The last steps of each context, each in its place: its position modulo the window."
-    last = lengths[:, None] - 1
-    position = last - (last - torch.arange(window, device=kept.device)) % window
+    "The last steps of each context, the oldest in front."
+    position = lengths[:, None] - window + torch.arange(window, device=kept.device)
     trial = torch.arange(len(kept), device=kept.device)[:, None]
     return kept.transpose(1, 2)[trial, position.clamp(min=0)].transpose(1, 2).contiguous()
+
+
+def ring_place(
+    lengths: torch.Tensor | None,  # `[B]`: steps of each context; None: no context is shorter than the window
+    step: int,  # of the rollout, from 1 on
+    window: int,
+) -> tuple:  # the place that all rows write; bool `[B, 1, 1, window]`, which places hold something by then, or None: all
+    "Where a step of a rollout goes in ring buffers: over the oldest, in all rows alike."
+    place = (step - 1) % window
+    if lengths is None or step >= window:
+        return place, None
+    places = torch.arange(window, device=lengths.device)
+    return place, ((places >= window - lengths[:, None]) | (places < step))[:, None, None]
 
 # %% ../../../nbs/models/event/04_network.ipynb #ec3f52a9
 class Trunk(nn.Module):
@@ -163,10 +185,14 @@ class TokenHead(nn.Module):
         self.smooth = nn.Sequential(nn.Linear((2 * len(WAVES) + 1) * len(unit) + 1, 96), nn.GELU(), nn.Linear(96, width + 1))
         self.free = nn.Parameter(torch.zeros(tokens, width + 1))
 
-    def forward(self, hidden: torch.Tensor):
-        "Logits `[..., tokens]` from `hidden [..., width]`."
-        nothing = (self.codebook == 0).all(-1, keepdim=True).to(hidden.dtype)
-        weights = self.smooth(torch.cat([in_waves(self.codebook / self.unit), nothing], -1)) + self.free
+    def weights(self):
+        "A row for each token `[tokens, width + 1]`, the last number its bias."
+        nothing = (self.codebook == 0).all(-1, keepdim=True).to(self.codebook.dtype)
+        return self.smooth(torch.cat([in_waves(self.codebook / self.unit), nothing], -1)) + self.free
+
+    def forward(self, hidden: torch.Tensor, weights: torch.Tensor | None = None):
+        "Logits `[..., tokens]` from `hidden [..., width]`; `weights` where they are computed once for many calls."
+        weights = self.weights() if weights is None else weights
         return functional.linear(hidden, weights[:, :-1], weights[:, -1])
 
     def nll(self, hidden: torch.Tensor, token: torch.Tensor):
@@ -205,11 +231,11 @@ def guided(
     logits: torch.Tensor,  # `[1 or 2, ..., choice]`: given planned events, and without them
     guidance: float,
 ) -> torch.Tensor:  # `[..., choice]`: log odds
-    "Exaggerate what planned events change. What cannot be stays impossible."
+    "Exaggerate what planned events change, up to a constant. What cannot be stays impossible."
     if len(logits) == 1:
         return logits[0]
-    given, free = logits.log_softmax(-1)
-    return torch.where(given > -torch.inf, given + guidance * (given - free.clamp(min=LEAST_LOG)), given)
+    free = logits[1].log_softmax(-1).clamp(min=LEAST_LOG)
+    return ((1 + guidance) * logits[0]).sub_(free, alpha=guidance)
 
 # %% ../../../nbs/models/event/04_network.ipynb #3a5eb41e
 DISTANCE_RUNGS = torch.arange(1, 17) / 4  # distances that are told apart, m
@@ -278,8 +304,12 @@ class IntentHead(nn.Module):
         there = places.gather(-2, intent[..., None, None].expand(*intent.shape, 1, 2))[..., 0, :]
         facts = [describe_place(there), distance_scale(there.norm(dim=-1)), one_hot(intent, NO_LANDMARK + 1, hidden.dtype)]
         known = torch.cat([hidden, torch.cat(facts, -1).to(hidden.dtype)], -1)
-        known = with_facts(known, plan.flatten(-2)) if self.planned else known
-        return (hidden + self.condition_on(known)).expand(*plan.shape[:-2], -1)
+        layer = self.condition_on[0]
+        weight, of_plan = layer.weight.split([known.shape[-1], layer.in_features - known.shape[-1]], -1)
+        inside = functional.linear(known, weight, layer.bias)  # the same with the plan and without it
+        if self.planned:
+            inside = inside + functional.linear(plan.flatten(-2).to(hidden.dtype), of_plan)
+        return (hidden + self.condition_on[1:](inside)).expand(*plan.shape[:-2], -1)
 
     def ends(self, hidden: torch.Tensor, token: torch.Tensor, motions: torch.Tensor, grasp_changed: torch.Tensor):
         "Log odds that a step ends the segment `[..., agent]`: `token` of `motions`, a `TokenHead`, is what the agent does in it."

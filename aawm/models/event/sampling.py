@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
            'after_choice', 'clipped_paths', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out',
-           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'sample_step', 'in_order',
-           'score_futures', 'read_now', 'sample_intents', 'resample', 'Futures', 'sequences_at_once']
+           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step',
+           'in_order', 'score_futures', 'sample_next', 'read_now', 'sample_intents', 'resample', 'Futures',
+           'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from torch import nn
@@ -18,7 +19,8 @@ from ..base import sample_categorical
 from ..streams import Streams, streams_of
 from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
-    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, guided, plan_facts, ring_buffer, sample_token,
+    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, guided, plan_facts, ring_buffer, ring_place,
+    sample_token, steps_in_reach,
 )
 from .tokens import advance
 from ...schema import AGENTS, MOVE_THRESHOLD, OBJECT_INDEX, OBJECTS, POSITION, STEPS
@@ -176,6 +178,13 @@ def step_noise(
     return dict(zip(CHOICES_OF_STEP, numbers.split(list(CHOICES_OF_STEP.values()), -1)))
 
 
+def token_weights(
+    network: nn.Module,  # of an `EventTransformer`
+) -> dict:  # head -> `[tokens, width + 1]`
+    "The weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
+    return {"motion": network.motion.weights(), "pushed": network.carry.pushed.weights(), "held": network.carry.held.weights()}
+
+
 def sample_step(
     model: nn.Module,  # an `EventTransformer`
     states: torch.Tensor,  # `[B, 5, 7]`
@@ -183,10 +192,12 @@ def sample_step(
     intended: torch.Tensor,  # hidden, given the intents `[1 or 2, B, agent, width]`: with planned events, and without, see `guided`
     noise: dict,  # see `step_noise`
     mode: bool = False,  # the likeliest token everywhere
+    weights: dict | None = None,  # of the token heads, see `token_weights`
 ) -> tuple:  # states one step later; motion tokens `[B, agent]`; who holds what `[B, agent, object]`
     "Sample what each agent does, who holds each object, and how held objects move."
     network, guidance, temperature = model.network, model.config.guidance, model.config.temperature
-    motion = sample_token(guided(network.motion(intended), guidance), temperature, noise["motion"], mode)
+    weights = weights or token_weights(network)
+    motion = sample_token(guided(network.motion(intended, weights["motion"]), guidance), temperature, noise["motion"], mode)
     scene = Scene.of(states)
     grasp = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
     holder = sample_categorical(guided(grasp, guidance), noise["holder"], mode)
@@ -195,7 +206,8 @@ def sample_step(
     handling = network.carry(intended[:, rollout], motion[rollout], by, seen_from(scene)[rollout, by - 1, thing])
     uniform = None if mode else noise["carry"][rollout, thing]
     pushed, held = (
-        sample_token(guided(head(handling), guidance), temperature, uniform, mode) for head in (network.carry.pushed, network.carry.held)
+        sample_token(guided(head(handling, weights[name]), guidance), temperature, uniform, mode)
+        for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held))
     )
     carry[rollout, thing] = torch.where(by == PUSHED, pushed, held)
     moved = model.codebooks.changes(states, holder, carry)
@@ -226,6 +238,33 @@ def score_futures(
     threshold, known = futures.model.config.event_threshold, futures.held_at_start.any(1)
     given = futures.expected, futures.last, imagined, futures.left, threshold, known, futures.horizon
     return expected_event_score(*given, expected_ahead, held)
+
+
+def sample_next(
+    futures: object,  # `Futures`
+    step: int,  # from 1 on
+) -> None:
+    "Act, see what came of it, and choose anew where to go if a segment has ended."
+    model, network, c = futures.model, futures.model.network, futures.model.config
+    now = futures.hidden[:, None], futures.now[:, None], futures.start, futures.intent[:, None]
+    intended = model.condition(*now, plans_of(c, futures.ahead)[:, :, None])[:, :, 0]
+    then, before = futures.now, futures.held
+    noise = step_noise(futures.streams, step)
+    futures.now, motion, futures.held = sample_step(model, then, futures.start, intended, noise, futures.mode, futures.weights)
+    futures.future[:, step - 1] = futures.now
+    if step == futures.horizon:
+        return
+    was_there, is_there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (then, futures.now))
+    futures.ahead = crossed_out(futures.ahead, futures.held & ~before, is_there & ~was_there)
+    place = (futures.place + step - 1)[:, None]
+    seen = model.observe(futures.now[:, None], then[:, None], futures.start, place, futures.end)
+    ring = ring_place(futures.shown, step, c.window)
+    kept = [(*pair, *ring) for pair in futures.kept]
+    futures.hidden = network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
+    ends = network.intents.ends(intended, motion, network.motion, (futures.held != before).any(-1))
+    ended = sample_categorical(guided(functional.pad(ends[..., None], (1, 0)), c.guidance), noise["end"], futures.mode) > 0
+    rows = ended.any(-1).nonzero()[:, 0]
+    futures.intent[rows] = torch.where(ended[rows], sample_intents(futures, rows, noise["intent"]), futures.intent[rows])
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
 def read_now(
@@ -278,14 +317,17 @@ class Futures:
         self.model, self.samples, self.horizon, self.mode = model, samples, horizon, mode
         self.streams = None if mode else streams_of(generator, len(states), states.device, samples)
         trial, end = torch.arange(len(states), device=states.device), (privileged or {}).get("end_state")
-        hidden, kept = model.read(states, end)
-        hidden, self.last = hidden[trial, :, lengths - 1], states[trial, lengths - 1]
+        first = steps_in_reach(lengths, model.config)
+        hidden, kept = model.read(states, end, first)
+        hidden, self.last = hidden[trial, :, lengths - 1 - first], states[trial, lengths - 1]
         read = model.read_landmarks(hidden[:, None], self.last[:, None], states[:, 0], end)[:, 0]
         self.expected = model.expected_events(model.network.events(read), states, lengths, privileged)
         self.left, self.held_at_start = STEPS - lengths, grasped_at_end(states, lengths)
         rows = trial.repeat_interleave(samples)
         sequences, shown = rows_of_agents(rows), lengths.repeat_interleave(len(AGENTS))
-        self.kept = [tuple(ring_buffer(part, shown, model.config.window)[sequences] for part in pair) for pair in kept]
+        self.kept = [tuple(ring_buffer(part, shown - first, model.config.window)[sequences] for part in pair) for pair in kept]
+        self.shown = shown[sequences] if lengths.min() < model.config.window else None
+        self.weights = token_weights(model.network)
         self.spare = torch.empty_like(self.kept[0][0])
         self.now, self.place, self.hidden, self.held = self.last[rows], lengths[rows], hidden[rows], self.held_at_start[rows]
         self.start, self.end = states[rows, 0], None if end is None else end[rows]
@@ -299,32 +341,11 @@ class Futures:
         "Sample all steps: rollouts `[B, K, horizon, 5, 7]`, and their scores `[B, K]`; a single rollout is not scored and has 0."
         every = self.model.config.resample_every if self.samples > 1 else 0
         for step in range(1, self.horizon + 1):
-            self.step(step)
+            sample_next(self, step)
             if every and step % every == 0 and step < self.horizon:
                 resample(self, step)
         score = score_futures(self, self.horizon) if self.samples > 1 else self.now.new_zeros(len(self.last), 1)
         return self.future.unflatten(0, (-1, self.samples)), score
-
-    def step(self, step: int):
-        "Act, see what came of it, and choose anew where to go if a segment has ended."
-        model, network, c = self.model, self.model.network, self.model.config
-        now = self.hidden[:, None], self.now[:, None], self.start, self.intent[:, None]
-        intended = model.condition(*now, plans_of(c, self.ahead)[:, :, None])[:, :, 0]
-        then, before = self.now, self.held
-        noise = step_noise(self.streams, step)
-        self.now, motion, self.held = sample_step(model, then, self.start, intended, noise, self.mode)
-        self.future[:, step - 1] = self.now
-        if step == self.horizon:
-            return
-        was_there, is_there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (then, self.now))
-        self.ahead = crossed_out(self.ahead, self.held & ~before, is_there & ~was_there)
-        place = (self.place + step - 1)[:, None]
-        seen = model.observe(self.now[:, None], then[:, None], self.start, place, self.end)
-        self.hidden = network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), self.kept)[0][:, :, 0]
-        ends = network.intents.ends(intended, motion, network.motion, (self.held != before).any(-1))
-        ended = sample_categorical(guided(functional.pad(ends[..., None], (1, 0)), c.guidance), noise["end"], self.mode) > 0
-        rows = ended.any(-1).nonzero()[:, 0]
-        self.intent[rows] = torch.where(ended[rows], sample_intents(self, rows, noise["intent"]), self.intent[rows])
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a5b9ef74
 SEQUENCES = {"cpu": 2048, "cuda": 32_768}  # sampled together, by the kind of device; 32,768 of the laptop's size take some 4 GB
