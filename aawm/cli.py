@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'show_version',
-           'whole_program', 'run_words', 'tell_totals', 'generate', 'verify', 'import_released', 'import_raw',
-           'export_released', 'export_raw', 'export_hub', 'import_hub', 'named_values', 'warn_of_contract',
-           'take_trust', 'check_there', 'warn_of_source', 'train', 'faults_in_words', 'evaluate', 'choose_threshold',
-           'requests', 'score', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'whole_program', 'run_words', 'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released',
+           'import_raw', 'export_released', 'export_raw', 'export_hub', 'import_hub', 'named_values',
+           'warn_of_contract', 'take_trust', 'check_there', 'warn_of_source', 'train', 'faults_in_words', 'evaluate',
+           'choose_threshold', 'requests', 'score', 'check_model', 'play', 'reproduce', 'list_what', 'figure',
+           'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 import os
@@ -98,6 +99,18 @@ def tell_totals(
         typer.echo(f"{left_out} {number}: {reason}")
 
 # %% ../nbs/90_cli.ipynb #fc706a80
+def tell_conventions(store: Path) -> None:
+    "Say what is odd in imported trials, where anything is."
+    from aawm.data import open_trials
+    from aawm.data.checks import convention_counts
+
+    if open_trials(store).attrs["settings"].get("made_by") == "aawm.data.generate":
+        return
+    for what, (number, of) in convention_counts(store).items():
+        if number:
+            typer.echo(f"{store}: {number} of {of} {what}")
+
+
 @app.command(epilog="Example: aawm generate data/trials --trials 900 --seed 1")
 def generate(
     store: Annotated[Path, typer.Argument(help="Folder of the trial store to write.")],
@@ -137,6 +150,7 @@ def verify(
 
     data.verify(store)
     typer.echo(f"{store}: whole")
+    tell_conventions(store)
     if card:
         write_text(card, data.dataset_card(store))
         typer.echo(f"{card}: what {store} holds")
@@ -174,6 +188,7 @@ def import_raw(
 
     data.import_raw(folder, out, skip_bad=skip_bad, seed=seed, workers=workers or None, progress=progress)
     tell_totals(out)
+    tell_conventions(out)
 
 # %% ../nbs/90_cli.ipynb #ae40b70b
 @app.command(epilog="Example: aawm export-released data/trials data/exported")

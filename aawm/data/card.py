@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from .checks import convention_counts
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
 from ..errors import BadData
@@ -95,6 +96,7 @@ def rows(table: pd.DataFrame, digits: int = 1) -> str:  # Markdown
 def how_it_was_made(
     settings: dict,  # of the manifest
     manifest: dict,
+    conventions: dict | None = None,  # of an import: see `convention_counts`
 ) -> str:
     "The paragraph on the store's origin."
     by, counts = settings.get("made_by", "unknown"), manifest["counts"]
@@ -102,7 +104,8 @@ def how_it_was_made(
     reasons = "".join(f"\n- {number}: {reason}" for reason, number in sorted(counts["rejected"].items()))
     if by != "aawm.data.generate":
         left = f" {drawn} trials were left out:{reasons}" if drawn else ""
-        return f"Imported by `{by}` ({manifest['written_by']}).{left}"
+        odd = "".join(f"\n- {number} of {of} {what}" for what, (number, of) in (conventions or {}).items())
+        return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (f"\n\nConventions:\n{odd}" if odd else "")
     again = f" {drawn} draws were rejected and drawn again:{reasons}" if drawn else " No draw was rejected."
     versions = f"MuJoCo {settings['mujoco_version']} and NumPy {settings['numpy_version']} by {manifest['written_by']}"
     return f"""Simulated with {versions}, robots at fidelity `{settings["fidelity"]}`:
@@ -170,11 +173,12 @@ def dataset_card(
     settings, counts = manifest["settings"], manifest["counts"]
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
+    conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_counts(path)
     known = {name: value for name, value in sorted(settings.items()) if not isinstance(value, (dict, list)) or len(value) < 9}
     split = ", ".join(f"{number} {name}" for name, number in sorted(counts["split"].items()))
     sections = {
         "What it is": WHAT,
-        "How it was made": how_it_was_made(settings, manifest),
+        "How it was made": how_it_was_made(settings, manifest, conventions),
         "What happens in it": f"{counts['trials']} trials ({split}), {counts['events']} logged events.\n\n"
         + rows(statistics(trials)) + "\n\nBeside what is known of the authors' data:\n\n" + rows(beside_published(trials)),
         "Known differences from the authors' data": DIFFERENCES,

@@ -75,7 +75,7 @@ def on_other(
         raise DeviceMix(f"{name} takes a CPU tensor of shape {list(left[0].shape)} beside tensors of another device")
     return moved
 
-
+# %% ../../nbs/training/08_other_device.ipynb #a5f0c009
 def carried_out(
     operation,  # of PyTorch's dispatcher
     args: tuple,
@@ -122,7 +122,7 @@ class WholeFunctions(TorchFunctionMode):
         args, kwargs = tree_map(lambda value: value.cpu() if isinstance(value, Elsewhere) else value, (tuple(args), kwargs))
         return tree_map(lambda value: value.to(OTHER_DEVICE) if isinstance(value, torch.Tensor) else value, function(*args, **kwargs))
 
-
+# %% ../../nbs/training/08_other_device.ipynb #a5f0c008
 class OtherDevice(TorchDispatchMode):
     "While it is on, `.to(OTHER_DEVICE)` moves tensors and models there."
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from ..checks import event_faults, state_faults, step_faults
+from ..checks import convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
 from aawm.data.authors.released import (
     AGENT_IDS,
@@ -147,6 +147,7 @@ def read_raw_trial(
         with np.errstate(invalid="ignore"):
             beyond = np.argwhere(~(np.abs(states) <= MAX_VALUE))
         faults = [f"frame {beyond[0][0]} {ENTITIES[beyond[0][1]]}: not finite or beyond {MAX_VALUE:g}"] if len(beyond) else []
+        faults += convention_faults(states) if not faults else []
         state = np.ascontiguousarray(states[::FRAMES_PER_STEP])
         faults += state_faults(state[None]) + event_faults(rows, 1)
         faults += step_faults(*(first_steps_by_trial(rows, 1, kind) for kind in ("pickup", "goal")))

@@ -1,0 +1,61 @@
+"Raw trials in another convention are refused; what is odd in an import is counted and said."
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from aawm.cli import app
+from aawm.data import dataset_card, import_raw
+from aawm.data.authors.raw import EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, write_raw_trial
+from aawm.data.checks import convention_counts
+from aawm.errors import BadData
+from aawm.schema import ENTITIES, FEATURES
+from aawm.sim import simulate
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    write_raw_trial(simulate("multistep_static", 1, "planar"), folder, 0)
+    return folder
+
+
+def changed(raw, out, change):
+    "A copy of the raw trial with the columns of each entity changed."
+    shutil.copytree(raw, out)
+    (trial,) = out.iterdir()
+    table = pd.read_csv(trial / OBSERVATIONS, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=str)
+    for entity in ENTITIES:
+        columns = [f"{entity}_{feature}" for feature in FEATURES]
+        table[columns] = table[[columns[place] for place in change]].to_numpy()
+    table.to_csv(trial / OBSERVATIONS, index=False, header=list(RAW_COLUMNS))
+    return out
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [((0, 2, 1, 3, 4, 5, 6), "below the floor|is above 3 m"), ((0, 1, 2, 6, 3, 4, 5), "robots do not stand")],
+)
+def test_another_convention_is_refused(raw, tmp_path, change, said):
+    with pytest.raises(BadData, match=said):
+        import_raw(changed(raw, tmp_path / "other", change), tmp_path / "store", workers=1, progress=False)
+    assert not (tmp_path / "store").exists()
+
+
+def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
+    assert all(number == 0 for number, _ in convention_counts(import_raw(raw, tmp_path / "right", workers=1, progress=False)).values())
+    folder = shutil.copytree(raw, tmp_path / "odd")
+    (trial,) = Path(folder).iterdir()
+    log = (trial / EVENT_LOG).read_text()
+    free = next(k for k in range(3) if f"pickup_{k}" not in log)
+    taken = next(k for k in range(3) if f"pickup_{k}" in log)
+    swapped = log.replace(f"_{taken}", "_x").replace(f"_{free}", f"_{taken}").replace("_x", f"_{free}")
+    (trial / EVENT_LOG).write_text(swapped)
+    found = CliRunner().invoke(app, ["import-raw", str(folder), "--out", str(tmp_path / "store"), "--workers", "1", "--no-progress"])
+    told = CliRunner().invoke(app, ["verify", str(tmp_path / "store")])
+    for result in (found, told):
+        assert not result.exit_code and "logged pickups that the rule does not find" in result.output, result.output
+    assert "logged pickups that the rule does not find" in dataset_card(tmp_path / "store")
