@@ -82,3 +82,49 @@ def test_paper_and_course_are_made_in_the_current_folder(program, tmp_path):
     made = tmp_path / "figures" / "smoke"
     assert {"fig1.png", "fig3.png", "fig3.csv", "claims.csv"} <= {path.name for path in made.iterdir()}
     assert "version " in (made / "fig3.json").read_text()
+
+
+LESSONS = """
+import json, sys
+from pathlib import Path
+import matplotlib
+matplotlib.use("agg")
+from IPython.core.interactiveshell import InteractiveShell
+import aawm.lessons, aawm.lessons.copies as copies
+from aawm.data import generate
+from aawm.files import resolve
+from aawm.models import pretrained
+from aawm.models.weights import weights_record
+
+files = sorted(resolve("data/weights").glob("*.safetensors"))
+assert files and Path.cwd() not in files[0].parents and files[0].is_relative_to(Path(aawm.__file__).parent), files[:1]
+for file in files:
+    record = weights_record(file)
+    assert pretrained(record["model"], record["seed"], record["variant"]).card["sha256"]
+    assert aawm.lessons.lesson_model(record["model"])
+store = copies.lesson_trials(trials=24, folder=Path("few"))
+few = lambda *scenarios, **options: store
+aawm.lessons.lesson_trials = copies.lesson_trials = few
+lessons = copies.find_lessons()
+assert len(lessons) >= 7
+for lesson in lessons:
+    cells = ["".join(cell["source"]) for cell in json.loads(lesson.read_text())["cells"] if cell["cell_type"] == "code"]
+    shell = InteractiveShell()
+    for cell in cells[:3]:
+        shell.run_cell(cell.replace("%matplotlib inline", "")).raise_error()
+    print("begun", lesson.stem)
+print("all begun")
+"""
+
+
+def test_weights_and_lessons_work_in_an_empty_folder(program, tmp_path):
+    said = call(program.with_name("python"), tmp_path, "-c", LESSONS)
+    assert said.strip().endswith("all begun"), said[-1000:]
+    assert (tmp_path / "few").is_dir() and not (tmp_path / "data").exists()
+
+
+def test_a_figure_is_drawn_in_an_empty_folder(program, tmp_path):
+    call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
+    call(program, tmp_path, "evaluate", "frozen_world", "trials", "evaluations/frozen", "--split", "all", "--curve-trials", 2, "--no-progress")
+    call(program, tmp_path, "figure", "fig1", "-p", "trials=trials", "-p", "evaluations=evaluations", "--no-progress")
+    assert list(tmp_path.rglob("fig1.png"))
