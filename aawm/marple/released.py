@@ -36,7 +36,8 @@ def state_configuration(
 
     def thing_entry(j: int) -> dict:
         thing, cell = house.objects[j], int(world.cell[0, j])
-        return named(thing.kind, thing.number, *(divmod(cell, width)[::-1] if cell >= 0 else (-1, -1)), thing.state)
+        y, x = divmod(cell, width) if cell >= 0 else (-1, -1)
+        return named(thing.kind, thing.number, x, y, thing.state)
 
     for place, room in enumerate(house.rooms):
         pieces = []
