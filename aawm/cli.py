@@ -291,10 +291,11 @@ def warn_of_contract(
 
 def take_trust(code: list[str] | None) -> list[str] | None:
     "Note the code that a user trusts."
-    from aawm.models.base import trust_code
+    if code:
+        from aawm.models.base import trust_code  # takes a second or two, which a plan should not pay
 
-    for module in code or ():
-        trust_code(module)
+        for module in code:
+            trust_code(module)
     return code
 
 
