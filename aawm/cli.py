@@ -55,7 +55,7 @@ def whole_program(
     pass
 
 
-Seed = Annotated[int, typer.Option(help="Root of every random stream.")]
+Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
 NUMBERED = "Files to write, .npz or .zarr; each part gets its number: requests-0.npz and so on."
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
 Scheduler = Annotated[str, typer.Option(help="Instead: address of a dask scheduler, `slurm` (nbs/pipeline/slurm.yaml), or such a file.")]
@@ -179,7 +179,7 @@ def import_raw(
     folder: Annotated[Path, typer.Argument(help="Folder that holds the folders of the trials.")],
     out: Annotated[Path, typer.Option(help="Folder of the trial store to write.")] = Path("data/raw"),
     skip_bad: SkipBad = False,
-    seed: Annotated[int, typer.Option(help="Of the split into training and validation.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the split into training and validation.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0: one a core.")] = 0,
     progress: Progress = True,
 ):
@@ -539,7 +539,7 @@ def reproduce(
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0: one a core, at most 8.")] = 0,
     scheduler: Scheduler = "",
-    seed: Annotated[int | None, typer.Option(help="Root of every random stream, in place of the profile's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Root of every random stream, in place of the profile's.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="A figure or another job, with all that it needs; may be repeated.")] = None,
     name: Annotated[str, typer.Option(help="Keep results under <profile>-custom-<name>.")] = "",
     plan: Annotated[bool, typer.Option("--plan", help="Show the jobs, what is done and how long the rest may take; run nothing.")] = False,

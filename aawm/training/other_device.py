@@ -75,7 +75,7 @@ def on_other(
         raise DeviceMix(f"{name} takes a CPU tensor of shape {list(left[0].shape)} beside tensors of another device")
     return moved
 
-# %% ../../nbs/training/08_other_device.ipynb #a5f0c009
+
 def carried_out(
     operation,  # of PyTorch's dispatcher
     args: tuple,
