@@ -175,7 +175,8 @@ def write_board(
     folder = resolve(folder)
     rows = board_rows(folder)
     tested, ranked = sum(row.entry is not None for row in rows), sum(row.ranked for row in rows)
-    words = f"{tested} tested {'entry' if tested == 1 else 'entries'}, {ranked} of them ranked."
+    waiting = len([*(folder / "entries").glob("[!.]*.yaml")]) - tested
+    words = f"{tested} tested {'entry' if tested == 1 else 'entries'}, {ranked} of them ranked; {waiting} wait for their test."
     drawn = [row for row in rows if row.entry or not row.privileged]
     privileged = [row.name for row in drawn if row.privileged]
     remark = f"Test trials come from the commit of each entry. {words}"
