@@ -52,7 +52,8 @@ def share_words(
     if "recall" not in mean.index or np.isnan(mean.value["recall"]):
         return "no such trial"
     recall, false = mean.loc["recall"], mean.value.get("false_positive", np.nan)
-    return f"{recall.value:.2f} [{recall.low:.2f}, {recall.high:.2f}], falsely {'-' if np.isnan(false) else format(false, '.2f')}"
+    falsely = "-" if np.isnan(false) else f"{false:.2f} of {rows[rows.metric == 'false_positive']['count'].max()}"
+    return f"{recall.value:.2f} [{recall.low:.2f}, {recall.high:.2f}], falsely {falsely}"
 
 
 def goal_words(
@@ -149,8 +150,11 @@ BOARD_PAGE = """# Leaderboard
 ![{alt}](figure3.png)
 
 *Goal score*: recall minus false positives, the mean of three questions (the picked-up object, the second of three, the third). In brackets:
-95 % intervals over trials; ± is the standard deviation over training seeds. *Rank*: entries whose intervals overlap tie, so a rank is a range.
-An entry is ranked with three training seeds or more, if it is given the context alone. Rows in italics are references without a rank.
+95 % intervals over trials; ± is the standard deviation over training seeds. Resampling does not move a share of 0 or 1. So an interval is
+too short where few objects can be delivered falsely; their number stands beside.
+
+*Rank*: entries whose intervals overlap tie, so a rank is a range. An entry is ranked with three training seeds or more, if it is given the
+context alone. Rows in italics are references without a rank.
 
 *Error*: mean displacement of objects and robots after 1, 10 and 40 s. *Largest jump*: of an object in a step of 1/6 s, over all rollouts.
 *Moves alone*: the share of all that objects move with no robot within 1 m. A model that has objects jump to the observer delivers them, and
