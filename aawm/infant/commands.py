@@ -78,16 +78,20 @@ def export(
 
 # %% ../../nbs/infant/19_commands.ipynb #88c687e7
 def chosen_observer(
-    name: str,  # of an observer, `module:Class`, or a run's folder
+    name: str,  # of an observer, `module:Class`, a run's folder, or a learner whose weights come with the package
     device: str = "cpu",
 ):
-    "An observer by its name, or a trained one from its folder."
-    from aawm.infant.observers import make_observer
+    "An observer by its name, or a trained one from its folder or from the package's weights."
+    from aawm.infant.observers import LEARNER_LINES, make_observer
 
     if Path(name).is_dir():
         from aawm.infant.training import load_observer
 
         return load_observer(name, device)
+    if name in LEARNER_LINES:
+        from aawm.infant.weights import pretrained
+
+        return pretrained(name, device=device)
     return make_observer(name)
 
 # %% ../../nbs/infant/19_commands.ipynb #b2fc8eba

@@ -127,7 +127,7 @@ def fig_gate(
         right.axvline(100, color=SOFT_INK, linewidth=0.8, linestyle=":")
         left.set(xscale="log", xlabel="training steps", ylabel="held-out loss, % of the rule's", ylim=(0, None))
         left.legend(fontsize=7.5) if len(curves) else None
-        right.set(xlabel="held-out error where something moves, % of the rule's", ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+        right.set(xlabel="held-out error in motion, % of the rule's", ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
         right.set_yticks(range(len(names)), [observer_label(name) for name in names])
         rules = "; ".join(dict.fromkeys(f"{gate.rule}: {observer_label(gate.observer)}" for gate in gates))
         add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
