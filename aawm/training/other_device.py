@@ -122,7 +122,7 @@ class WholeFunctions(TorchFunctionMode):
         args, kwargs = tree_map(lambda value: value.cpu() if isinstance(value, Elsewhere) else value, (tuple(args), kwargs))
         return tree_map(lambda value: value.to(OTHER_DEVICE) if isinstance(value, torch.Tensor) else value, function(*args, **kwargs))
 
-# %% ../../nbs/training/08_other_device.ipynb #a5f0c008
+
 class OtherDevice(TorchDispatchMode):
     "While it is on, `.to(OTHER_DEVICE)` moves tensors and models there."
 
