@@ -87,3 +87,15 @@ def test_learning_curves_are_drawn_from_their_table(tmp_path):
     assert set(pd.read_csv(kept).groupby(["model", "variant", "share", "seed"]).size()) == {8}, "each training has all scores once"
     with pytest.raises(Exception, match="begin True"):
         run_notebook(page, tmp_path / "nothing.ipynb", nothing)
+
+
+@pytest.mark.parametrize("name", ["budgets", "losses", "data_and_symmetries"])
+def test_pages_on_learning_are_drawn_from_their_tables(name, tmp_path):
+    "Their assertions hold for the committed rows; without a table there is no page."
+    tables = {"budgets": "points", "losses": "losses", "data_and_symmetries": "right_object"}
+    run_notebook(ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "page.ipynb", {})
+    rows = pd.read_csv(ROOT / f"figures/studies/{tables[name]}.csv")
+    assert len(rows) and rows.drop(columns=["settings"], errors="ignore").notna().all(axis=None)
+    parameter = "objects" if name == "data_and_symmetries" else "table"
+    with pytest.raises(Exception, match="none.csv"):
+        run_notebook(ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "none.ipynb", {parameter: str(tmp_path / "none.csv")})
