@@ -88,7 +88,7 @@ def read_description(
     if not (path / "zarr.json").is_file():
         if any((path / name).exists() for name in (".zgroup", ".zarray", ".zattrs")):
             raise Refused(f"{path} is of zarr format 2, whose codecs can run code; write it in format 3")
-        raise BadData(f"{path} has no zarr.json; give a folder of zarr format 3")
+        raise BadData(f"{path} cannot be read: it has no zarr.json; give a folder of zarr format 3")
     content = read_small(path / "zarr.json", dict, DESCRIPTION)
     if content.get("zarr_format") != 3:
         raise Refused(f"{path / 'zarr.json'} is of zarr format {str(content.get('zarr_format'))[:20]}; only format 3 is read")
