@@ -285,7 +285,9 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
         raise BadData(f"{path} shows {len(cast)} things, {LABEL_FILE} beside it names {len(names)}; copy both anew")
     entities = tuple(Entity(own, kind, shape, half, tuple(color)) for own, ((kind, shape, _), (_, color, half)) in zip(names, cast.items()))
     agents = [k for k, one in enumerate(entities) if one.kind == "agent"]
-    same = bool(agents) and trials[TEST].states[0, agents[0], VISIBLE] > 0
+    if not agents:
+        raise BadData(f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?")
+    same = trials[TEST].states[0, agents[0], VISIBLE] > 0
     condition, outcome, ending = known.get("facts") or facts_of(name, member, same)
     if name in SOCIAL_SETS and not known.get("facts"):
         condition += FILE_NAME.match(stem_of(path))[3]

@@ -37,13 +37,16 @@ def make_config(
     kind: type,  # a frozen dataclass
     settings: dict,  # field -> value; fields left out keep their default
     what: str = "setting",  # what a field is called in the message
+    least: int | None = None,  # of whole numbers, such as 1 where they are sizes
 ):  # an instance of `kind`
-    "Settings from a dict, each name and type checked."
+    "Settings from a dict, each name, type and size checked."
     fields = {field.name: field for field in dataclasses.fields(kind)}
     checked = {}
     for name, value in (settings or {}).items():
         check_name(name, fields, what)
         checked[name] = as_type(value, type(fields[name].default), f"{what} {name}")
+        if least is not None and type(checked[name]) is int and checked[name] < least:
+            raise UsageError(f"{what} {name}: expected at least {least}, got {value}")
     return kind(**checked)
 
 # %% ../../nbs/models/01_base.ipynb #81a9f957
@@ -566,7 +569,7 @@ def build(
 ) -> WorldModel:
     "A new model with fresh weights."
     kind = model_class(name, variant)
-    model = kind(make_config(kind.Config, settings, f"setting of {name}"), variant)
+    model = kind(make_config(kind.Config, settings, f"setting of {name}", least=1), variant)
     model.name = name
     return model
 

@@ -123,7 +123,7 @@ def scored_trials(
     return trial_set(trials, None if record["split"] == "all" else record["split"])
 
 # %% ../../nbs/runs/03_notebooks.ipynb #6fd0a3b2
-LONGEST_SOCKET = 95  # characters of a path to a socket; systems allow 103 to 107
+LONGEST_SOCKET = 95  # bytes of a path to a socket; systems allow 103 to 107
 
 
 def own_sockets(
@@ -133,7 +133,7 @@ def own_sockets(
     from traitlets.config import Config
 
     place = str(Path(folder) / "kernel")
-    return Config({"KernelManager": {"transport": "ipc", "ip": place}} if len(place) < LONGEST_SOCKET else {})
+    return Config({"KernelManager": {"transport": "ipc", "ip": place}} if len(os.fsencode(place)) < LONGEST_SOCKET else {})
 
 # %% ../../nbs/runs/03_notebooks.ipynb #e61f4a31
 class NotebookFailed(AawmError):

@@ -1,5 +1,6 @@
 "World models: parity with the released code, and the contract that every model keeps."
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.models import MODELS, VARIANTS, WorldModel, build, load_released
+from aawm.models import MODELS, VARIANTS, WorldModel, build, load_released, model_class
 from aawm.models.rssm import balanced_kl
 
 PARITY = Path(__file__).parent / "data" / "parity"
@@ -198,3 +199,12 @@ def test_calls_out_of_range_name_the_valid_range():
             model.rollout(wrong, 50, 5)
     with pytest.raises(UsageError, match="leaves nothing to predict"):
         model.loss({"states": states[:, :50]})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sizes_of_models_are_positive(name):
+    whole = [field.name for field in dataclasses.fields(model_class(name).Config) if type(field.default) is int]
+    assert whole
+    for field in whole:
+        with pytest.raises(UsageError, match=f"{field}: expected at least 1, got 0"):
+            build(name, **{field: 0})

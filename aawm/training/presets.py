@@ -228,5 +228,5 @@ def changed_settings(
     for name, value in changes.items():
         place, default = fields[check_name(name, fields, f"setting of {model} and its training")]
         given[place][name] = from_text(value, default) if isinstance(value, str) else value
-    make_config(kinds["model"], given["model"], f"setting of {model}")
+    make_config(kinds["model"], given["model"], f"setting of {model}", least=1)
     return given["model"], make_config(TrainingSettings, given["training"], "training setting")

@@ -250,6 +250,7 @@ FAULTS = {
     "unknown icon": [[{"agent": [[10, 10], 6, "cube.png", [0, 0, 0]]}]] * 9,
     "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9,
     "expected a dictionary": [[1]] * 9,
+    "shows no agent in any frame": [[{"size": [200, 200], "walls": [], "objects": [[[100, 100], 6, "heart.png", [0, 0, 0]]]}]] * 9,
 }
 
 
