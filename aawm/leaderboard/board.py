@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..errors import BadData, UsageError
 from ..files import resolve, write_text
-from .entries import LEADERBOARD, REFERENCES, Entry, read_entry
+from .entries import LEADERBOARD, REFERENCES, Entry, entry_files, read_entry
 from .scoring import QUESTIONS, GoalNumber, Scores, read_scores, scores_faults, scores_path
 from ..viz import STYLES, describe, fig3, save_figure
 
@@ -110,7 +110,7 @@ def board_rows(
 ) -> list:  # of `Row`, in the order of the page
     "All tested entries and the references; `BadData` for scores that are not of their entry."
     rows = []
-    for path in sorted(Path(folder).joinpath("entries").glob("[!.]*.yaml")):
+    for path in entry_files(folder):
         entry = read_entry(path)
         if scores_path(path).is_file():
             if faults := scores_faults(path):
@@ -179,7 +179,7 @@ def write_board(
     folder = resolve(folder)
     rows = board_rows(folder)
     tested, ranked = sum(row.entry is not None for row in rows), sum(row.ranked for row in rows)
-    waiting = len([*(folder / "entries").glob("[!.]*.yaml")]) - tested
+    waiting = len(entry_files(folder)) - tested
     words = f"{tested} tested {'entry' if tested == 1 else 'entries'}, {ranked} of them ranked; {waiting} wait for their test."
     drawn = [row for row in rows if row.entry or not row.privileged]
     privileged = [row.name for row in drawn if row.privileged]

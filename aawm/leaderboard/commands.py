@@ -36,9 +36,9 @@ def chosen_entries(
 ) -> list:  # of paths
     "The entries to work on."
     from aawm.files import resolve
-    from aawm.leaderboard.entries import LEADERBOARD
+    from aawm.leaderboard.entries import LEADERBOARD, entry_files
 
-    paths = list(entries or sorted(resolve(LEADERBOARD).joinpath("entries").glob("[!.]*.yaml")))
+    paths = list(entries or entry_files(resolve(LEADERBOARD)))
     if not paths:
         raise UsageError(f"{LEADERBOARD}/entries has no entry; `aawm leaderboard enter` writes one")
     if rollouts and len(paths) != 1:

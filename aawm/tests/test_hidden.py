@@ -1,0 +1,126 @@
+"""Names that begin with a dot, and `__MACOSX`, are passed over wherever a folder is read."""
+
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from aawm.arrays import read_group
+from aawm.data.authors.raw import import_raw
+from aawm.data.trials import LAYOUT, open_trials
+from aawm.errors import BadData
+from aawm.evaluation.exchange import rollout_files
+from aawm.evaluation.results import find_evaluations
+from aawm.files import is_hidden, resolve, visible
+from aawm.infant.released import released_files
+from aawm.leaderboard.entries import LEADERBOARD, entry_files, shipped_entries
+from aawm.lessons.copies import LESSONS, find_lessons
+from aawm.marple.configurations import configuration_files
+from aawm.marple.released import trials_of
+from aawm.models.weights import SHIPPED
+from aawm.store import verify_store
+
+DATA = Path(__file__).parent / "data"
+NOISE = b"\x00\x05\x16\x07"  # how a Mac's `._` files begin
+
+
+def litter(folder: Path) -> None:
+    "What a Mac, an editor and a version control leave in a folder and in all folders within."
+    for place in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
+        inside = list(place.iterdir())
+        for name in (".DS_Store", ".git/config", "__MACOSX/.DS_Store"):
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_bytes(NOISE)
+        for path in inside:
+            for twin in (place / f"._{path.name}", place / "__MACOSX" / path.name):
+                twin.mkdir() if path.is_dir() else twin.write_bytes(NOISE)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory) -> Path:
+    "A folder of raw trials."
+    folder = tmp_path_factory.mktemp("raw")
+    with zipfile.ZipFile(DATA / "authors" / "raw.zip") as archive:
+        archive.extractall(folder)
+    return folder / "raw"
+
+
+def copied(paths: list, folder: Path) -> Path:
+    "Copies of files in a folder."
+    folder.mkdir(parents=True)
+    for path in paths:
+        shutil.copy(path, folder)
+    return folder
+
+
+def rollouts_of(folder: Path) -> Path:
+    for name in ("0.npz", "1.npz", "2.zarr/zarr.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def evaluations_of(folder: Path) -> Path:
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "record.json").write_text("{}")
+    return folder
+
+
+def pairs_of(folder: Path) -> Path:
+    for place in ("feed_dog-take_shower/room_0/00000", "feed_dog-take_shower/room_1/00001"):
+        (folder / place).mkdir(parents=True)
+    return folder
+
+
+ENTRIES = sorted(resolve(LEADERBOARD).glob("entries/[a-z]*.yaml"))
+WEIGHTS = sorted(resolve(SHIPPED).glob("multistep_delta-corrected-*"))
+LESSON = sorted(resolve(LESSONS).glob("0[1-2]*.ipynb"))
+READERS = {  # make a folder; what is read of it
+    "rollouts": (rollouts_of, lambda folder: rollout_files([folder])),
+    "evaluations": (evaluations_of, find_evaluations),
+    "houses": (lambda folder: copied(sorted((DATA / "marple").glob("*.json")), folder), lambda folder: configuration_files([folder])),
+    "pairs": (pairs_of, trials_of),
+    "videos": (lambda folder: copied(sorted((DATA / "infant").glob("*.json.gz")), folder), released_files),
+    "entries": (lambda folder: copied(ENTRIES, folder / "entries"), entry_files),
+    "weights": (lambda folder: copied(WEIGHTS, folder), lambda folder: shipped_entries(folder, by="me", code="https://example.org",
+                files_at="https://example.org", about="a test")),
+    "lessons": (lambda folder: copied(LESSON, folder), find_lessons),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_folder_with_hidden_files_reads_as_without(tmp_path, name):
+    make, read = READERS[name]
+    (tmp_path / ".cache").mkdir()
+    folder = tmp_path / ".cache" / "sent"  # a hidden folder that a user names is read
+    make(folder)
+    before = read(folder)
+    assert before
+    litter(folder)
+    assert read(folder) == before
+
+
+def test_raw_trials_and_stores(tmp_path, raw):
+    names = sorted(path.name for path in raw.iterdir())
+    litter(raw)
+    assert len(visible(raw)) == len(names) and any(is_hidden(path.name) for path in raw.iterdir())
+    store = import_raw(raw, tmp_path / "store", workers=1, progress=False)
+    manifest = verify_store(store, LAYOUT)
+    states = open_trials(store).state.values
+    litter(store)
+    assert verify_store(store, LAYOUT) == manifest and (open_trials(store).state.values == states).all()
+    (store / "arrays.zarr" / "state" / "c.strange").touch()
+    with pytest.raises(BadData, match="c.strange is not in the manifest"):
+        verify_store(store, LAYOUT)
+
+
+def test_a_group_of_arrays(tmp_path):
+    root = zarr.create_group(tmp_path / "rollouts.zarr", zarr_format=3)
+    root.create_array("rollouts", data=np.arange(4.0))
+    litter(tmp_path / "rollouts.zarr")
+    arrays, _ = read_group(tmp_path / "rollouts.zarr")
+    assert list(arrays) == ["rollouts"] and arrays["rollouts"].tolist() == [0, 1, 2, 3]
