@@ -152,7 +152,7 @@ def test_no_panel_is_empty(paper, name):
     for axes in paper[name][0].axes:
         assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
         patches = [patch for patch in axes.patches if patch.get_visible()]
-        says = any("no such trials" in text.get_text() for text in axes.texts)
+        says = any("n too small" in text.get_text() for text in axes.texts)
         assert patches or says or any(len(line.get_xdata()) > 1 for line in axes.get_lines())
 
 
@@ -260,7 +260,7 @@ def test_standard_error_and_marks():
 
 def test_a_panel_without_data_says_so():
     def says(axes):
-        return any("no such trials" in text.get_text() for text in axes.texts)
+        return any("n too small" in text.get_text() for text in axes.texts)
 
     scores, curves = made_scores(FEW), made_curves(FEW)
     scores.loc[scores.task == "multi_goal", "value"] = np.nan

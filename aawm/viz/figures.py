@@ -142,10 +142,9 @@ def bar_table(
                 {"order": place, "panel": panel.letter, "title": panel.title, **who, **bar_row(panel, own, interval), "published": value}
             )
     table = pd.DataFrame(rows)
-    if not len(table) or table.value.isna().all():
-        raise UsageError(
-            f"the scores hold nothing of {', '.join(dict.fromkeys(panel.task for panel in panels))}; evaluate these tasks first"
-        )
+    if not len(table) or not set(scores.task) & set(table.task):
+        tasks = ", ".join(dict.fromkeys(panel.task for panel in panels))
+        raise UsageError(f"n too small: no trial has an event of {tasks}, or these tasks were not evaluated; evaluate more trials")
     return table.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
 
 # %% ../../nbs/viz/03_figures.ipynb #14d5d5a7
@@ -201,7 +200,7 @@ def bar_marks(
 def no_data(axes) -> None:
     "Say in a panel that there is nothing to draw in it."
     look = dict(transform=axes.transAxes, ha="center", va="center", color=SOFT_INK, fontsize=8)
-    axes.text(0.5, 0.5, "no such trials\nor not evaluated", **look)
+    axes.text(0.5, 0.5, "n too small\nor not evaluated", **look)
 
 # %% ../../nbs/viz/03_figures.ipynb #3361f7ac
 def count_label(
@@ -286,6 +285,8 @@ def seeds_sentence(
 ) -> str:
     "How many training seeds there were and what the error bars are."
     seeds = table.seeds[table.seeds > 0]
+    if not len(seeds):
+        return f"{what}: n is too small."
     error = "error bars" if what == "Bars" else "shading"
     within = f"{'error bars are 95 % bootstrap intervals' if what == 'Bars' else 'shading is the 95 % bootstrap interval'} over trials."
     within = within if interval else f"no {error}."

@@ -29,6 +29,7 @@ from aawm.viz.figures import (
     line_handles,
     mark_handles,
     mean_and_error,
+    no_data,
     note_sentences,
     seed_dots,
     seeds_sentence,
@@ -235,8 +236,9 @@ def sensitivity_table(
         here = rows[(rows.parameter == parameter) & (rows.task == task) & (rows.target == target)]
         keys = ["series", "model", "variant", "setting"]
         means = here.pivot_table(index=keys, columns="metric", values="value", dropna=False)
+        means = means.reindex(columns=[metric, "false_positive", "ceiling"])  # a small run lacks some
         own = here[here.metric == metric].groupby(keys).agg(seeds=("seed", "nunique"), count=("count", "max"), left_out=("left_out", "max"))
-        part = own.assign(value=means[metric], false_positive=means.get("false_positive"), ceiling=means.get("ceiling")).reset_index()
+        part = own.assign(value=means[metric], false_positive=means.false_positive, ceiling=means.ceiling).reset_index()
         parts.append(part.assign(panel=letter, title=title, parameter=parameter, metric=metric))
     table = pd.concat(parts, ignore_index=True)
     if not len(table):
@@ -287,6 +289,8 @@ def sensitivity_figure(
             axes.set(ylim=(0, 1.03), xlabel=count_label(rows.assign(false_positive=np.nan), label))
             axes.grid(axis="y", color="#E3E3E3", linewidth=0.6, zorder=0)
             panel_title(axes, letter, title)
+            if rows.value.isna().all():
+                no_data(axes)
         add_legend(figure, line_handles(styles), 4)
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
         share = offset.left_out.max() / max(offset.left_out.max() + offset["count"].max(), 1) if len(offset) else np.nan
