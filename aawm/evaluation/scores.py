@@ -86,8 +86,8 @@ def goal_score(
     test: TrialSet,
     scoring: Scoring,
     final: bool = False,  # at the last step
-) -> np.ndarray:  # `[len(rows)]`, 0 to 1; of a rollout that is not finite -1 where the truth is yes, and 2 where it is no
-    "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Not finite: wrong by more than any."
+) -> np.ndarray:  # `[len(rows)]`, 0 to 1; of a failed rollout -1 where the truth is yes, and 2 where it is no
+    "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Failed: wrong by more than any."
     requests, answer = np.unique(rollouts.find(rows), return_inverse=True)
     thing, scores = rows.object.to_numpy(dtype=np.int64), np.zeros(len(rows))
     for first in range(0, len(requests), LABELLED_AT_ONCE):
@@ -251,7 +251,7 @@ def trial_rows(
 def curve_rows(
     name: str,
     step: np.ndarray,  # `[step]`
-    sums: np.ndarray,  # `[trial, step]`: of a trial's values, infinite where a rollout was not finite
+    sums: np.ndarray,  # `[trial, step]`: of a trial's values, infinite where a rollout failed
     numbers: np.ndarray,  # `[trial, step]`: how many values that are
 ) -> pd.DataFrame:  # `CURVE_COLUMNS`; a second curve, `<name>_finite`, leaves the infinite out
     "Means with their intervals, by step."

@@ -157,7 +157,7 @@ class Scoring:
     moved_rollout: float  # threshold of a move in a rollout, m
     error_features: str  # what errors are taken over: "positions" in metres, or all 35 "features"
     error_start: int  # first step that the model is shown before errors are measured
-    nonfinite_fails: bool  # a non-finite rollout is wrong everywhere, or its numbers become 0
+    nonfinite_fails: bool  # a failed rollout is wrong everywhere, or its non-finite numbers become 0
     blank_context: bool = False  # moves: the context is labelled as zeros
     goal_radius: float = GOAL_RADIUS  # m
     lifted: tuple = LIFTED  # lowest and highest height of a carried object, m

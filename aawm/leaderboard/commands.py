@@ -128,7 +128,7 @@ def score(
         store = scoring.entry_tests(path, trials, workers or None, progress)
         scores, file = scoring.score_entry(path, store, weights, rollouts or (), device, progress), scoring.scores_path(path)
         write_text(file, form_text(scores))
-        typer.echo(f"{file}: goal score {scores.goal.value} on {scores.trials} trials; {scores.non_finite} rollouts were not finite")
+        typer.echo(f"{file}: goal score {scores.goal.value} on {scores.trials} trials; {scores.non_finite} rollouts failed")
         for written in scoring.score_references(file.parents[1], store, entry_commit(path)):
             typer.echo(f"{written}: written")
     if not entries and not waiting:

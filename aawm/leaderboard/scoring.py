@@ -225,7 +225,7 @@ NEAR_ROBOT = 1.0  # m over ground
 
 
 def object_movement(
-    rollouts: Rollouts,  # those that are not finite are passed over
+    rollouts: Rollouts,  # those that failed are passed over
     test: TrialSet,
 ) -> tuple:  # largest jump in a step, m; all movement, m; that without a robot near, m
     "How objects move in rollouts, from the last shown step on."

@@ -540,3 +540,24 @@ def test_interrupted_in_one_process_keeps_what_is_done(quick_simulator, tmp_path
             call(tmp_path / "trials")
     call(tmp_path / "trials")
     assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
+
+
+def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulator, tmp_path, monkeypatch):
+    accepted, options = [], {"seed": SEED, "workers": 1, "progress": False}
+
+    def counted(scenario, seed, fidelity):
+        if len(accepted) == 55:
+            raise KeyboardInterrupt
+        raw = quick(scenario, seed, fidelity)
+        accepted.extend([seed] * (raw.rejected is None))
+        return raw
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aawm.sim, "simulate", counted)
+        with pytest.raises(Interrupted, match="stopped with 50 of 60 trials kept; the same call goes on"):
+            generate(tmp_path / "trials", 60, **options)
+        kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "trials").glob("arrays.zarr/state/c.[01].*")}
+        accepted.clear()
+        generate(tmp_path / "trials", 60, **options)
+    assert len(accepted) == 10 and kept == {file: file.stat().st_mtime_ns for file in kept} != {}
+    assert contents(tmp_path / "trials") == contents(generate(tmp_path / "other", 60, **options))
