@@ -232,3 +232,21 @@ def test_public_arguments_have_types(modules, room):
     count = sum(map(len, without.values()))
     listed = "\n".join(f"{place}: {len(names)}: {', '.join(names)}" for place, names in sorted(without.items(), key=lambda item: -len(item[1])) if names)
     assert count <= NO_TYPE.get(room, 0.05) * total, f"{count} of {total} public arguments have no type:\n{listed}"
+
+
+# how pages are stored
+
+
+def texts_of(cell: dict):
+    "All that is stored as lines: a cell's source, what it printed, and results as text."
+    yield cell["source"]
+    for output in cell.get("outputs", []):
+        yield output.get("text", [])
+        yield from (value for kind, value in output.get("data", {}).items() if kind.startswith("text/"))
+
+
+def test_pages_are_stored_as_lists_of_lines():
+    "A newer nbdev writes them so: else its cleaning changes pages that nobody edited."
+    pages = {path: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in NOTEBOOKS}
+    faults = [str(path.relative_to(NBS)) for path, cells in pages.items() if not all(isinstance(text, list) for cell in cells for text in texts_of(cell))]
+    assert not faults, f"sources or text outputs are one string: {', '.join(faults)}; store lists of lines"
