@@ -268,11 +268,19 @@ class Recorded:
     ):
         self.path, self.ask, self.kept, self.about, self.lock = Path(path), ask, {}, about, Lock()
         lines = read_text(self.path, LARGEST_ANSWERS).splitlines(keepends=True) if self.path.is_file() else []
-        if lines and not lines[-1].endswith("\n"):  # cut short when it was stopped
-            lines = lines[:-1]
-            write_text(self.path, "".join(lines))
+        if lines and not lines[-1].endswith("\n"):
+            lines[-1:] = [lines[-1] + "\n"] if self.is_whole(lines[-1]) else []  # cut short when it was stopped
+            write_text(self.path, "".join(lines))  # the next answer begins a line
         for number, line in enumerate(lines, start=1):
             self.take(number, line)
+
+    @staticmethod
+    def is_whole(line: str) -> bool:
+        "Whether a line was written to its end: what is cut short is no JSON."
+        try:
+            return bool(parse_json(line, "the last answer"))
+        except BadData:
+            return False
 
     def take(self, number: int, line: str) -> None:
         "Read one line of the file."

@@ -190,3 +190,19 @@ def test_both_numbers_of_an_answer_are_read(tmp_path):
     method = language_method(lambda text: Answer("A: 90\nB: 10"), tmp_path / "a.jsonl", 2, style="paper", examples=0)
     p, swapped = (method(pair.house, shown, pair.scenario.query, ()) for shown in (evidence, evidence[::-1]))
     assert np.isclose(sum(p), 1) and max(p) == 0.9 and p == swapped[::-1]
+
+
+def test_a_whole_last_answer_without_a_line_break_is_kept(tmp_path):
+    path, prompts = tmp_path / "answers.jsonl", ["one", "two", "three"]
+    first = Recorded(path, lambda text: f"answer {text}", {"model": "m"})
+    for text in prompts[:2]:
+        first.answers(text, 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])  # as an editor may save it
+    assert Recorded(path).answers("two", 1)[0].text == "answer two" and path.read_bytes() == whole
+    path.write_bytes(whole[:-1])
+    again = Recorded(path, lambda text: f"new {text}", {"model": "m"})
+    assert [again.answers(text, 1)[0].text for text in prompts] == ["answer one", "answer two", "new three"]
+    assert path.read_bytes().startswith(whole) and [Recorded(path).missing(text, 1) for text in prompts] == [0, 0, 0]
+    path.write_bytes(whole[:-2])  # cut short
+    assert [Recorded(path).missing(text, 1) for text in prompts[:2]] == [0, 1]
