@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['generate', 'store_trials', 'import_released', 'import_raw', 'export_released', 'export_raw', 'open_trials',
-           'open_events', 'published_trials', 'verify', 'dataset_card', 'write_trials', 'split_trials',
+           'open_events', 'published_trials', 'verify', 'dataset_card', 'write_trials', 'show_trial', 'split_trials',
            'single_goal_trials', 'multi_goal_trials']
 
 # %% ../../nbs/data/00_overview.ipynb #0c3f6b6f
@@ -15,7 +15,7 @@ from .making.generate import generate
 from .authors.raw import export_raw, import_raw
 from .authors.released import export_released, import_released, published_trials
 from .selections import multi_goal_trials, single_goal_trials, split_trials
-from .trials import open_events, open_trials, write_trials
+from .trials import open_events, open_trials, show_trial, write_trials
 from .trials import write_trials as write_store  # its earlier name
 
 _all_ = [
@@ -31,6 +31,7 @@ _all_ = [
     "verify",
     "dataset_card",
     "write_trials",
+    "show_trial",
     "split_trials",
     "single_goal_trials",
     "multi_goal_trials",

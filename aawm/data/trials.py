@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
            'LOG_TABLE', 'LAYOUT', 'state_hash', 'data_hash', 'first_event_steps', 'event_rows', 'store_entries',
-           'written_steps', 'write_trials', 'open_events', 'open_extra', 'open_trials']
+           'written_steps', 'write_trials', 'open_events', 'open_extra', 'open_trials', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -18,9 +18,10 @@ import xarray as xr
 
 import aawm.store
 from ..arrays import open_array
-from ..errors import BadData
+from ..errors import BadData, UsageError
 from ..files import digest
 from ..schema import AGENTS, ENTITIES, FEATURES, NEVER, OBJECTS, STEPS, event_object, frame_to_step
+from ..sketch import Sketch, Picture, side_by_side
 from ..store import ARRAYS, Array, Layout, Table, read_table
 
 # %% ../../nbs/data/01_trials.ipynb #96d4f2f6
@@ -175,3 +176,25 @@ def open_trials(
     if (rows := open_extra(path, ROW_TABLE)) is not None:
         trials["published_validation"] = ("published_row", rows.trial[rows.split == "validation"].to_numpy())
     return trials
+
+# %% ../../nbs/data/01_trials.ipynb #ada6b535
+def trial_panel(
+    trials: xr.Dataset,  # from `open_trials`
+    trial: int,  # its place in the store
+) -> Sketch:
+    "One trial of a store, to be drawn alone or beside others."
+    count = trials.sizes["trial"]
+    if not 0 <= trial < count:
+        raise UsageError(f"there is no trial {trial}; the store has trials 0 to {count - 1}")
+    row = trials.isel(trial=trial)
+    names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
+    title = f"{row.scenario.item()}, trial {trial}"
+    return Sketch(row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names)
+
+
+def show_trial(
+    trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
+    trial: int = 0,  # its place in the store
+) -> Picture:
+    "A trial of a store seen from above."
+    return side_by_side(trial_panel(open_trials(trials), trial))

@@ -19,6 +19,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, whole_number
+from ..events import event_panel
 from ..models.base import choose_device
 from ..models.streams import Streams, combined
 from .tasks import TrialSet
@@ -26,6 +27,7 @@ from aawm.schema import (
     AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, STATE_SIZE, STEPS,
     flatten, positions, unflatten,
 )  # fmt: skip
+from ..sketch import Picture, side_by_side
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #785ab973
 REQUEST = ["row", "start", "context", "horizon"]  # what makes a rollout: the trial, the steps shown, the steps requested
@@ -116,6 +118,15 @@ class Rollouts:
         if len(horizon) > 1:
             raise UsageError(f"rollouts of one length can be taken together, these have {horizon.tolist()} steps")
         return self.steps[self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0)]
+
+    def beside(self, test: TrialSet, request: int = 0) -> Picture:
+        "One rollout beside the truth, from above, with the events of both by the strict rules."
+        if not 0 <= request < len(self):
+            raise UsageError(f"there is no request {request}; there are {len(self)}, counted from 0")
+        row, start, context, horizon = self.requests.iloc[request][REQUEST]
+        truth = test.states[row, start : start + context + horizon]
+        imagined = np.concatenate([truth[:context], unflatten(self.take(np.array([request]))[0])])
+        return side_by_side(event_panel(truth, "true"), event_panel(imagined, "imagined", context=int(context)))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #ebf12abf
 def as_trials(

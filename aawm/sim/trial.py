@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UsageError, check_name
-from ..schema import (AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, OBJECT_KINDS,
-                         OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z)
+from ..schema import (AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, NEVER, OBJECT_KINDS,
+                         OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z, frame_to_step)
 from .arena import Arena, Robot, Watchdog
 from .behaviors import ROLE, Shared
 from .scene import FIDELITIES, ArenaSettings, continuous, rest_height, to_unity
+from ..sketch import Sketch, side_by_side
 
 # %% ../../nbs/sim/07_trial.ipynb #e731e315
 @dataclass(repr=False)
@@ -42,6 +43,21 @@ class RawTrial:
         state = f"rejected: {self.rejected}" if self.rejected else f"{len(self.events)} events"
         return (f"RawTrial({self.scenario!r}, seed={self.seed}, states {list(self.states.shape)} {self.states.dtype} in m, "
                 f"roles {'/'.join(self.roles)}, {', '.join(self.object_kinds)}; {state})")
+
+    def _repr_svg_(self) -> str:
+        return side_by_side(self.panel()).svg
+
+    @property
+    def steps(self) -> np.ndarray:  # `[300, 5, 7]` float32, a view
+        "Every fifth frame: the steps in which models, event rules and stores count."
+        return self.states[::FRAMES_PER_STEP]
+
+    def panel(self) -> Sketch:
+        "The trial seen from above, with the first pickup and delivery of each object by its log."
+        happened = self.events.drop_duplicates("event").set_index("event").frame
+        logged = {event: int(frame_to_step(frame)) for event, frame in happened.items()}
+        pickups, deliveries = ([logged.get(f"{event}_{k}", NEVER) for k in range(len(OBJECTS))] for event in ("pickup", "goal"))
+        return Sketch(self.steps, f"{self.scenario}, seed {self.seed}", pickups, deliveries, names=(*self.object_kinds, *self.roles))
 
 # %% ../../nbs/sim/07_trial.ipynb #ee62333a
 def start_places(

@@ -169,6 +169,20 @@ def test_a_room_opens_with_an_overview_and_its_numbers_are_unique():
         assert folder == NBS or (folder / "00_overview.ipynb").is_file(), f"{folder.relative_to(ROOT)} has no overview"
 
 
+def pictures_in(path: Path) -> list:
+    "The stored outputs of a page that are pictures."
+    outputs = [output for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for output in cell.get("outputs", ())]
+    return [kind for output in outputs for kind in output.get("data", {}) if kind.startswith("image/")]
+
+
+SHOWN = ("sim", "data", "events", "models", "evaluation", "training", "viz", *WINGS)
+
+
+@pytest.mark.parametrize("room", SHOWN)
+def test_an_overview_shows_a_picture(room):
+    assert pictures_in(NBS / room / "00_overview.ipynb"), f"{room}/00_overview stores no picture"
+
+
 # rhythm
 
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PRIVILEGED_MARK', 'RULE', 'ARENA', 'STYLES', 'FURTHER', 'FURTHER_MARKERS', 'FURTHER_HATCHES', 'WIDTH', 'NOTE_SIZE',
-           'INK', 'SOFT_INK', 'HOUSE_SETTINGS', 'STAMP', 'STAMPED', 'RESERVED', 'Style', 'plain_label', 'further_style',
-           'pale', 'series_of', 'styles_of', 'remarks', 'house_style', 'panel_title', 'add_note', 'stamp', 'plain',
+           'HOUSE_SETTINGS', 'STAMP', 'STAMPED', 'RESERVED', 'Style', 'plain_label', 'further_style', 'pale',
+           'series_of', 'styles_of', 'remarks', 'house_style', 'panel_title', 'add_note', 'stamp', 'plain',
            'save_figure']
 
 # %% ../../nbs/viz/01_style.ipynb #5c3cb1c6
@@ -28,6 +28,7 @@ from matplotlib.textpath import text_to_path
 
 from ..errors import UsageError
 from ..files import replacing
+from ..sketch import INK, SOFT_INK
 
 # %% ../../nbs/viz/01_style.ipynb #176a8550
 PRIVILEGED_MARK = "\u2020"  # dagger, after the label of a model that is told more than the context
@@ -147,8 +148,6 @@ def remarks(
 # %% ../../nbs/viz/01_style.ipynb #c90a8a70
 WIDTH = 7.0  # of a figure, inches
 NOTE_SIZE = 7.5  # letters of the note under a figure, points
-INK = "#333333"  # lines and letters
-SOFT_INK = "#6E6E6E"  # what should be found when looked for
 HOUSE_SETTINGS = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,

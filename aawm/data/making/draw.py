@@ -10,7 +10,6 @@ import numpy as np
 
 from ..trials import KIND_COLUMNS, ROLE_COLUMNS, first_event_steps, state_hash
 from ...errors import EnvironmentProblem
-from ...schema import FRAMES_PER_STEP
 
 # %% ../../../nbs/data/making/01_draw.ipynb #5ffd2070
 ATTEMPTS = 50  # draws of one trial before the simulator is taken to be broken
@@ -48,7 +47,7 @@ def draw_trial(
 # %% ../../../nbs/data/making/01_draw.ipynb #769e65cf
 def as_steps(raw: object, index: int) -> dict:
     "What the store keeps of a raw trial: every fifth frame, its events and its description."
-    state = np.ascontiguousarray(raw.states[::FRAMES_PER_STEP], dtype=np.float32)
+    state = np.ascontiguousarray(raw.steps, dtype=np.float32)
     row = {"name": f"{raw.roles[0]}_{raw.roles[1]}_{index:06d}", "scenario": raw.scenario}
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}

@@ -1,0 +1,89 @@
+"""Pictures of trials: small, whole, and marked where events happen."""
+
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aawm.data.trials import show_trial, trial_panel
+from aawm.errors import UsageError
+from aawm.events import event_panel
+from aawm.sim import simulate
+from aawm.sketch import Sketch, side_by_side
+
+
+@pytest.fixture(scope="module")
+def raw():
+    return simulate("multistep_static", seed=0, fidelity="planar")
+
+
+def words_in(svg: str) -> list:
+    "The words that a picture shows under the mouse."
+    return [node.text for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
+
+
+def test_a_raw_trial_draws_its_logged_events_and_where_things_end(raw):
+    svg = raw._repr_svg_()
+    words = words_in(svg)
+    assert len(svg.encode()) < 10_000 and "RawTrial" in repr(raw)
+    assert set(raw.object_kinds) | set(raw.roles) <= set(words)
+    for event, word in (("pickup", "picked up"), ("goal", "delivered")):
+        logged = {raw.object_kinds[k] for k in range(3) if (raw.events.event == f"{event}_{k}").any()}
+        assert {text.split(f" {word}")[0] for text in words if word in text} == logged and logged
+
+
+def test_steps_are_every_fifth_frame_without_a_copy(raw):
+    assert raw.steps.shape == (300, 5, 7) and np.shares_memory(raw.steps, raw.states)
+    assert (raw.steps[7] == raw.states[35]).all()
+
+
+def test_a_rollout_is_solid_up_to_its_context_and_dashed_after(raw):
+    svg = side_by_side(event_panel(raw.steps, "true"), event_panel(raw.steps, "imagined", context=30)).svg
+    true, imagined = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}svg")
+    dashes = [[node.get("stroke-dasharray") for node in panel.iter() if node.tag.endswith("path")] for panel in (true, imagined)]
+    assert not any(dashes[0]) and any(dashes[1]) and "dashed: imagined" in svg
+
+
+def test_a_picture_of_anything_is_small_and_well_formed():
+    random = np.random.default_rng(0)
+    wild = random.normal(scale=3, size=(300, 35))
+    wild[50:60], wild[100], wild[:, 7] = np.nan, 1e300, np.inf
+    for count in (1, 2, 3):
+        svg = side_by_side(*[Sketch(wild, "<&>", [5, 400, -1], [8, 9, 55], context=20)] * count).svg
+        assert len(svg.encode()) < 10_000 and "nan" not in svg and "inf" not in svg and ElementTree.fromstring(svg) is not None
+
+
+def test_what_cannot_be_drawn_is_refused(raw):
+    for states in (np.zeros((300, 34)), np.zeros((0, 5, 7)), np.zeros((2, 300, 5, 7))):
+        with pytest.raises(UsageError, match="one trial"):
+            Sketch(states)
+    with pytest.raises(UsageError, match="one to three"):
+        side_by_side(*[raw.panel()] * 4)
+
+
+def test_a_stored_trial_is_drawn_by_its_place(raw):
+    import xarray
+
+    names = np.array([raw.object_kinds])
+    trials = xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), raw.steps[None]), "object_kind": (("trial", "object"), names)}
+        | {f"{event}_step": (("trial", "object"), [steps]) for event, steps in (("pickup", raw.panel().pickup_step), ("goal", raw.panel().goal_step))}
+        | {name: ("trial", [value]) for name, value in (("scenario", raw.scenario), ("role_agent0", raw.roles[0]), ("role_agent1", raw.roles[1]))}
+    )
+    assert set(words_in(show_trial(trials, 0).svg)) == set(words_in(raw._repr_svg_()))
+    with pytest.raises(UsageError, match="trials 0 to 0"):
+        trial_panel(trials, 1)
+
+
+def test_a_rejected_trial_without_events_is_drawn(raw):
+    from dataclasses import replace
+
+    assert words_in(replace(raw, events=pd.DataFrame(columns=["frame", "agent", "event"]))._repr_svg_()).count("observer") == 1
+
+
+def test_sketches_import_no_drawing_library():
+    heavy = "import sys, aawm.sketch; print([name for name in ('matplotlib', 'torch', 'mujoco', 'pandas') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True).stdout.strip() == "[]"
