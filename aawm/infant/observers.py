@@ -13,7 +13,8 @@ import importlib
 
 import numpy as np
 
-from ..errors import ModelContractError, UsageError, check_name, place_of
+from ..errors import ModelContractError, check_name, place_of
+from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
 from .stage import TEST
@@ -73,16 +74,10 @@ def make_observer(
     name: str,  # a registered name, or `module:Class`
 ) -> Observer:
     "An observer that needs no training; `UsageError` where there is none of this name, `ModelContractError` where it is no observer."
-    module, colon, cls = name.partition(":")
-    if not colon:
+    if ":" not in name:
         enter_all()
         return OBSERVERS[check_name(name, OBSERVERS, "observer")]()
-    try:
-        kind = getattr(importlib.import_module(module), cls)
-    except (ImportError, AttributeError, ValueError) as fault:  # ValueError: a name without a module
-        raise UsageError(f"cannot find observer {name!r}: {fault}{place_of(fault)}; is its folder on the Python path?") from fault
-    except Exception as fault:  # a file from outside may raise anything
-        raise ModelContractError(f"cannot import {module}: {type(fault).__name__}: {fault}{place_of(fault)}") from fault
+    kind = named_in_code(name, "observer")
     try:
         one = kind()
     except Exception as fault:

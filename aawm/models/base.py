@@ -7,29 +7,25 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', '
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'run_recurrent', 'read_context', 'lstm_step',
            'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights', 'FeatureWeights',
            'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'OnHub', 'WorldModel', 'evaluating',
-           'check_rollout', 'check_privileged', 'register', 'imported_alone', 'module_named', 'code_of', 'trust_code',
-           'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
-           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
+           'check_rollout', 'check_privileged', 'register', 'code_of', 'trust_code', 'stated_model', 'model_class',
+           'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
+           'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
-import argparse
 from collections.abc import Callable
 import contextlib
 import dataclasses
-import importlib.util
-import io
 import math
 import os
-import sys
-import warnings
 from pathlib import Path
 from typing import Required, TypedDict
 
 import torch
 from torch import nn
 
-from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, place_of
+from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name
 from .streams import streams_of
+from ..on_demand import named_in_code
 from ..schema import AGENT_INDEX, ENTITIES, FEATURES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, WINDOW, WINDOW_CONTEXT
 
 # %% ../../nbs/models/01_base.ipynb #329b2dc3
@@ -450,54 +446,6 @@ def register(
 
     return enter
 
-# %% ../../nbs/models/01_base.ipynb #imp0002
-@contextlib.contextmanager
-def imported_alone(
-    name: str,  # of a module or file from outside
-):
-    "What a module does beyond defining things where it is imported: prints are one warning, the rest a `ModelContractError`."
-    apart, parse, printed = 'move that under `if __name__ == "__main__":`', argparse.ArgumentParser.parse_known_args, io.StringIO()
-
-    def refuse(*_, **__):
-        raise ModelContractError(f"{name} parses arguments where it is imported; {apart}")
-
-    argparse.ArgumentParser.parse_known_args = refuse
-    try:
-        with contextlib.redirect_stdout(printed):
-            yield
-    except SystemExit as end:
-        raise ModelContractError(f"{name} exits where it is imported, with {end.code!r}; {apart}") from end
-    finally:
-        argparse.ArgumentParser.parse_known_args = parse
-    if words := printed.getvalue().split():
-        warnings.warn(f"{name} prints where it is imported ({' '.join(words)[:40]}); {apart}", stacklevel=2)
-
-# %% ../../nbs/models/01_base.ipynb #e7f9bcab
-def module_named(
-    name: str,  # of a module, or the path of its file, ending in `.py`
-):  # the module
-    "A module by its name or from its file."
-    path = Path(name)
-    if path.suffix != ".py":
-        with imported_alone(name):
-            return importlib.import_module(name)
-    known = sys.modules.get(path.stem)
-    if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == path.resolve():
-        return known
-    if not path.is_file():
-        raise ImportError(f"there is no file {path}")
-    if known is not None or path.stem in sys.stdlib_module_names:
-        raise ImportError(f"another module is called {path.stem!r}; rename {path.name}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
-    try:
-        with imported_alone(path.name):
-            spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[path.stem]
-        raise
-    return module
-
 # %% ../../nbs/models/01_base.ipynb #23883877
 TRUST = "AAWM_TRUST_CODE"  # the environment's variable with modules, and paths of files, that a user named
 
@@ -536,20 +484,12 @@ def model_class(
     variant: str = "corrected",  # or `published`
 ) -> type:  # a subclass of `WorldModel`
     "The class behind a model's name."
-    module, colon, attribute = name.rpartition(":")
+    module, colon, _ = name.rpartition(":")
     if not colon:
         kind = MODELS[check_name(name, MODELS, "model")]
         return PUBLISHED[name] if variant == "published" and name in PUBLISHED else kind
     trust_code(module)
-    try:
-        kind = getattr(module_named(module), attribute)
-    except (ImportError, AttributeError) as error:
-        hint = "" if module.endswith(".py") else "; is its folder on the Python path?"
-        raise UsageError(f"cannot find model {name!r}: {error}{place_of(error) or hint}") from error
-    except ModelContractError:
-        raise
-    except Exception as error:  # a file from outside may raise anything
-        raise ModelContractError(f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}") from error
+    kind = named_in_code(name, "model")
     if not (isinstance(kind, type) and issubclass(kind, WorldModel)):
         raise ModelContractError(f"{name!r} is not a subclass of aawm.models.WorldModel")
     return kind
