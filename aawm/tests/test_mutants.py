@@ -37,7 +37,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "what is not wanted counts as likely": ("models/event/sampling.py", "torch.where(gain > 0", "torch.where(gain < 0", EVENT, "after_a_choice"),
     "the agent that is less likely is planned": ("models/event/sampling.py", "argmax(1), len(AGENTS)", "argmin(1), len(AGENTS)", EVENT, "is_planned"),
     "what has happened stays planned": ("models/event/sampling.py", "ahead & ~torch.stack", "ahead | torch.stack", EVENT, "crossed_out"),
-    "guidance leads away from the plan": ("models/event/network.py", "guidance * (given -", "-guidance * (given -", EVENT, "guidance_raises"),
+    "guidance leads away from the plan": ("models/event/network.py", "((1 + guidance) * logits[0]).sub_(", "((1 - guidance) * logits[0]).add_(", EVENT, "guidance_raises"),
     "rollouts from outside keep their order": ("evaluation/exchange.py", "rollouts[np.argsort(answered)]", "rollouts[np.sort(answered)]", EXCHANGE, "any_order"),
 }
 
