@@ -33,7 +33,7 @@ def threshold_table(
     model,  # a `WorldModel` with `event_threshold` among its settings
     trials: TrialSet,  # validation trials
     thresholds: Sequence[float] = THRESHOLDS,
-    seed: int = 0,  # of the first rollout; the others have the next ones
+    seed: int = 0,  # of all rollouts, which are told apart by their number
     device: str = "auto",
     rollouts: int = ROLLOUTS,  # of each trial
 ) -> pd.DataFrame:  # `threshold, recall, false_positive, positives, negatives`: of third goals, strict scoring

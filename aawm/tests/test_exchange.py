@@ -204,9 +204,11 @@ class CoinWorld(FrozenWorld):
 
 def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
     trials, world = trial_set(store, None), CoinWorld()
-    single = [threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)]
+    of_seeds = [threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)]
+    means = [threshold_table(world, trials, (0.3,), seed=0, rollouts=count).false_positive[0] for count in (1, 2, 4)]
     table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)
-    assert len(set(single)) > 1 and np.allclose(table.false_positive, np.mean(single)), "each threshold's rollouts have the same seeds"
+    assert len(set(of_seeds)) > 1 and means[0] == of_seeds[0] and len(set(means)) > 1, "rollouts of a trial differ by their number"
+    assert np.ptp(table.false_positive) == 0, "each threshold is judged by the same rollouts"
     assert table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()
 
 
