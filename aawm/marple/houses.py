@@ -10,6 +10,7 @@ __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND
            'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
+import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Annotated
@@ -289,7 +290,7 @@ class HouseForm(Form):
 # %% ../../nbs/marple/02_houses.ipynb #9d062668
 def to_dict(house: House) -> dict:
     "A house as JSON knows it."
-    return asdict(house)
+    return json.loads(json.dumps(asdict(house)))  # lists, not tuples
 
 
 def from_dict(content: dict) -> House:
