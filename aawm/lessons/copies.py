@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['BEGIN', 'END', 'BEGIN_HIDDEN', 'END_HIDDEN', 'YOUR_CODE', 'YOUR_WORDS', 'CELL_KINDS', 'CHECKED_BY', 'SETUP',
            'LESSONS', 'NBGRADER_CONFIGURATION', 'COPIES', 'SHARED', 'without_part', 'kind_of', 'with_own_import',
-           'instructor_copy', 'student_copy', 'slide_type', 'slides_copy', 'is_lesson', 'find_lessons', 'build_lessons',
-           'lesson_folder', 'lesson_trials', 'lesson_model', 'share_data']
+           'instructor_copy', 'student_copy', 'hosted_copy', 'slide_type', 'slides_copy', 'is_lesson', 'find_lessons',
+           'build_lessons', 'lesson_folder', 'lesson_trials', 'lesson_model', 'share_data']
 
 # %% ../../nbs/lessons/08_copies.ipynb #60d618b0
 import copy
@@ -92,17 +92,10 @@ def instructor_copy(
     return lesson
 
 # %% ../../nbs/lessons/08_copies.ipynb #7954236b
-SETUP = """# on Colab this installs the package; where it is installed it does nothing
-import importlib.util
-
-if importlib.util.find_spec("aawm") is None:
-    %pip install --quiet git+https://github.com/aawm/aawm"""
-
-
 def student_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
-    "The lesson without solutions, hidden tests and outputs; its first cell installs the package where it is missing."
+    "The lesson without solutions, hidden tests and outputs."
     lesson = instructor_copy(lesson)
     for place, cell in enumerate(lesson.cells):
         kind, source = kind_of(cell), cell.source
@@ -115,6 +108,21 @@ def student_copy(
             raise BadData(f"cell {place}: {fault}") from None
         if (BEGIN in source) != (kind == "exercise"):
             raise BadData(f"cell {place}: a solution and the tag 'exercise' must come together")
+    return lesson
+
+
+SETUP = """# on Colab this installs the package; where it is installed it does nothing
+import importlib.util
+
+if importlib.util.find_spec("aawm") is None:
+    %pip install --quiet git+https://github.com/aawm/aawm"""
+
+
+def hosted_copy(
+    lesson: nbformat.NotebookNode,  # notebook
+):  # notebook
+    "The student's copy with a first cell that installs the package where it is missing."
+    lesson = student_copy(lesson)
     lesson.cells.insert(0, nbformat.v4.new_code_cell(SETUP, id="setup"))
     return lesson
 
@@ -135,7 +143,7 @@ def slides_copy(
 ):  # notebook
     "The lesson as slides: outputs stay, solutions and checks go."
     slides, student = copy.deepcopy(lesson), student_copy(lesson)
-    for cell, unsolved in zip(slides.cells, student.cells[1:]):
+    for cell, unsolved in zip(slides.cells, student.cells):
         cell.source, cell.metadata = unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}}
     return slides
 
@@ -147,7 +155,7 @@ c.CourseDirectory.source_directory = "instructor"
 c.CourseDirectory.release_directory = "student"
 c.ExecutePreprocessor.timeout = 900  # seconds a cell
 """
-COPIES = {"student": student_copy, "instructor": instructor_copy, "slides": slides_copy}
+COPIES = {"student": hosted_copy, "instructor": instructor_copy, "slides": slides_copy}
 
 
 def is_lesson(

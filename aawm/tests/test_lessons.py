@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from aawm import cli
 from aawm.errors import BadData
 from aawm.lessons import checks, detective, expectation
-from aawm.lessons.copies import BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy
+from aawm.lessons.copies import BEGIN, END, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
 
 ROOT = Path(__file__).parents[2]
@@ -274,7 +274,7 @@ def test_a_check_cell_takes_no_students_check():
 
 
 def test_a_students_copy_installs_the_package_where_it_is_missing():
-    first = student_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
+    first = hosted_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
     assert "find_spec" in first and "%pip install" in first
 
 
@@ -293,7 +293,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
     with pytest.raises(BadData, match="cell 0: a solution and the tag 'exercise' must come together"):
         student_copy(nbformat.v4.new_notebook(cells=[cell]))
     written = nbformat.v4.new_markdown_cell("the answer", metadata={"tags": ["written"]})
-    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[1].source
+    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source
     assert instructor_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source == "the answer"
     (tmp_path / "file").write_text("here")
     with pytest.raises(SystemExit) as end:
