@@ -23,7 +23,7 @@ import zarr
 from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import BadData, Refused, UsageError
-from .files import visible
+from .files import visible_files
 from .small_files import read_small
 
 # %% ../nbs/07_arrays.ipynb #84dd55f0
@@ -151,7 +151,7 @@ def check_chunks(
 ) -> None:
     "Refuse chunks that would unpack to more than a chunk of the array holds."
     names = {codec.name for codec in about.codecs}
-    for file in visible(path, "**/*"):
+    for file in visible_files(path, "**/*"):
         if file.name == "zarr.json" or not file.is_file():
             continue
         checksum = 4 * ("crc32c" in names)  # bytes at the end of a chunk
@@ -191,7 +191,7 @@ def read_group(
 ) -> tuple:  # dict of arrays; the group's attributes
     "All arrays of a group, in memory."
     about = read_description(path, GroupDescription)
-    folders = [folder for folder in visible(path) if folder.is_dir()]
+    folders = [folder for folder in visible_files(path) if folder.is_dir()]
     sizes = [check_description(folder).bytes for folder in folders]
     if sum(sizes) > largest:
         raise BadData(f"{path} holds {sum(sizes):,} bytes of numbers; at most {largest:,} are read")

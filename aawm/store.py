@@ -32,7 +32,7 @@ import aawm
 from .arrays import check_description, open_array, read_parquet
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
 from .small_files import Form, Line, Sha256, in_form, read_text
-from .files import digest, exclusive, machine, read_json, replacing, sha256, visible, write_json
+from .files import digest, exclusive, machine, read_json, replacing, sha256, visible_files, write_json
 
 # %% ../nbs/03_store.ipynb #1cfb4718
 MANIFEST, ARRAYS, UNFINISHED = "manifest.json", "arrays.zarr", "unfinished"
@@ -349,7 +349,7 @@ def check_files(
             raise BadData(f"{path / name} is missing; restore it, or delete the store and make it again")
         if (size := (path / name).stat().st_size) != record["bytes"]:
             raise BadData(f"{path / name} has {size} bytes, expected {record['bytes']}: cut short or changed; restore it")
-    found = {file.relative_to(path).as_posix() for file in visible(path / ARRAYS, "**/*") if file.is_file()}
+    found = {file.relative_to(path).as_posix() for file in visible_files(path / ARRAYS, "**/*") if file.is_file()}
     if unknown := sorted(found - set(manifest["files"])):
         raise BadData(f"{path / unknown[0]} is not in the manifest ({len(unknown)} such); remove it")
 

@@ -23,7 +23,7 @@ from ..errors import BadData, UsageError, check_name, whole_number
 from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_last
 from .tasks import SCORINGS, TASK_TABLE, TrialSet, find_tasks, plan_tasks, trial_set
-from ..files import commit, digest, replacing, visible
+from ..files import commit, digest, replacing, visible_files
 from ..schema import STATE_SIZE, flatten, positions
 from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
 
@@ -250,7 +250,7 @@ def rollout_files(
     found = []
     for path in map(Path, paths):
         inside = path.is_dir() and path.suffix != ".zarr"
-        found += [file for file in visible(path) if file.suffix in (".npz", ".zarr")] if inside else [path]
+        found += [file for file in visible_files(path) if file.suffix in (".npz", ".zarr")] if inside else [path]
     return found
 
 

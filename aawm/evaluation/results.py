@@ -32,7 +32,7 @@ from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from .tasks import SCORINGS, TrialSet, Scoring, find_tasks, trial_set, plan_tasks
 from ..models.weights import load_weights
-from ..files import commit, read_json, replacing, sha256, visible, write_json
+from ..files import commit, read_json, replacing, sha256, visible_files, write_json
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
 # %% ../../nbs/evaluation/06_results.ipynb #8a6ca3fb
@@ -338,7 +338,7 @@ def check_output(
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as fault:
         raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror}; choose another folder") from fault
-    if strange := sorted({file.name for file in visible(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}):
+    if strange := sorted({file.name for file in visible_files(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}):
         raise UsageError(f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder")
     if (folder / "record.json").exists() and not replace:
         record = read_json(folder / "record.json", {})
@@ -448,7 +448,7 @@ def find_evaluations(
     "The folders of saved evaluations; `UsageError` where there is none."
     for name in fields:
         check_name(name, RECORD_FIELDS, "field of a record")
-    records = {path.parent: read_json(path, {}) for path in visible(folder, "**/record.json")}
+    records = {path.parent: read_json(path, {}) for path in visible_files(folder, "**/record.json")}
     fields = {name: value if isinstance(value, (tuple, list)) else (value,) for name, value in fields.items()}
     found = [path for path, record in records.items() if all(record.get(name) in values for name, values in fields.items())]
     if not found:

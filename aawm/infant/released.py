@@ -23,7 +23,7 @@ from pydantic import Field
 from tqdm.auto import tqdm
 
 from ..errors import BadData, UsageError, check_name
-from ..files import replacing, visible, write_json
+from ..files import replacing, visible_files, write_json
 from ..small_files import Form, Line, in_form, parse_json, read_bytes, read_small
 from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
@@ -387,7 +387,7 @@ def released_files(files: object) -> list:  # of paths
 
     found = []
     for path in map(Path, [files] if isinstance(files, (str, Path)) else files):
-        inside = [file for file in visible(path, "**/*") if is_released(file)]
+        inside = [file for file in visible_files(path, "**/*") if is_released(file)]
         if not path.exists():
             raise UsageError(f"{path} is not there; give .json or .json.gz files, or folders of them")
         found += inside if path.is_dir() else [path]

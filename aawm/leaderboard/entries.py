@@ -22,7 +22,7 @@ import aawm
 from ..errors import BadData, Refused, UsageError
 from ..evaluation.exchange import task_id
 from ..evaluation.rollouts import PLAIN_WORLDS, PRIVILEGED_INPUTS, TrueWorld
-from ..files import digest, sha256, visible, write_text
+from ..files import digest, sha256, visible_files, write_text
 from ..models import MODELS
 from ..models.weights import weights_record
 from ..small_files import Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_yaml, read_small
@@ -86,7 +86,7 @@ def entry_files(
     folder: str | Path,  # of the leaderboard
 ) -> list:  # of paths, in order
     "The files of all entries."
-    return visible(Path(folder) / "entries", "*.yaml")
+    return visible_files(Path(folder) / "entries", "*.yaml")
 
 
 def read_entry(
@@ -151,7 +151,7 @@ def shipped_entries(
 ) -> dict:  # name -> entry
     "An entry for each corrected model of a folder of weights, with all its training seeds."
     files = {}
-    for path in visible(folder, "*.safetensors"):
+    for path in visible_files(folder, "*.safetensors"):
         record = weights_record(path)
         if record["variant"] == "corrected":  # others are for the ledger of claims
             files.setdefault(record["model"], {})[record["seed"]] = path

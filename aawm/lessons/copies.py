@@ -19,7 +19,7 @@ from pathlib import Path
 import nbformat
 
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
-from ..files import digest, exclusive, replacing, repository_root, resolve, visible, write_text
+from ..files import digest, exclusive, replacing, repository_root, resolve, visible_files, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
@@ -170,7 +170,7 @@ def find_lessons(
 ) -> list:  # of paths, in the order of the course
     "The lessons of a folder, among notebooks whose name begins with a number."
     folder = resolve(folder)
-    found = [path for path in visible(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))]
+    found = [path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))]
     if not found:
         raise EnvironmentProblem(f"no lessons in {folder}; run this in a clone of the repository")
     return found

@@ -11,7 +11,7 @@ __all__ = ['STATE_NAMES', 'LARGEST', 'HOUSES', 'LARGEST_HOUSES', 'at', 'entries'
 from pathlib import Path
 
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
-from ..files import visible, write_json
+from ..files import visible_files, write_json
 from ..small_files import in_form, parse_json, read_small, read_text
 from .houses import Door, House, HouseSide, Piece, Room, Thing, from_dict, to_dict
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
@@ -159,7 +159,7 @@ def configuration_files(
     "The configurations among some paths; a file that is named is never passed over."
     files, templates = [], []
     for path in map(Path, paths):
-        inside = visible(path, "*.json") if path.is_dir() else [path]
+        inside = visible_files(path, "*.json") if path.is_dir() else [path]
         passed = [file for file in inside if path.is_dir() and is_template(file)]
         if path.is_dir() and len(passed) == len(inside):
             raise UsageError(f"{path} holds no configuration of a house ({len(passed)} templates); give a folder with init_config_....json")

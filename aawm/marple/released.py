@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import visible, write_json
+from ..files import visible_files, write_json
 from .configurations import LARGEST, at, entries, group, named, pair as two_numbers, read_configuration
 from .houses import House
 from .missions import MISSIONS, SCENARIOS, Scenario, program
@@ -241,14 +241,14 @@ def trials_of(
 ) -> list:  # of (scenario, folder of a pair, missions of A and B, house name)
     "Which pairs are to be read."
     by_missions = {frozenset(scenario.missions): scenario for scenario in SCENARIOS.values()}
-    content = read_small(experiments) if experiments else {path.name: None for path in visible(folder) if path.is_dir()}
+    content = read_small(experiments) if experiments else {path.name: None for path in visible_files(folder) if path.is_dir()}
     trials = []
     for name, entry in content.items() if isinstance(content, dict) else ():
         missions = tuple(name.split("-"))
         if frozenset(missions) not in by_missions:
             raise BadData(f"{experiments or folder / name}: {name!r} is not two missions of a scenario, e.g. feed_dog-take_shower")
         scenario = by_missions[frozenset(missions)]
-        places = [path.relative_to(folder / name).parts for path in visible(folder / name, "*/*")]
+        places = [path.relative_to(folder / name).parts for path in visible_files(folder / name, "*/*")]
         if entry is not None:
             answer, places = (at(entry, name, field, kind) for field, kind in (("inference_answer", str), ("trajs", list)))
             missions = tuple(at(entry, name, f"{letter}_mission", str) for letter in "AB")

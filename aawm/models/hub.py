@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import visible, write_text
+from ..files import visible_files, write_text
 from .base import VARIANTS, WorldModel
 from .model_cards import model_card
 from .weights import load_weights, read_card, ship_weights, weights_name, weights_record
@@ -40,7 +40,7 @@ def file_of_seed(
     variant: str | None = None,  # `None`: corrected where there is one
 ) -> Path:
     "The weights file of a training seed; `BadData` where a folder has none, `UsageError` where it lacks this one."
-    records = {path: weights_record(path) for path in visible(folder, "*.safetensors")}
+    records = {path: weights_record(path) for path in visible_files(folder, "*.safetensors")}
     if not records:
         raise BadData(f"{folder} holds no weights (*.safetensors); name a folder or repository that `aawm export-hub` wrote")
     wanted = [

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import BadData, UsageError
-from ..files import read_json, replacing, resolve, visible, write_text
+from ..files import read_json, replacing, resolve, visible_files, write_text
 from .base import model_class
 from .weights import SHIPPED, load_weights, weights_record, write_card
 
@@ -102,7 +102,7 @@ def export_models(
     folder, source, cards = Path(folder), resolve(weights), {}
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
-    for path in visible(source, "*.safetensors"):
+    for path in visible_files(source, "*.safetensors"):
         load_weights(path)  # refuses a damaged one
         record = weights_record(path)
         if not only or record["model"] in only:

@@ -154,7 +154,7 @@ def test_lines_of_prose_are_wrapped():
     for path in NOTEBOOKS:
         for place, (kind, source) in enumerate(cells_of(path)):
             prose = re.sub(r"```.*?```", "", source, flags=re.DOTALL) if kind == "markdown" else ""
-            lines = [line for line in prose.splitlines() if len(line) > WIDTH and not line.startswith(("|", "    ", ">", "!["))]
+            lines = [line for line in prose.splitlines() if len(line) > WIDTH and not line.startswith(("|", "    ", ">", "![", "[!["))]
             wide += [f"{path.relative_to(NBS)} cell {place}: {line}" for line in lines]
     assert not wide, "\n".join(wide)
 

@@ -25,7 +25,7 @@ from torch import nn
 
 import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
-from ..files import replacing, sha256, visible, write_json, write_text
+from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..models import VARIANTS, check_weights, parameter_count
 from ..models.weights import stated_build
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
@@ -103,7 +103,7 @@ def claim_folder(
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
     if not known.exists():
-        strangers = [file.name for file in visible(folder)]  # ours begin with a dot so far
+        strangers = [file.name for file in visible_files(folder)]  # ours begin with a dot so far
         if strangers:
             raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
         write_json(known, settings)

@@ -33,7 +33,7 @@ from aawm.data.authors.released import (
 from ..selections import split_trials
 from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
 from ...errors import BadData, EnvironmentProblem, UsageError, whole_number
-from ...files import read_json, visible, write_json, write_text
+from ...files import read_json, visible_files, write_json, write_text
 from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
@@ -203,7 +203,7 @@ def import_raw(
     folder, seed = Path(folder), whole_number(seed, "seed", 0)
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; give the folder that holds the trials' folders")
-    folders = sorted((path for path in visible(folder) if path.is_dir()), key=exported_place)
+    folders = sorted((path for path in visible_files(folder) if path.is_dir()), key=exported_place)
     workers = min(cores() if workers is None else whole_number(workers, "workers", 1), 1 + len(folders) // 8)
     with staged(out) as store:
         store.parent.mkdir(exist_ok=True)
