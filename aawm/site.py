@@ -241,6 +241,7 @@ ROOMS = {  # folder -> its title on the site
     "training": "Training",
     "evaluation": "Evaluation",
     "leaderboard": "The leaderboard",
+    "study": "Studies of people",
     "viz": "Drawing and watching",
     "infant": "The infant wing: violation of expectation",
     "marple": "The MARPLE wing: who did it?",
