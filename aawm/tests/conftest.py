@@ -21,6 +21,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
+def pytest_runtest_teardown():
+    "Code that one test names as its own is trusted in no other test."
+    os.environ.pop("AAWM_TRUST_CODE", None)
+
+
 heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore Ctrl-C, and children inherit that
 
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
