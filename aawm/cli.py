@@ -281,7 +281,9 @@ def warn_of_contract(
     "Say on the error stream what a model from outside fails; the model is trained all the same."
     from aawm import training
 
-    if ":" not in model:
+    from aawm.models import WorldModel, model_class
+
+    if ":" not in model or model_class(model, variant).loss is WorldModel.loss:  # training itself says that there is no loss
         return
     report = training.check_model(model, variant, settings)
     if not report.passed and "loss" not in report.failed:  # a wrong loss stops the training, which says so itself

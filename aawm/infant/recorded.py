@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, EnvironmentProblem
+from ..files import sha256
 from .episodes import VIDEOS
 
 # %% ../../nbs/infant/28_recorded.ipynb #b1126f77
@@ -49,8 +50,8 @@ def check_video(
 def film_names(
     paths: list,  # an `.mp4` for each episode of a store
 ) -> list:  # their names in it
-    "What copies of videos are called in a store."
-    return [f"{number:06d}{Path(path).suffix}" for number, path in enumerate(paths)]
+    "What copies of videos are called in a store: by their content, since a number would say which of a pair is unexpected."
+    return [f"{sha256(path)[:16]}{Path(path).suffix}" for path in paths]
 
 
 def keep_videos(

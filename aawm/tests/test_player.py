@@ -42,7 +42,7 @@ def wandering(seed=0, pace=0.06):
 @pytest.fixture(scope="module")
 def view():
     truth = wandering()
-    return View(truth, {"rssm_discrete": wandering(1)[80:], "oracle": truth[80:]}, 80, {"pickup": [40, -1, 120]}, privileged=("oracle",))
+    return View(truth, {"rssm_discrete": wandering(2)[80:], "oracle": truth[80:]}, 80, {"pickup": [40, -1, 120]}, privileged=("oracle",))
 
 
 @pytest.fixture(scope="module")
