@@ -152,7 +152,7 @@ def program_rollouts(
         said = f"part {len(answered)} of {opened[0]['parts']} (counted from 0) has no rollouts"
         raise UsageError(f"{said}; `aawm leaderboard requests --rollouts` writes its requests")
     digests = [each["digest"] for each in opened]
-    by_seed = {seed: join_rollouts([part[seed] for part in answered], exam.requests, digests)[0] for seed in sorted(answered[0])}
+    by_seed = {seed: join_rollouts([part[seed] for part in answered], exam.requests, digests, exam.test)[0] for seed in sorted(answered[0])}
     return by_seed, [{"part": k, "seed": seed, "sha256": content_hash(part[seed])} for k, part in enumerate(answered) for seed in sorted(part)]
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #956a3a1e

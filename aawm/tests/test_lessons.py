@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from aawm import cli
 from aawm.errors import BadData
 from aawm.lessons import checks, detective, expectation
-from aawm.lessons.copies import BEGIN, END, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
+from aawm.lessons.copies import BEGIN, END, SETUP, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +43,7 @@ def errors(cell):
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_no_solution_is_in_a_students_copy(course, lesson):
     made = {name: nbformat.read(course / name / lesson.stem / lesson.name, as_version=4) for name in ("student", "instructor")}
+    assert made["student"].cells.pop(0).source == SETUP
     exercises = 0
     for student, instructor in zip(made["student"].cells, made["instructor"].cells, strict=True):
         assert not student.get("outputs") and not instructor.get("outputs")
