@@ -12,7 +12,9 @@ READER ?=
 # the exact set of requirements/lock.txt, each file checked by its hash; `make install EXACT=` takes what the ranges of settings.ini allow
 EXACT ?= yes
 BIN := .venv/bin
-# bytecode is written when a module is first used: half a minute and 300 MB less at once
+# bytecode is written when a module is first used: half a minute and 300 MB less at once. Where the environment forbids it, each process
+# would compile all libraries anew, which takes longer than most jobs
+export PYTHONDONTWRITEBYTECODE =
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --no-compile
 define SAY_TORCH
 from importlib.metadata import distributions, version

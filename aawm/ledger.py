@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly', 'ratio',
-           'share_floor', 'Finding', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence',
-           'Claim', 'entering', 'measured_words', 'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
+           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
+           'ratio', 'share_floor', 'Finding', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most',
+           'Evidence', 'Claim', 'entering', 'measured_words', 'because_words', 'check_claims', 'verdict_word',
+           'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -325,6 +326,7 @@ class Claim:
     brief: str  # for a figure
     statement: str  # in our words
     check: Callable  # `check(evidence) -> Finding`
+    given: str = ""  # what a model is given, where the claim holds for no other reason
 
     def __repr__(self) -> str:
         return f"Claim({self.number}: {self.brief}, {self.figure})"
@@ -332,14 +334,14 @@ class Claim:
 # %% ../nbs/04_ledger.ipynb #d3f2e773
 def entering(
     table: dict,  # number -> `Claim`; filled
-) -> Callable:  # `claim(number, figure, brief, statement)`, a decorator for checks
+) -> Callable:  # `claim(number, figure, brief, statement, given)`, a decorator for checks
     "A decorator that enters a check into a table of claims."
 
-    def claim(number: int, figure: str, brief: str, statement: str):
+    def claim(number: int, figure: str, brief: str, statement: str, given: str = ""):
         def enter(check: Callable) -> Callable:
             if number in table:
                 raise UsageError(f"claim {number} is entered twice: {table[number].brief!r} and {brief!r}")
-            table[number] = Claim(number, figure, brief, statement, check)
+            table[number] = Claim(number, figure, brief, statement, check, given)
             return check
 
         return enter
@@ -347,7 +349,8 @@ def entering(
     return claim
 
 # %% ../nbs/04_ledger.ipynb #f92777bb
-LEDGER_COLUMNS = ("verdict", "needs", "comparisons", "seeds", "because", "measured")
+LEDGER_COLUMNS = ("verdict", "needs", "comparisons", "held", "seeds", "because", "measured")
+BY_CONSTRUCTION = "by construction"
 
 
 def measured_words(
@@ -383,21 +386,35 @@ def check_claims(
     for under, numbers in evidence.items():
         for claim in claims:
             found = numbers.check(claim)
-            needs = [found.untested] if found.untested else [numbers.missing if need == "models" else need for need in found.needs]
-            seeds = min((number.seeds for sources in numbers.read.values() for number in sources.values()), default=0)
-            facts = (found.verdict, ", ".join(needs), found.comparisons, seeds, because_words(found), measured_words(numbers.read))
-            rows.append((claim.number, claim.figure, claim.statement, *under, *facts))
+            constructed = bool(claim.given) and found.verdict == HOLDS
+            needs = [numbers.missing if need == "models" else need for need in found.needs]
+            needs = [found.untested] if found.untested else [BY_CONSTRUCTION] if constructed else needs
+            facts = {
+                "verdict": found.verdict,
+                "needs": ", ".join(needs),
+                "comparisons": found.comparisons,
+                "held": sum(leaf.verdict == HOLDS for leaf in found.leaves()),
+                "seeds": min((number.seeds for sources in numbers.read.values() for number in sources.values()), default=0),
+                "because": claim.given if constructed else because_words(found),
+                "measured": measured_words(numbers.read),
+            }
+            rows.append((claim.number, claim.figure, claim.statement, *under, *(facts[name] for name in LEDGER_COLUMNS)))
     return pd.DataFrame(rows, columns=["claim", "figure", "statement", *conditions, *LEDGER_COLUMNS])
 
 # %% ../nbs/04_ledger.ipynb #02672563
 def verdict_word(
     verdict: str,
     needs: str = "",  # as in the table; an undecided one without needs is a tie
+    parts: tuple = (),  # of a claim of several parts: how many hold, of how many
 ) -> str:
     "A verdict as it is written everywhere."
     if verdict == NOT_TESTED:
         return f"{verdict}: {needs}"
-    return f"{verdict}: needs {needs}" if needs else f"{verdict}: a tie" if verdict == UNDECIDED else verdict
+    if verdict == HOLDS:
+        return f"{verdict} {needs}".strip()
+    if verdict == UNDECIDED:
+        return f"{verdict}: needs {needs}" if needs else f"{verdict}: a tie"
+    return f"{verdict} ({parts[0]} of {parts[1]} hold)" if parts and parts[1] > 1 else verdict
 
 # %% ../nbs/04_ledger.ipynb #adbfa60f
 def ledger_grid(
@@ -408,6 +425,6 @@ def ledger_grid(
     columns = list(table[list(conditions)].drop_duplicates().itertuples(index=False, name=None))
     lines = sorted(table.claim.unique())
     keys = [tuple(row) for row in table[list(conditions)].itertuples(index=False, name=None)]
-    words = [verdict_word(verdict, needs.split(", ")[0]) for verdict, needs in zip(table.verdict, table.needs)]
+    words = [verdict_word(row.verdict, row.needs.split(", ")[0], (row.held, row.comparisons)) for row in table.itertuples()]
     cells = {"line": [lines.index(claim) for claim in table.claim], "column": [columns.index(key) for key in keys]}
     return pd.DataFrame(cells | {"title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict, "word": words})

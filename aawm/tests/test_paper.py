@@ -27,19 +27,23 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def start(folder: Path) -> subprocess.Popen:
+QUICKER = {"trials": "54", "test_trials": "54", "fidelity": "planar", "models": "multistep_predictor,event_transformer_generic,oracle"}
+
+
+def start(folder: Path, settings: dict) -> subprocess.Popen:
     command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "smoke", "--no-progress"]
+    command += [f"--set={name}={value}" for name, value in settings.items()]
     return subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def finish(folder: Path) -> str:
-    run = start(folder)
+def finish(folder: Path, settings: dict) -> str:
+    run = start(folder, settings)
     output, _ = run.communicate(timeout=3600)
     assert run.returncode == 0, output[-3000:]
     return output
 
 
-def check_figures(folder: Path) -> None:
+def check_figures(folder: Path, profile: str, models: list) -> None:
     for name in FIGURES:
         picture = matplotlib.image.imread(folder / f"{name}.png")
         assert min(picture.shape[:2]) > 200 and picture[..., :3].std() > 0.05, f"{name} is empty"
@@ -47,30 +51,34 @@ def check_figures(folder: Path) -> None:
         assert len(pd.read_csv(folder / f"{name}.csv")) > 0
         record = json.loads((folder / f"{name}.json").read_text())
         assert {"seed", "settings", "versions", "commit", "data_hash", "alt"} <= set(record), name
-        assert len(record["data_hash"]) == 64 and record["settings"]["profile"] == "smoke" and record["alt"]
+        assert len(record["data_hash"]) == 64 and record["settings"]["profile"] == profile and record["alt"]
     table = pd.read_csv(folder / "fig3.csv")
-    smoke = profile_values("smoke")
-    assert set(table.model) == {*smoke["models"], *smoke["plain_worlds"]} and set(table.panel.dropna()) == {"A", "B", "C"}
+    assert set(table.model) == {*models, *profile_values("smoke")["plain_worlds"]} and set(table.panel.dropna()) == {"A", "B", "C"}
     assert table.value.dropna().between(0, 1).all()
 
 
 def test_every_figure_is_made_and_a_second_run_finds_everything_done(tmp_path):
+    "On few trials in the plane, with three models; the next test has all of them."
     folder = repository(tmp_path)
-    assert finish(folder).count("done in") == len(plan(profile_values("smoke")))
-    check_figures(folder / "figures/smoke")
-    assert "done in" not in finish(folder)
+    said = finish(folder, QUICKER)
+    models = QUICKER["models"].split(",")
+    assert said.count("done in") == len(plan(profile_values("smoke") | {"models": models}))
+    (made,) = (folder / "figures").glob("smoke-custom-*")
+    check_figures(made, made.name, models)
+    assert "done in" not in finish(folder, QUICKER)
 
 
 @pytest.mark.slow
 def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
     folder, undisturbed, rng = repository(tmp_path / "killed"), repository(tmp_path / "undisturbed"), random.Random(0)
     for _ in range(4):
-        run = start(folder)
+        run = start(folder, {})
         time.sleep(rng.uniform(5, 40))
         run.send_signal(signal.SIGKILL)
         run.communicate()
-    finish(folder)
-    finish(undisturbed)
+    finish(folder, {})
+    finish(undisturbed, {})
+    check_figures(folder / "figures/smoke", "smoke", profile_values("smoke")["models"])
     for name in FIGURES:
         for kind in ("png", "pdf", "csv"):
             path = f"figures/smoke/{name}.{kind}"

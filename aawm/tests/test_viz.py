@@ -18,7 +18,6 @@ from aawm.viz import (
     PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
 )
 from aawm.evaluation import CLAIMS
-from aawm.ledger import VERDICTS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
 from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
@@ -63,11 +62,14 @@ def made_errors(models, seeds=3):
     return table.assign(low=0.9 * table.value, high=1.1 * table.value)
 
 
+KINDS = (("holds", "by construction"), ("fails", ""), ("undecided", "seeds, trials"), ("not tested", "at the floor"))
+
+
 def made_ledger():
     cells = [(claim, scoring, variant) for claim in CLAIMS for scoring in ("strict", "published") for variant in ("corrected", "published")]
-    rows = [(claim.number, claim.figure, claim.statement, scoring, variant, VERDICTS[k % 3], "seeds, trials" if k % 3 == 2 else "")
+    rows = [(claim.number, claim.figure, claim.statement, scoring, variant, *KINDS[k % 4], k % 3, 3)
             for k, (claim, scoring, variant) in enumerate(cells)]  # fmt: skip
-    return pd.DataFrame(rows, columns=["claim", "figure", "statement", "scoring", "variant", "verdict", "needs"])
+    return pd.DataFrame(rows, columns=["claim", "figure", "statement", "scoring", "variant", "verdict", "needs", "held", "comparisons"])
 
 
 def made_sensitivity(models, seeds=3):

@@ -8,10 +8,12 @@ __all__ = ['DRAFT_BEHAVIORS', 'ERROR_PANELS', 'PUBLISHED_ADE', 'CROWDED', 'SWM4'
            'rank_changes', 'sensitivity_figure']
 
 # %% ../../nbs/viz/06_studies.ipynb #c0250f75
-from matplotlib.axes import Axes
+import re
 from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -183,7 +185,7 @@ def swm4(
     return figure, table
 
 # %% ../../nbs/viz/06_studies.ipynb #a0568c75
-VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#D9D9D9"}
+VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#D9D9D9", "not tested": "#F0E4B8"}
 
 
 def claims_figure(
@@ -201,17 +203,19 @@ def claims_figure(
         figure = Figure(figsize=(WIDTH, 1.2 + 0.235 * len(claims)))
         axes = figure.subplots()
         for cell in cells.itertuples():
-            ink = INK if cell.verdict == "undecided" else "white"
+            ink = INK if cell.verdict in ("undecided", "not tested") else "white"
             look = dict(facecolor=VERDICT_COLORS[cell.verdict], edgecolor="none", label=cell.verdict)
             axes.add_patch(Rectangle((cell.column + 0.03, cell.line - 0.44), 0.94, 0.88, **look))
-            axes.text(cell.column + 0.5, cell.line, cell.word.replace("undecided: ", ""), ha="center", va="center", fontsize=7, color=ink)
+            word = re.sub("^(undecided: |not tested: |holds (?=by))", "", cell.word)  # its colour says the rest
+            axes.text(cell.column + 0.5, cell.line, word.replace(" hold)", ")"), ha="center", va="center", fontsize=7, color=ink)
         axes.set(xlim=(0, len(titles)), ylim=(len(claims) - 0.5, -0.5))
         axes.set_yticks(range(len(claims)), [f"{briefs[claim]}  {claim}" for claim in claims])
         axes.set_xticks([place + 0.5 for place in range(len(titles))], [title.replace(", ", ",\n") for title in titles])
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        add_note(figure, ["Grey: undecided, with what would decide it.", f"Columns: {' and '.join(conditions)}.", remark])
+        colours = "Green: holds. Red: fails (how many parts hold). Grey: undecided, with what would decide it. Yellow: not tested."
+        add_note(figure, [colours, f"Columns: {' and '.join(conditions)}.", remark])
     return figure, ledger.assign(brief=ledger.claim.map(briefs))
 
 # %% ../../nbs/viz/06_studies.ipynb #491ad304
