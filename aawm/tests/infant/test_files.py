@@ -117,18 +117,22 @@ TRAPS = (old_names, repeated_walls, off_lattice, nested_objects, walls_off_latti
 NOTES = {off_lattice: ["barrier tiles off the lattice"], walls_off_lattice: ["walls off the lattice"], unknown_key: ["unknown key 'weather'"]}
 
 
+@pytest.fixture(scope="module")
+def plain(tool, tmp_path_factory):
+    "The file without a trap, imported."
+    return imported(tmp_path_factory.mktemp("plain") / "files", tool[1])[0].load()
+
+
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
-def test_traps_change_nothing(tool, tmp_path, trap):
-    plain, _ = imported(tmp_path / "plain", tool[1])
+def test_traps_change_nothing(tool, plain, tmp_path, trap):
     found, left_out = imported(tmp_path / "trap", changed(tool[1], trap))
     for name in ("state", "length", "walls", "gate", "kind"):
         assert np.array_equal(plain[name], found[name]), name
     assert [reason for _, reason in left_out] == NOTES.get(trap, [])
 
 
-def test_an_old_file_is_old_in_every_frame(tool, tmp_path):
+def test_an_old_file_is_old_in_every_frame(tool, plain, tmp_path):
     content = changed(tool[1], old_names)
-    plain, _ = imported(tmp_path / "plain", tool[1])
     for frame in content[0][:5]:
         frame.pop("lock")
     found, _ = imported(tmp_path / "old", content)
