@@ -94,9 +94,11 @@ class Advisor:
         poses = pose_in_scene(world.pose)
         chances, objects = np.empty((len(world), 12), np.float32), np.empty(len(world), np.int64)
         content = np.concatenate([values.astype(np.int64) for values in (world.which[:, None], world.state, world.cell, world.last)], 1)
-        _, first, group = np.unique(content, axis=0, return_index=True, return_inverse=True)
-        for number, (field, kinds) in enumerate(self.fields(world, first.tolist(), mixture, language)):
-            here = group.ravel() == number
+        groups = {}  # content of a scene -> agents in it
+        for agent, row in enumerate(content):
+            groups.setdefault(row.tobytes(), []).append(agent)
+        first = [here[0] for here in groups.values()]
+        for here, (field, kinds) in zip(groups.values(), self.fields(world, first, mixture, language)):
             chances[here], objects[here] = field[poses[here]], kinds[poses[here]]
         return chances, objects
 
