@@ -20,6 +20,9 @@ from aawm.marple.figures import LOOKS, TAUGHT, fig_evidence, fig_ledger, fig_mod
 from aawm.marple.pairs import Plan
 from aawm.marple.published import PUBLISHED_NEEDED
 from aawm.marple.replay import Case, play
+from aawm.runs import plan, profile_values
+from aawm.runs.jobs import Times
+from aawm.runs.manifest import read_paper
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(__file__).parents[1] / "data" / "marple"
@@ -169,3 +172,12 @@ def test_the_program_starts_without_the_wing():
     words = "import sys, aawm.cli; print(sorted(name for name in sys.modules if name in ('numpy', 'torch', 'xarray', 'matplotlib')))"
     found = subprocess.run([sys.executable, "-c", words], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert found.stdout.strip() == "[]", found.stdout + found.stderr
+
+
+def test_a_plan_knows_a_time_for_every_job():
+    manifest = read_paper("marple")
+    for profile in manifest["profiles"]:
+        jobs = plan(profile_values(profile, manifest=manifest), manifest)
+        times = Times([], manifest["estimates"][profile])
+        assert all(times.expected(job.name) > 0 for job in jobs), profile
+    assert times.expected("score policies in 0") > times.expected("score") > times.expected("runs"), "the longest name that fits"
