@@ -150,8 +150,8 @@ BOARD_PAGE = """# Leaderboard
 ![{alt}](figure3.png)
 
 *Goal score*: recall minus false positives, the mean of three questions (the picked-up object, the second of three, the third). In brackets:
-95 % intervals over trials; ± is the standard deviation over training seeds. Resampling does not move a share of 0 or 1. So an interval is
-too short where few objects can be delivered falsely; their number stands beside.
+95 % intervals over trials; ± is the standard deviation over training seeds. The interval of a goal score comes from those of its shares. It is
+long where few objects can be delivered falsely; their number stands beside.
 
 *Rank*: entries whose intervals overlap tie, so a rank is a range. An entry is ranked with three training seeds or more, if it is given the
 context alone. Rows in italics are references without a rank.

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['TESTS', 'ERROR_TRIALS', 'QUESTIONS', 'NEAR_ROBOT', 'Number', 'MARK', 'MARKS_APART', 'SCORES_BYTES', 'VERSIONED',
            'ERROR_STEPS', 'TOLERANCE', 'entry_tests', 'Exam', 'exam_on', 'answered_by', 'sealed_parts', 'next_requests',
-           'program_rollouts', 'weights_rollouts', 'question_counts', 'goal_scores', 'goal_number', 'number',
-           'object_movement', 'ScoreRow', 'GoalNumber', 'PartFile', 'StepError', 'Scores', 'scores_path', 'read_scores',
-           'trial_marks', 'event_digest', 'installed', 'test_fields', 'scores_of', 'score_entry', 'score_references',
-           'waiting_entries', 'scores_faults', 'other_trials', 'score_differences', 'recheck_entry']
+           'program_rollouts', 'weights_rollouts', 'goal_number', 'number', 'object_movement', 'ScoreRow', 'GoalNumber',
+           'PartFile', 'StepError', 'Scores', 'scores_path', 'read_scores', 'trial_marks', 'event_digest', 'installed',
+           'test_fields', 'scores_of', 'score_entry', 'score_references', 'waiting_entries', 'scores_faults',
+           'other_trials', 'score_differences', 'recheck_entry']
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #e2933d2b
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from aawm.evaluation.exchange import (
     check_rollouts, check_suffix, join_rollouts, part_about, part_path, read_arrays, request_parts, requests_about, requests_for,
     rollout_files, task_names, write_part,
 )
-from ..evaluation.intervals import middle, resample_counts
+from ..evaluation.intervals import sum_interval
 from ..evaluation.rollouts import Rollouts, roll_out
 from ..evaluation.scores import score
 from ..evaluation.tasks import SCORINGS, TrialSet, find_tasks, trial_set
@@ -178,39 +178,16 @@ def weights_rollouts(
 QUESTIONS = (("single_goal", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"))
 
 
-def question_counts(
-    outcomes: list,  # a table for each training seed
-) -> np.ndarray:  # int `[trial, seed, question, 4]`: true deliveries found, true ones; false ones, those that truly are none
-    "What each trial adds to the goal score."
-    trials = sorted(set().union(*(table.trial for table in outcomes)))
-    counts = np.zeros((len(trials), len(outcomes), len(QUESTIONS), 4), dtype=np.int64)
-    for seed, table in enumerate(outcomes):
-        for number, (task, target) in enumerate(QUESTIONS):
-            rows = table[(table.task == task) & (table.target == target)]
-            place = np.searchsorted(trials, rows.trial)
-            truth, imagined = rows.truth.to_numpy(dtype=bool), rows.prediction.to_numpy(dtype=bool)
-            for column, values in enumerate((truth & imagined, truth, ~truth & imagined, ~truth)):
-                np.add.at(counts[:, seed, number, column], place, values)
-    return counts
-
-
-def goal_scores(
-    counts: np.ndarray,  # `[..., seed, question, 4]`
-) -> np.ndarray:  # `[..., seed]`; NaN where a question has no trial
-    "Recall minus false positives, the mean of the questions."
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shares = counts[..., ::2] / counts[..., 1::2]
-    return (shares[..., 0] - shares[..., 1]).mean(-1)
-
-
 def goal_number(
-    outcomes: list,  # a table for each training seed
+    table: pd.DataFrame,  # `training_seed, task, target, metric, value, low, high`
 ) -> dict:  # `value, low, high, by_seed`
-    "The goal score with its interval over trials."
-    counts = question_counts(outcomes)
-    drawn = resample_counts(counts.reshape(len(counts), -1)).reshape(-1, *counts.shape[1:])
-    low, high = middle(goal_scores(drawn).mean(-1))
-    by_seed = goal_scores(counts.sum(0))
+    "The goal score with its interval over trials; `None` where a question has no trial."
+    names = [(*question, metric) for question in QUESTIONS for metric in ("recall", "false_positive")]
+    weights = np.tile([1, -1], len(QUESTIONS)) / len(QUESTIONS)
+    parts = table.set_index(["task", "target", "metric", "training_seed"])[["value", "low", "high"]].astype(float)
+    value, low, high = (parts[name].unstack().reindex(names).to_numpy() for name in parts)  # `[share, seed]`
+    by_seed = weights @ value
+    low, high = sum_interval(value.mean(1), low.mean(1), high.mean(1), weights)
     return {"value": number(by_seed.mean()), "low": number(low), "high": number(high), "by_seed": [number(each) for each in by_seed]}
 
 
@@ -361,20 +338,19 @@ def test_fields(
     by_seed: dict,  # training seed -> `Rollouts`
 ) -> dict:  # fields of `Scores`
     "All that is measured of a model's rollouts."
-    tasks, rows, outcomes, curves, moved = find_tasks(task_names(exam.about["tasks"])), [], [], [], []
+    tasks, tables, curves, moved = find_tasks(task_names(exam.about["tasks"])), [], [], []
     for seed, rollouts in by_seed.items():
-        table, curve, outcome, _ = score(exam.plan, rollouts, exam.test, tasks, SCORINGS["strict"])
-        for row in table[table.behavior == "all"].itertuples():
-            ends = {name: number(getattr(row, name)) for name in ("value", "low", "high")}
-            rows.append({"training_seed": seed, "task": row.task, "target": row.target, "metric": row.metric} | ends)
-            rows[-1] |= {"count": int(row.count), "left_out": int(row.left_out)}
-        outcomes.append(outcome)
+        table, curve, _, _ = score(exam.plan, rollouts, exam.test, tasks, SCORINGS["strict"])
+        tables.append(table[table.behavior == "all"].assign(training_seed=seed))
         curves.append(curve[curve.curve == "ade"].set_index("step").value)
         moved.append(object_movement(rollouts, exam.test))
     jumps, totals, alones = zip(*moved)
+    table = pd.concat(tables, ignore_index=True)
+    rows = table.astype({"count": int, "left_out": int})[list(ScoreRow.model_fields)].to_dict("records")
+    rows = [row | {name: number(row[name]) for name in ("value", "low", "high")} for row in rows]
     errors = [{"step": step, "metres": number(np.mean([curve.get(step, np.nan) for curve in curves]))} for step in ERROR_STEPS]
     return {
-        "non_finite": int(sum((rollouts.broken >= 0).sum() for rollouts in by_seed.values())), "goal": goal_number(outcomes),
+        "non_finite": int(sum((rollouts.broken >= 0).sum() for rollouts in by_seed.values())), "goal": goal_number(table),
         "errors": errors, "jump": number(max(jumps)), "alone": number(sum(alones) / sum(totals)) if sum(totals) else None, "scores": rows,
     }  # fmt: skip
 

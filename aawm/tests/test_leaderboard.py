@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -15,10 +16,11 @@ from aawm import cli
 from aawm.data import open_trials
 from aawm.errors import BadData, Refused, UsageError
 from aawm.evaluation.exchange import read_arrays, write_rollout_arrays
+from aawm.evaluation.intervals import wilson
 from aawm.files import machine, write_text
 from aawm.leaderboard.board import BOARD_COLUMNS, Row, board_rows, board_table, plain_text_of, markdown_table, rank_words
 from aawm.leaderboard.entries import refuse_together, commit_seed, entry_commit, form_text, git_words, read_entry
-from aawm.leaderboard.scoring import GoalNumber, entry_tests, read_scores, recheck_entry, score_differences, scores_faults, scores_path
+from aawm.leaderboard.scoring import QUESTIONS, GoalNumber, entry_tests, goal_number, read_scores, recheck_entry, score_differences, scores_faults, scores_path
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "nbs/guides/07_enter_the_leaderboard.ipynb"
@@ -318,6 +320,16 @@ def test_an_entry_of_the_same_name_stays(inside, capsys):
 
 def goal(low: float, high: float) -> GoalNumber:
     return GoalNumber(value=(low + high) / 2, low=low, high=high, by_seed=[0.0])
+
+
+def test_few_trials_leave_the_goal_score_open():
+    def none_found(seconds: int) -> dict:
+        "All shares are 0; few or many trials have a second goal."
+        rows = [(0, *question, metric, 0.0, *wilson(0.0, seconds if question[1] == "2nd" else 40)) for question in QUESTIONS for metric in ("recall", "false_positive")]
+        return goal_number(pd.DataFrame(rows, columns=["training_seed", "task", "target", "metric", "value", "low", "high"]))
+
+    few, many = none_found(2), none_found(40)
+    assert few["value"] == many["value"] == 0 and few["low"] < -0.2 < many["low"] < -0.03 < 0 < many["high"] < 0.06
 
 
 def test_entries_whose_intervals_overlap_tie():
