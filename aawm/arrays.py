@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_BYTES', 'DESCRIPTION', 'NUMBER_TYPES', 'COMPRESSORS', 'CODECS', 'unreadable', 'ZarrPart', 'ZarrName',
            'ChunkGrid', 'ArrayDescription', 'read_description', 'check_description', 'blosc_size', 'zstd_size',
-           'gzip_size', 'check_chunks', 'open_array', 'GroupDescription', 'read_group', 'read_npz', 'read_parquet']
+           'gzip_size', 'check_chunks', 'open_array', 'GroupDescription', 'read_group', 'read_npz', 'read_npy',
+           'read_csv', 'read_parquet']
 
 # %% ../nbs/07_arrays.ipynb #86fddfe7
 import gzip
@@ -221,6 +222,34 @@ def read_npz(
         raise
     except Exception as fault:  # of many libraries
         raise unreadable(path, "arrays", fault) from fault
+
+# %% ../nbs/07_arrays.ipynb #0c4ed426
+def read_npy(
+    path: str | Path,
+) -> np.ndarray:
+    "The array of an npy file, in memory; nothing in it is unpickled."
+    if not Path(path).is_file():
+        raise UsageError(f"{path} is no file; name an npy file")
+    try:
+        return np.array(np.lib.format.open_memmap(path, mode="r"))
+    except Exception as fault:  # of NumPy, and of Python's parser
+        raise unreadable(path, "an array", fault) from fault
+
+
+def read_csv(
+    path: str | Path,
+    largest: int = MOST_BYTES,  # bytes
+    **options: object,  # of `pandas.read_csv`
+) -> pd.DataFrame:
+    "The table of a CSV file."
+    if not Path(path).is_file():
+        raise UsageError(f"{path} is no file; name a CSV file")
+    if (size := Path(path).stat().st_size) > largest:
+        raise BadData(f"{path} has {size:,} bytes; at most {largest:,} are read")
+    try:
+        return pd.read_csv(path, **options)
+    except Exception as fault:  # of pandas
+        raise unreadable(path, "a table", fault) from fault
 
 
 def read_parquet(

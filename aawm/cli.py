@@ -229,12 +229,13 @@ def export_hub(
 
     from aawm.data import hub
     from aawm.data.lerobot import export_lerobot
+    from aawm.files import visible_files
     from aawm.models.model_cards import export_models
 
     check_name(form, ("parquet", "lerobot"), "format")
     if store is None and weights is None:
         raise UsageError("nothing to write; give --store, --weights, or both")
-    if folder.is_dir() and any(folder.iterdir()):
+    if visible_files(folder):
         raise UsageError(f"{folder} is not empty; choose a new folder")
     made = []
     if store and form == "lerobot":
@@ -244,7 +245,7 @@ def export_hub(
     if weights:
         made += export_models(folder / "weights", weights)
     for path in made:
-        typer.echo(f"{path}: {', '.join(sorted(file.name for file in path.iterdir()))}")
+        typer.echo(f"{path}: {', '.join(file.name for file in visible_files(path))}")
 
 # %% ../nbs/90_cli.ipynb #b86a7eec
 @app.command("import-hub", epilog="Example: aawm import-hub hub/trials --out data/trials")
@@ -383,6 +384,7 @@ def evaluate(
 ):
     "Roll out a trained model, read the events off its rollouts and score them."
     from aawm import data, evaluation
+    from aawm.files import visible_files
 
     chosen = [check_name(task, evaluation.TASKS, "task") for task in tasks.split(",") if task] or None
     trials = data.published_trials(store) if published_rows else data.open_trials(store)
@@ -404,7 +406,7 @@ def evaluate(
         typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
     evaluation.save(result, output)
     typer.echo(scores.to_string(index=False))
-    typer.echo(f"{output}: {', '.join(sorted(file.name for file in output.iterdir()))}")
+    typer.echo(f"{output}: {', '.join(file.name for file in visible_files(output))}")
 
 # %% ../nbs/90_cli.ipynb #c7a1e0b2
 @app.command("choose-threshold", epilog="Example: aawm choose-threshold data/runs/event data/trials")

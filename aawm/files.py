@@ -61,13 +61,14 @@ def write_json(
 # %% ../nbs/02_files.ipynb #f0489aa6
 def read_json(
     path: str | Path,  # the file
-    default: object = None,  # given back where there is no such file, or it cannot be read as JSON
+    default: object = None,  # given back where there is no such file, it cannot be read as JSON, or it holds another type
 ):  # its content
     "The content of a JSON file, or `default`."
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, RecursionError, ValueError):
         return default
+    return content if default is None or isinstance(content, type(default)) else default
 
 # %% ../nbs/02_files.ipynb #f669d511
 def is_hidden(
@@ -97,12 +98,12 @@ def sha256(
 def content_hash(
     path: str | Path,  # a file or a folder
 ) -> str | None:  # 64 hexadecimal digits; `None` where there is nothing
-    "The SHA-256 of a file's bytes, or of the names and bytes of all files in a folder."
+    "The SHA-256 of a file's bytes, or of the names and bytes of a folder's visible files."
     path = Path(path)
     if path.is_file():
         return sha256(path)
     if path.is_dir():
-        return digest(sorted([file.relative_to(path).as_posix(), sha256(file)] for file in path.rglob("*") if file.is_file()))
+        return digest(sorted([file.relative_to(path).as_posix(), sha256(file)] for file in visible_files(path, "**/*") if file.is_file()))
     return None
 
 

@@ -264,7 +264,7 @@ def write_store(
 ) -> Path:  # the store
     "Write data that are in memory as a store."
     path = Path(path)
-    if path.exists() and any(path.iterdir()):
+    if visible_files(path):
         raise UsageError(f"{path} is not empty; choose a new folder")
     if missing := set(layout.arrays) ^ set(arrays):
         raise BadData(f"{path}: arrays missing or not known: {', '.join(sorted(missing))}; expected {', '.join(layout.arrays)}")
@@ -431,7 +431,10 @@ def open_store(
             variables |= {column: (spec.along, _column(table[column])) for column in spec.columns}
     coords = {array.dims[0]: np.arange(variables[name].shape[0]) for name, array in layout.arrays.items()}
     coords |= {dim: list(labels) for dim, labels in layout.labels.items()}
-    return xr.Dataset(variables, coords, {key: manifest[key] for key in ("data_hash", "format_version", "settings", "counts")})
+    try:
+        return xr.Dataset(variables, coords, {key: manifest[key] for key in ("data_hash", "format_version", "settings", "counts")})
+    except ValueError as fault:
+        raise BadData(f"{path} has arrays, tables and labels of different sizes ({str(fault)[:200]}); make it again") from fault
 
 # %% ../nbs/03_store.ipynb #edbaa377
 def refuse_other_settings(
@@ -492,7 +495,7 @@ def refuse_strangers(work: Construction) -> None:
     "Raise `UsageError` if the folder holds anything but a store that was begun there."
     ours = (work.path / MANIFEST, work.unfinished / "settings.json")
     if work.path.exists() and not any(file.exists() for file in ours):
-        if strange := sorted({file.name for file in work.path.iterdir()} - {UNFINISHED, ARRAYS}):
+        if strange := sorted({file.name for file in visible_files(work.path)} - {UNFINISHED, ARRAYS}):
             raise UsageError(f"{work.path} is not empty and holds no {work.layout.name} (it has {strange[0]}); choose a new folder")
 
 
@@ -535,7 +538,7 @@ def remove_strays(
     files: dict,  # those that belong to it
 ) -> None:
     "Remove what a killed run may have left half-written."
-    for file in [*(path / ARRAYS).rglob("*"), *path.glob(".*")]:
+    for file in [*(path / ARRAYS).rglob("*"), *path.glob(".part-*")]:
         if file.is_file() and file.relative_to(path).as_posix() not in files:
             file.unlink()
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from .hub import refuse_extra
 from .trials import CHUNK, open_trials
 from ..errors import UsageError
-from ..files import replacing, write_json
+from ..files import replacing, visible_files, write_json
 from ..schema import COLUMNS, FRAME_RATE, FRAMES_PER_STEP, OBJECTS, STEPS, flatten
 
 # %% ../../nbs/data/07_lerobot.ipynb #c034bd94
@@ -156,7 +156,7 @@ def export_lerobot(
     "Write a trial store as a LeRobot dataset; `UsageError` for a folder that holds something, or a store of the authors' trials."
     folder = Path(folder)
     refuse_extra(store)
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     trials = open_trials(store)
     order = np.argsort(trials.split.values.astype(str), kind="stable")  # train, then validation

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from ..arrays import read_csv, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
-from ..files import replacing
+from ..files import replacing, visible_files
 from .episodes import make_batch, open_episodes
 from .scores import FACTS, score_table
 from .stage import RATE, TEST
@@ -71,7 +72,7 @@ def write_requests(
     episodes, out = open_episodes(episodes), Path(out)
     check_name(form, FORMS, "form")
     size, seed = whole_number(size, "size", 8), whole_number(seed, "seed", 0)
-    if out.exists() and any(out.iterdir()):
+    if visible_files(out):
         raise UsageError(f"{out} is not empty; name a new folder for the requests")
     (out / FILES).mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
@@ -125,12 +126,7 @@ def read_table_file(path: Path) -> pd.DataFrame:
     "A CSV or Parquet file as text and numbers."
     if path.suffix not in (".csv", ".parquet"):
         raise UsageError(f"{path}: give a .csv or .parquet table with the columns file and surprise")
-    try:
-        return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str, keep_default_na=False)
-    except FileNotFoundError as fault:
-        raise UsageError(f"{path} is not there") from fault
-    except Exception as fault:  # whatever a damaged file makes its reader raise
-        raise BadData(f"{path} is no readable table: {str(fault).splitlines()[0]}") from fault
+    return read_parquet(path) if path.suffix == ".parquet" else read_csv(path, dtype=str, keep_default_na=False)
 
 
 def score_answers(
@@ -142,6 +138,6 @@ def score_answers(
     key = Path(requests) / KEY
     if not key.exists():
         raise UsageError(f"{requests} is no folder of requests: it has no {KEY}")
-    videos = pd.read_parquet(key)
+    videos = read_parquet(key)
     videos[f"{OWN} {OWN}"] = read_answers(table, videos.file.tolist())
     return score_table(videos, observer, "frames"), videos

@@ -100,7 +100,7 @@ def export_models(
 ) -> list:  # the folders written, one for each model and variant
     "Write trained weights as folders for a model hub, each file with its card."
     folder, source, cards = Path(folder), resolve(weights), {}
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     for path in visible_files(source, "*.safetensors"):
         load_weights(path)  # refuses a damaged one

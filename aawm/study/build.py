@@ -15,7 +15,7 @@ from pathlib import Path
 import aawm
 from ..errors import UsageError, check_name, whole_number
 from ..evaluation import TrialSet, trial_set
-from ..files import digest, resolve, write_json, write_text
+from ..files import digest, resolve, visible_files, write_json, write_text
 from ..schema import GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS
 from ..small_files import in_form, parse_json, read_text
 from .stimuli import CATCHES, LIFTED_CM, PRACTICE, StudyItem, study_items, tracks
@@ -138,7 +138,7 @@ def build_study(
         raise UsageError(f"speed must be from 0.25 to 100 times real time, got {speed}")
     out, texts = Path(out), study_words(words)
     agreement = read_text(consent) if consent else asset("consent.txt")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (replace and (out / "study.json").is_file()):
+    if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):
         raise UsageError(f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)")
     test = trial_set(store, split=None)
     page, key = study_contents(test, study_items(test, trials, seed), seed, speed)

@@ -1,5 +1,6 @@
 """Names that begin with a dot, and `__MACOSX`, are passed over wherever a folder is read."""
 
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -9,9 +10,13 @@ import pytest
 import zarr
 
 from aawm.arrays import read_group
-from aawm.data.authors.raw import import_raw
+from aawm.data import generate
+from aawm.data.authors.raw import export_raw, import_raw
+from aawm.data.authors.released import staged
+from aawm.data.hub import export_hub
+from aawm.data.lerobot import export_lerobot
 from aawm.data.trials import LAYOUT, open_trials
-from aawm.errors import BadData
+from aawm.errors import BadData, UsageError
 from aawm.evaluation.exchange import rollout_files
 from aawm.evaluation.results import find_evaluations
 from aawm.files import is_hidden, resolve, visible_files
@@ -19,9 +24,11 @@ from aawm.infant.released import released_files
 from aawm.leaderboard.entries import LEADERBOARD, entry_files, shipped_entries
 from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
-from aawm.marple.released import trials_of
+from aawm.marple.pairs import Plan
+from aawm.marple.released import export_released as export_pairs, trials_of
+from aawm.models.model_cards import export_models
 from aawm.models.weights import SHIPPED
-from aawm.store import verify_store
+from aawm.store import read_table, verify_store, write_store
 
 DATA = Path(__file__).parent / "data"
 NOISE = b"\x00\x05\x16\x07"  # how a Mac's `._` files begin
@@ -124,3 +131,55 @@ def test_a_group_of_arrays(tmp_path):
     litter(tmp_path / "rollouts.zarr")
     arrays, _ = read_group(tmp_path / "rollouts.zarr")
     assert list(arrays) == ["rollouts"] and arrays["rollouts"].tolist() == [0, 1, 2, 3]
+
+
+def filled_store(folder: Path, trials: int = 2) -> Path:
+    return generate(folder, trials, workers=1, fidelity="planar", progress=False)
+
+
+WRITERS = {  # write a new folder from a store of two trials
+    "store": lambda store, out: write_store(out, LAYOUT, *parts_of(store)),
+    "raw trials": lambda store, out: export_raw(store, out, progress=False),
+    "hub": export_hub,
+    "lerobot": export_lerobot,
+    "models": lambda store, out: export_models(out, only=["multistep_delta"]),
+    "pairs": lambda store, out: export_pairs([Plan(1, houses=1).pair(0)], out),
+    "generated": lambda store, out: filled_store(out),
+    "imported": lambda store, out: import_folder(store, out),
+}
+
+
+def parts_of(store: Path) -> tuple:
+    "Arrays, tables and settings of a store."
+    trials = open_trials(store)
+    tables = {name: table for name in LAYOUT.tables if (table := read_table(store, LAYOUT, name)) is not None}
+    return {name: trials[name].values for name in LAYOUT.arrays}, tables, {}
+
+
+def import_folder(store: Path, out: Path) -> None:
+    with staged(out) as folder:
+        shutil.copytree(store, folder)
+
+
+@pytest.fixture(scope="module")
+def two_trials(tmp_path_factory) -> Path:
+    return filled_store(tmp_path_factory.mktemp("stores") / "two")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_new_folder_may_hold_hidden_files_and_nothing_else(tmp_path, two_trials, name):
+    hidden = [tmp_path / "out" / word for word in (".DS_Store", ".gitkeep", ".git/config")]
+    for path in hidden:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(NOISE)
+    WRITERS[name](two_trials, tmp_path / "out")
+    assert visible_files(tmp_path / "out") and all(path.read_bytes() == NOISE for path in hidden), "what was there is kept"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/notes.txt").touch()
+    with pytest.raises(UsageError):
+        WRITERS[name](two_trials, tmp_path / "other")
+
+
+def test_no_folder_counts_as_filled_by_hidden_files():
+    texts = {path.name: path.read_text() for path in (Path(__file__).parents[1]).rglob("*.py") if "tests" not in path.parts}
+    assert len(texts) > 100 and not [name for name, text in texts.items() if re.search(r"any\([\w.]+\.iterdir\(\)\)", text)]

@@ -78,7 +78,7 @@ def test_answers_may_be_parquet_and_name_paths(tmp_path):
     pd.DataFrame({"file": [f"files/{name}" for name in FILES[::-1]], "surprise": [2.0, 1.0]}).to_parquet(path)
     assert read_answers(path, FILES).tolist() == [1.0, 2.0]
     path.write_bytes(b"PAR1")
-    with pytest.raises(BadData, match="is no readable table"):
+    with pytest.raises(BadData, match="cannot be read as a table"):
         read_answers(path, FILES)
 
 
