@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['HUB_TABLES', 'STEP_COLUMNS', 'ROW_GROUP', 'HUB_HEADER', 'HUB_USE', 'CROISSANT', 'PARQUET', 'HOME', 'CITE',
-           'KIND_NAMES', 'STORE_FIELDS', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set',
-           'croissant', 'refuse_extra', 'export_hub', 'read_tables', 'read_kept', 'import_hub']
+           'KIND_NAMES', 'HubFile', 'shard_tables', 'shard_files', 'size_category', 'hub_card', 'record_set',
+           'croissant', 'refuse_extra', 'export_hub', 'read_tables', 'HubCounts', 'HubStore', 'read_kept', 'import_hub']
 
 # %% ../../nbs/data/06_hub.ipynb #c04b7fe7
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, StringConstraints, field_validator
 
 import aawm
 import aawm.store
@@ -19,9 +21,9 @@ from ..arrays import read_parquet
 from .card import dataset_card
 from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
 from ..errors import BadData, UsageError
-from ..files import replacing, sha256, write_json, write_text
+from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..schema import COLUMNS, OBJECTS, STEPS, flatten, unflatten
-from ..small_files import read_small
+from ..small_files import Form, Line, Sha256, read_small
 from ..store import LARGEST_MANIFEST, read_manifest, read_table
 
 # %% ../../nbs/data/06_hub.ipynb #b584bab5
@@ -145,7 +147,7 @@ def croissant(
     "The Croissant metadata of a folder of Parquet files."
     files = []
     for name in tables:
-        for file in sorted((Path(folder) / name).glob("*.parquet")):
+        for file in visible_files(Path(folder) / name, "*.parquet"):
             place = file.relative_to(folder).as_posix()
             files.append({"@type": "cr:FileObject", "@id": place, "name": place, "contentUrl": place, "encodingFormat": PARQUET,
                           "contentSize": f"{file.stat().st_size} B", "sha256": sha256(file)})  # fmt: skip
@@ -178,7 +180,7 @@ def export_hub(
     "Write a trial store as a folder for a dataset hub."
     folder, manifest = Path(folder), read_manifest(store, LAYOUT)
     refuse_extra(store)
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     files, first = shard_files(open_trials(store).split.values.astype(str)), {}
     for file, places in files.items():
@@ -190,7 +192,7 @@ def export_hub(
     write_text(folder / "README.md", hub_card(store, splits, folder=folder.name))
     write_json(folder / "croissant.json", croissant(folder, first, published=published))
     kept = {name: manifest[name] for name in ("format_version", "settings", "counts", "data_hash", "rejected_draws")}
-    hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*.parquet"))}
+    hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in visible_files(folder, "**/*.parquet")}
     write_json(folder / "store.json", kept | {"written_by": f"aawm {aawm.__version__}", "files": hashes})
     return folder
 
@@ -209,25 +211,43 @@ def read_tables(
     return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
 
 # %% ../../nbs/data/06_hub.ipynb #13bd357a
-STORE_FIELDS = {"files": dict, "data_hash": str, "settings": dict, "counts": dict, "rejected_draws": list}  # fields of store.json that are read
+HubFile = Annotated[str, StringConstraints(max_length=200, pattern=rf"^({'|'.join(HUB_TABLES)})/[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+
+class HubCounts(Form):
+    "How much a store holds, as far as it is read."
+
+    model_config = ConfigDict(extra="allow")
+    rejected: dict[Line, int]
+
+
+class HubStore(Form):
+    "What a hub's folder says of its store."
+
+    format_version: int
+    written_by: Line
+    settings: dict[Line, object]
+    counts: HubCounts
+    data_hash: Sha256
+    rejected_draws: list[dict]
+    files: dict[HubFile, Sha256]
+
+    @field_validator("files")
+    @classmethod
+    def all_tables(cls, files: dict) -> dict:
+        "Each table has a file."
+        if missing := set(HUB_TABLES) - {file.partition("/")[0] for file in files}:
+            raise ValueError(f"no file of the table {min(missing)}")
+        return files
 
 
 def read_kept(
     folder: Path,
-) -> dict:  # the fields of `STORE_FIELDS`
-    "What a hub's folder says of its store; `BadData` where a field is missing or of another form."
+) -> HubStore:
+    "What a hub's folder says of its store; `BadData` where it is not so."
     if not (folder / "store.json").is_file():
         raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
-    known = read_small(folder / "store.json", dict, LARGEST_MANIFEST)
-    odd = [name for name, kind in STORE_FIELDS.items() if not isinstance(known.get(name), kind)]
-    if not odd:
-        named = [file.split("/") for file in known["files"]]
-        whole = all(len(parts) == 2 for parts in named) and {parts[0] for parts in named} == set(HUB_TABLES)
-        odd = ([] if whole else ["files"]) + ([] if isinstance(known["counts"].get("rejected"), dict) else ["counts"])
-        odd += [] if all(isinstance(draw, dict) for draw in known["rejected_draws"]) else ["rejected_draws"]
-    if odd:
-        raise BadData(f"{folder / 'store.json'}: {odd[0]} is missing or damaged; fetch it anew")
-    return known
+    return read_small(folder / "store.json", HubStore, LARGEST_MANIFEST)
 
 
 def import_hub(
@@ -236,13 +256,13 @@ def import_hub(
 ) -> Path:  # the store
     "Make a trial store of a hub's folder, equal to the one that it was written from."
     folder, known = Path(folder), read_kept(Path(folder))
-    tables = read_tables(folder, known["files"])
+    tables = read_tables(folder, known.files)
     states = unflatten(tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS)))
     rows = tables["trials"]
     steps = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
     table = rows.drop(columns=["trial", *STEP_COLUMNS])
-    entries = store_entries(table, tables["events"], *steps, known["counts"]["rejected"], known["rejected_draws"])
-    if entries["data_hash"] != known["data_hash"] or entries["counts"] != known["counts"]:
+    entries = store_entries(table, tables["events"], *steps, known.counts.rejected, known.rejected_draws)
+    if entries["data_hash"] != known.data_hash or entries["counts"] != known.counts.model_dump():
         raise BadData(f"{folder} does not hold the trials that store.json names; fetch it anew")
     arrays = {"state": states, "pickup_step": steps[0], "goal_step": steps[1]}
-    return aawm.store.write_store(store, LAYOUT, arrays, settings=known["settings"], **entries)
+    return aawm.store.write_store(store, LAYOUT, arrays, settings=known.settings, **entries)

@@ -7,16 +7,15 @@ __all__ = ['GATE', 'NOT_LEARNT', 'LINES', 'Gate', 'measure_gate', 'write_gate', 
 
 # %% ../../nbs/infant/24_gate.ipynb #61f4e062
 import csv
-import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict
 
-from ..errors import BadData
-from ..files import read_json, write_json
+from ..files import write_json
+from ..small_files import Form, Line, Seed, read_small
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
 
 # %% ../../nbs/infant/24_gate.ipynb #a28fd99b
@@ -24,13 +23,13 @@ GATE = "gate.json"  # in the folder of a run
 NOT_LEARNT = "the observer has not learnt to predict"
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(Form):
     "Errors on held-out episodes of an observer and of the rule that it must beat."
 
-    observer: str
-    seed: int
-    rule: str  # in words
+    model_config = ConfigDict(allow_inf_nan=True)  # of a network that diverged
+    observer: Line
+    seed: Seed
+    rule: Line  # in words
     error: float  # of the observer, where something moves
     rule_error: float  # of the rule, in the same places and units
     rule_loss: float  # of the rule, in the units of the run's log
@@ -38,7 +37,7 @@ class Gate:
     @property
     def share(self) -> float:
         "The observer's error as a share of the rule's."
-        return self.error / self.rule_error
+        return self.error / self.rule_error if self.rule_error else float("inf")
 
     @property
     def passed(self) -> bool:
@@ -63,12 +62,13 @@ def measure_gate(
         parts = [module.measured(batch) for batch in batches]
         losses = [float(module.rule_loss(batch)) for batch in batches]
     own, rule = (float(torch.cat(errors).double().mean()) for errors in zip(*parts))
-    return Gate(module.name, seed, module.rule, own, rule, float(np.mean(losses)))
+    facts = {"observer": module.name, "seed": seed, "rule": module.rule}
+    return Gate(**facts, error=own, rule_error=rule, rule_loss=float(np.mean(losses)))
 
 
 def write_gate(folder: str | Path, gate: Gate) -> None:
     "Keep a gate in the folder of a run."
-    write_json(Path(folder) / GATE, dataclasses.asdict(gate))
+    write_json(Path(folder) / GATE, gate.model_dump())
 
 
 def read_gate(
@@ -76,14 +76,7 @@ def read_gate(
 ) -> Gate | None:  # `None` where there is none
     "The gate of a run."
     path = Path(folder) / GATE
-    if not path.exists():
-        return None
-    content = read_json(path)
-    try:
-        gate = Gate(**content)
-        return dataclasses.replace(gate, error=float(gate.error), rule_error=float(gate.rule_error), rule_loss=float(gate.rule_loss))
-    except (TypeError, ValueError) as fault:
-        raise BadData(f"{path} is no gate of a run ({fault}); remove it and train again, which measures it anew") from fault
+    return read_small(path, Gate) if path.exists() else None
 
 # %% ../../nbs/infant/24_gate.ipynb #71b6968e
 def learning_curve(
@@ -132,4 +125,4 @@ def fig_gate(
         rules = "; ".join(dict.fromkeys(f"{gate.rule}: {observer_label(gate.observer)}" for gate in gates))
         add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
     plt.close(figure)
-    return figure, pd.DataFrame([dataclasses.asdict(gate) | {"share": gate.share, "passed": gate.passed} for gate in gates])
+    return figure, pd.DataFrame([gate.model_dump() | {"share": gate.share, "passed": gate.passed} for gate in gates])

@@ -35,7 +35,7 @@ class ObserverRecord(Form):
     model: Literal[LEARNERS]
     config: dict[Line, bool | int | float | str]
     seed: Seed
-    gate: dict[Line, Line | int | float]
+    gate: Gate
     training: dict[Line, bool | int | float | str]
     data_hash: Line
 
@@ -74,7 +74,7 @@ def pretrained(
         there = ", ".join(sorted(file.stem for file in resolve(folder).glob("*.safetensors"))) or "none"
         raise UsageError(f"no weights of the observer {name}, seed {seed}, in {folder}; there are {there}")
     record = parse_json(weights_header(path)["record"][:LONGEST_RECORD], f"the record of {path}")
-    in_form(record, ObserverRecord, f"the record of {path}")
+    said = in_form(record, ObserverRecord, f"the record of {path}")
     card = read_small(path.with_suffix(".json"), dict) if path.with_suffix(".json").is_file() else {}
     if card.get("sha256") != sha256(path):
         raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy both anew")
@@ -82,7 +82,7 @@ def pretrained(
     check_weights(module, weights, path)
     module.load_state_dict(weights)
     one = WRAPS[record["model"]](module.to(choose_device(device)).eval(), seed=record["seed"])
-    one.gate, one.card = Gate(**record["gate"]), card
+    one.gate, one.card = said.gate, card
     return one
 
 

@@ -42,6 +42,7 @@ from aawm.evaluation.scores import label, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.models import build, pretrained
+from aawm.files import sha256
 from aawm.schema import GOAL, STEPS
 
 STRICT = SCORINGS["strict"]
@@ -555,19 +556,24 @@ def test_a_network_comes_back_as_it_was(store):
 # keeping and gathering
 
 
+@pytest.fixture(scope="module")
+def evaluated(store):
+    return evaluate(FrozenWorld(), store, split=None, curve_trials=2, progress=False)
+
+
 @pytest.fixture
-def saved(store, tmp_path):
-    return save(evaluate(FrozenWorld(), store, split=None, curve_trials=2, progress=False), tmp_path / "an evaluation")
+def saved(evaluated, tmp_path):
+    return save(evaluated, tmp_path / "an evaluation")
 
 
 @pytest.mark.parametrize(
     "change, said",
     [
         ({"scoring": None}, "missing"),
-        ({"non_finite": "none"}, "non_finite must be of type int"),
-        ({"seed": True}, "seed must be of type int"),
+        ({"non_finite": "none"}, "non_finite: input should be a valid integer"),
+        ({"seed": True}, "seed: input should be a valid integer"),
         ({"commit": None}, "commit"),
-        ({"seconds": 3.5}, "seconds must be of type dict"),
+        ({"seconds": 3.5}, "seconds: input should be a valid dictionary"),
         ({"record_version": 99}, "99"),
         ({"surprise": 1}, "surprise"),
         ({"scoring": "lenient"}, "lenient"),
@@ -587,6 +593,25 @@ def test_a_file_cut_short_is_refused(saved, name):
         (saved / name).write_bytes(damaged)
         with pytest.raises(BadData, match=name):
             read_evaluation(saved)
+
+
+SEALED = {  # file -> other content of it
+    "scores.csv": lambda path: path.write_text("a,b\n1,2\n1,2,3\n"),
+    "curves.csv": lambda path: path.write_bytes(b"\xff\xfe"),
+    "outcomes.parquet": lambda path: path.write_bytes(b"PAR1"),
+    "rollouts.npz": lambda path: np.savez(path, steps=np.zeros((3, 35)), horizon=np.array(["many"])),
+}
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_file_of_another_form_is_refused_whatever_the_record_says_of_it(saved, name):
+    SEALED[name](saved / name)
+    record = json.loads((saved / "record.json").read_text())
+    record["files"][name] = sha256(saved / name)
+    (saved / "record.json").write_text(json.dumps(record))
+    with pytest.raises(BadData, match=name) as fault:
+        read_evaluation(saved)
+    assert "\n" not in str(fault.value)
 
 
 def test_other_data_and_other_splits_do_not_mix(store):

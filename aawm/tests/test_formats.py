@@ -545,9 +545,9 @@ RAW_FAULTS = {
     "trial_obs.csv has frame 0 in row 1": lambda folder: change_rows(folder, lambda rows: rows[:1] * len(rows)),
     "where whole numbers are expected": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,collision,139.7\n"),
     "the line 3434,collision,139 twice": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n" + 2 * "3434,collision,139\n"),
-    "aawm.json needs a whole number as seed": lambda folder: (folder / "aawm.json").write_text('{"seed": "x", "split": "train"}'),
-    "train or validation as split, got 1 and 'trian'": lambda folder: (folder / "aawm.json").write_text('{"seed": 1, "split": "trian"}'),
-    "aawm.json must hold seed and split": lambda folder: (folder / "aawm.json").write_text('{"seed": 1'),
+    "aawm.json: seed: input should be a valid integer": lambda folder: (folder / "aawm.json").write_text('{"seed": "x", "split": "train"}'),
+    "aawm.json: split: input should be 'train' or 'validation', got 'trian'": lambda folder: (folder / "aawm.json").write_text('{"seed": 1, "split": "trian"}'),
+    "aawm.json is no JSON": lambda folder: (folder / "aawm.json").write_text('{"seed": 1'),
     "no trial_obs.csv": lambda folder: (folder / "trial_obs.csv").unlink(),
     "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1")),
 }

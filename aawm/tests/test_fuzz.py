@@ -12,21 +12,26 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 import yaml
 from safetensors.torch import load, save
 
 from aawm.data import generate, hub
 from aawm.data.authors.raw import read_raw_trial
+from aawm.data.authors.released import BESIDE_FORMAT, Content, add_beside, beside
 from aawm.data.trials import LAYOUT
 from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
-from aawm.evaluation.results import evaluate, read_evaluation, save as save_evaluation
+from aawm.evaluation.results import evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.files import digest, sha256
+from aawm.infant.gate import GATE, Gate, read_gate, write_gate
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
 from aawm.marple.language import Recorded
+from aawm.marple.pairs import Plan
+from aawm.marple.released import export_released, read_action, read_start, trials_of
 from aawm.models import build, load_released, load_weights
 from aawm.models.weights import ship_weights, write_card
 from aawm.runs.cluster import slurm_settings
@@ -38,7 +43,7 @@ from aawm.training.loop import Log
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"
 MUTATIONS = 2000
-LONGEST = 20  # s that one file may take; they take milliseconds
+LONGEST = 20  # s of processor time that one file may take; they take milliseconds
 SIZES = {"embedding_size": 4, "recurrent_size": 4, "hidden_size": 8, "recurrent_layers": 1}
 RECORD = {"model": "multistep_predictor", "variant": "corrected", "config": SIZES, "seed": 3, "training": {"steps": 1}, "data_hash": "a" * 64}
 
@@ -111,13 +116,13 @@ def limited(seconds: int):
     def stop(*_):
         raise TimeoutError("a file without end")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class Reader:
@@ -301,7 +306,34 @@ def yaml_reader(folder: Path, source: str, read) -> Reader:
 def record_reader(folder: Path, store: Path) -> Reader:
     "The record of an evaluation."
     place = save_evaluation(evaluate(FrozenWorld(), store, ["move"], split=None, cap=2, device="cpu", progress=False), folder / "evaluation")
-    return Reader(place / "record.json", lambda: read_evaluation(place), json.loads((place / "record.json").read_text()))
+    return Reader(place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)), json.loads((place / "record.json").read_text()))
+
+
+def beside_reader(folder: Path) -> Reader:
+    "What lies beside a pair of the authors' files."
+    data, information = folder / "pair.pkl", folder / "pair_exp_info.pkl"
+    information.write_bytes(b"")
+    told = {"format": BESIDE_FORMAT, "information_sha256": sha256(information), "seed": [1, 2], "object_kind": [["jug", "purse", "bread"]] * 2}
+    beside(data).write_text(json.dumps(told))
+    content = Content(pd.DataFrame(index=range(2)), None, None, None, None, None)
+    return Reader(beside(data), lambda: add_beside(content, data, information), told)
+
+
+def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
+    "A state, an action and the list of a released pair of runs."
+    place = export_released([Plan(1, houses=1).pair(0)], folder / "released")
+    readers = {"experiments": lambda: trials_of(place, place / "experiments.json")}
+    files = {"experiments": place / "experiments.json"}
+    for name, read in (("states", read_start), ("action", read_action)):
+        files[name] = sorted(place.glob(f"*/*/*/*/00000_{name}.json"))[0]
+        readers[name] = lambda read=read, name=name: read(files[name])
+    return {f"marple {name}": Reader(files[name], read, json.loads(files[name].read_text())) for name, read in readers.items()}
+
+
+def gate_reader(folder: Path) -> Reader:
+    "The gate of a run."
+    write_gate(folder, Gate(observer="transformer", seed=0, rule="repeat the last frame", error=0.1, rule_error=0.2, rule_loss=0.6))
+    return Reader(folder / GATE, lambda: str(read_gate(folder)), json.loads((folder / GATE).read_text()))
 
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
@@ -347,6 +379,9 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "cluster": yaml_reader(folder, "nbs/pipeline/slurm.yaml", slurm_settings),
         "paper": yaml_reader(folder, "nbs/paper/paper.yaml", read_paper),
         "entry": entry_reader(folder),
+        "released beside": beside_reader(folder),
+        "infant gate": gate_reader(folder),
+        **released_pair_readers(folder),
     }
 
 

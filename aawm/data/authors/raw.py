@@ -4,16 +4,18 @@
 
 # %% auto #0
 __all__ = ['OBSERVATIONS', 'EVENT_LOG', 'BESIDE', 'OBSERVER_NAME', 'OBSERVER_STATE', 'RAW_COLUMNS', 'LOG_COLUMNS',
-           'RELEASED_KINDS', 'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_beside', 'read_raw_trial',
-           'read_all', 'raw_content', 'import_raw', 'exported_place', 'observation_lines', 'write_trial', 'export_raw',
-           'write_raw_trial']
+           'RELEASED_KINDS', 'AGENT_NAMES', 'read_observations', 'read_event_log', 'Beside', 'read_beside',
+           'read_raw_trial', 'read_all', 'raw_content', 'import_raw', 'exported_place', 'observation_lines',
+           'write_trial', 'export_raw', 'write_raw_trial']
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #0bf115a3
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from tqdm import tqdm
 
 from ..checks import convention_faults, event_faults, state_faults, step_faults
@@ -32,8 +34,9 @@ from aawm.data.authors.released import (
 )
 from ..selections import split_trials
 from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
-from ...errors import BadData, EnvironmentProblem, UsageError, whole_number
-from ...files import read_json, visible_files, write_json, write_text
+from ...errors import AawmError, BadData, EnvironmentProblem, UsageError, whole_number
+from ...files import visible_files, write_json, write_text
+from ...small_files import Form, Seed, read_small
 from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
@@ -115,19 +118,19 @@ def read_event_log(
     return "table", pd.DataFrame({"frame": numbers.Frame, "agent": numbers.Agent.map(AGENT_IDS), "event": table.Event.astype(object)})
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #00e609e5
+class Beside(Form):
+    "What `aawm.json` says of an exported trial."
+
+    seed: Seed
+    split: Literal[tuple(SPLITS.values())]
+    place: Annotated[int, Field(ge=0, lt=2**31)] = 0  # in its store
+
+
 def read_beside(
     path: str | Path,  # `aawm.json`, which need not be there
-) -> dict:  # `seed`, `split`, `place`; empty where there is no such file
+) -> Beside | None:
     "What an exported trial was in its store."
-    if not path.exists():
-        return {}
-    told = read_json(path)
-    if not isinstance(told, dict) or not {"seed", "split"} <= set(told):
-        raise BadData(f"{BESIDE} must hold seed and split; write it anew, or delete it")
-    seed, split = told["seed"], told["split"]
-    if type(seed) is not int or not 0 <= seed < 2**63 or split not in SPLITS.values():
-        raise BadData(f"{BESIDE} needs a whole number as seed and {' or '.join(SPLITS.values())} as split, got {seed!r} and {split!r}")
-    return told
+    return read_small(path, Beside) if Path(path).is_file() else None
 
 
 def read_raw_trial(
@@ -154,7 +157,7 @@ def read_raw_trial(
         if faults:
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
-        return {"name": folder.name, "bad": str(fault)}
+        return {"name": folder.name, "bad": str(fault).replace(str(folder / BESIDE), BESIDE)}
     return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist(), "told": told}
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #7d3e4131
@@ -181,7 +184,7 @@ def raw_content(
     table["split"] = split_trials(table.scenario, seed, table.has_log)
     told = [trial["told"] for trial in read]
     if all(told):
-        table = table.assign(seed=[one["seed"] for one in told], split=[one["split"] for one in told])
+        table = table.assign(seed=[one.seed for one in told], split=[one.split for one in told])
     place = np.repeat(np.arange(len(read)), [len(one) for one in logs])
     events = event_rows(pd.concat(logs, ignore_index=True), place) if len(place) else pd.DataFrame(columns=EVENT_COLUMNS)
     events = events.astype({name: str if name == "event" else np.int64 for name in EVENT_COLUMNS})
@@ -231,9 +234,10 @@ def import_raw(
 # %% ../../../nbs/data/authors/03_raw.ipynb #0ab59fea
 def exported_place(folder: Path) -> int:
     "The place that an exported trial had in its store; the same for all others."
-    told = read_json(folder / BESIDE, {})
-    place = told.get("place", 0) if isinstance(told, dict) else 0
-    return place if isinstance(place, int) else 0
+    try:
+        return told.place if (told := read_beside(folder / BESIDE)) else 0
+    except AawmError:
+        return 0  # faulty, which the reader says
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #e997804f
 def observation_lines(
@@ -284,7 +288,7 @@ def export_raw(
     log, names = store_log(store, dataset), dataset.name.values.tolist()
     if folder.is_file():
         raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
-    if folder.exists() and any(folder.iterdir()):
+    if visible_files(folder):
         raise UsageError(f"{folder} is not empty; choose a new folder")
     if odd := [name for name in names if roles_of(name) is None]:
         raise BadData(f"{store}: no folder can be named after {len(odd)} of its trials, first {odd[0]!a}; rename them")

@@ -172,7 +172,7 @@ def test_files_that_are_not_configurations(tmp_path):
 
 
 def test_a_message_names_the_field_without_a_stray_dot():
-    with pytest.raises(BadData, match="^Grid must be dict"):
+    with pytest.raises(BadData, match="^the configuration: Grid: input should be a valid dictionary"):
         read_configuration({"Grid": []})
 
 
@@ -222,7 +222,7 @@ def test_the_golden_house_to_the_digit():
 def test_a_door_is_open_or_closed(word):
     content = to_configuration(marple.golden_house())
     content["Grid"]["doors"]["initial"][1]["state"] = word
-    with pytest.raises(BadData, match=r"doors\[1\].state must be 'open' or 'closed'") as fault:
+    with pytest.raises(BadData, match=r"doors.initial\[1\].state: input should be .open. or .closed.") as fault:
         read_configuration(content)
     one_line(fault.value)
 

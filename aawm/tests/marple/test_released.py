@@ -71,18 +71,23 @@ def bent(folder):
     np.save(folder / "00002_states.npy", array)
 
 
+def endless(folder):
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000000, 1, 8), }\n"
+    (folder / "00001_states.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
 def pickled(folder):
     np.save(folder / "00001_states.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
 
 
 @pytest.mark.parametrize("fault, words", [
     (lambda folder: (folder / "00001_action.json").unlink(), "00000 to"), (lambda folder: (folder / "00003_states.npy").unlink(), "is missing"),
-    (put("00001_action.json", "{"), "is no JSON"), (put("00001_action.json", [1]), "has no 'action_type'"),
-    (change("00001_action.json", action_type=99), "no action of the vocabulary"), (change("00001_action.json", action_type="forward"), "must be int"),
-    (change("00001_action.json", action_type=9, object_type=63), "has no effect"), (bent, "channel 3"), (pickled, "no array of numbers"),
+    (put("00001_action.json", "{"), "is no JSON"), (put("00001_action.json", [1]), "the content: input should be"),
+    (change("00001_action.json", action_type=99), "action_type: input should be less than 11"), (change("00001_action.json", action_type="forward"), "action_type: input should be a valid integer"),
+    (change("00001_action.json", action_type=9, object_type=63), "has no effect"), (bent, "channel 3"), (pickled, "cannot be read as an array"), (endless, "cannot be read as an array"),
     (put("00000_states.json", {"Grid": {}}), "00000_states.json"), (lambda folder: [path.unlink() for path in folder.glob("*inference*")], "inference state"),
     (lambda folder: np.save(folder / "00001_states.npy", np.zeros((3, 3))), "must be uint8"),
-], ids=range(12))
+], ids=range(13))
 def test_a_malformed_trajectory_gets_one_line_and_no_store(fault, words, released, tmp_path):
     folder = tmp_path / "test"
     run = one_of(released)
@@ -101,10 +106,11 @@ def test_the_judged_trials_of_the_release_are_fifty():
 
 
 @pytest.mark.parametrize("content, words", [
-    ({"a-b": {}}, "not two missions"), ({"feed_dog-take_shower": {}}, "inference_answer"), ([], "names no trials"),
+    ({"a-b": {"inference_answer": "A", "A_mission": "a", "B_mission": "b", "trajs": []}}, "not two missions"), ({}, "names no trials"),
+    ({"feed_dog-take_shower": {}}, "feed_dog-take_shower.inference_answer is missing"), ([], "the content: input should be a valid dictionary"),
     ({"feed_dog-take_shower": {"inference_answer": "A", "A_mission": "feed_dog", "B_mission": "take_shower", "trajs": []}}, "is not the one who"),
-    ({"feed_dog-take_shower": {"inference_answer": "B", "A_mission": "feed_dog", "B_mission": "take_shower", "trajs": [["..", "x"]]}}, "pairs of names"),
-], ids=range(5))
+    ({"feed_dog-take_shower": {"inference_answer": "B", "A_mission": "feed_dog", "B_mission": "take_shower", "trajs": [["..", "x"]]}}, "must be a plain name"),
+], ids=range(6))
 def test_malformed_experiments_get_one_line(content, words, tmp_path):
     (tmp_path / "experiments.json").write_text(json.dumps(content))
     with pytest.raises(AawmError, match=words) as raised:
