@@ -7,7 +7,7 @@ __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'TABLES', 
            'check_record', 'Evaluation', 'thresholds', 'rollouts_record', 'model_record', 'other_data', 'take_model',
            'shared_trials', 'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate', 'table_name',
            'check_output', 'save', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations',
-           'main_variant']
+           'model_fields', 'main_variant']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Iterable
@@ -466,6 +466,9 @@ def find_evaluations(
         check_name(name, RecordForm.model_fields, "field of a record")
     records = {path.parent: read_json(path, {}) for path in visible_files(folder, "**/record.json")}
     fields = {name: value if isinstance(value, (tuple, list)) else (value,) for name, value in fields.items()}
+    evaluated = {record.get("model") for record in records.values()}
+    for name in fields.get("model", ()):
+        check_name(name, sorted(evaluated, key=str), "model of an evaluation")
     found = [path for path, record in records.items() if all(record.get(name) in values for name, values in fields.items())]
     if not found:
         for name, values in fields.items():
@@ -477,6 +480,14 @@ def find_evaluations(
     return found
 
 # %% ../../nbs/evaluation/06_results.ipynb #f901a029
+def model_fields(
+    models: str,  # names, divided by commas; "": all
+) -> dict:  # for `find_evaluations`
+    "The models that a figure is limited to, from the parameter of its page."
+    names = tuple(name.strip() for name in models.split(",") if name.strip())
+    return {"model": names} if names else {}
+
+
 def main_variant(
     folder: str | Path,  # searched with all folders in it
 ) -> str:

@@ -52,7 +52,7 @@ ONE_HOUSE = {"pillow": 0.16, "shower": 0.09, "snack": 0.48, "plant": 0.49, "laun
 
 def look_of(series: str) -> tuple:  # colour, marker, dashes
     "The look of a series; grey where it has none of its own."
-    return LOOKS.get(series, ("#555555", "x", (0, (1, 2))))
+    return LOOKS.get(PEOPLE if series.startswith("people (n = ") else series, ("#555555", "x", (0, (1, 2))))
 
 # %% ../../nbs/marple/19_figures.ipynb #aabe5764
 def draw_rooms(axes: plt.Axes, house: House) -> None:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'literal', 'as_written', 'check_parameters',
-           'hand_parameters', 'check_hand_run', 'input_record', 'scored_trials', 'own_sockets', 'NotebookFailed',
-           'warm_start', 'execute', 'run_notebook', 'shown', 'plain_metadata']
+           'hand_parameters', 'check_hand_run', 'input_record', 'check_trials', 'scored_trials', 'own_sockets',
+           'NotebookFailed', 'warm_start', 'execute', 'run_notebook', 'shown', 'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
@@ -110,6 +110,22 @@ def input_record(
     return {"job": "run by hand", "commit": commit(), "versions": known, "machine": machine()}
 
 # %% ../../nbs/runs/03_notebooks.ipynb #3c52d0e2
+def check_trials(
+    trials: object,  # the Dataset that `open_trials` gives, or a store's path; "": nothing is checked
+    records: list,  # of evaluations, of the same trials
+) -> None:
+    "`UsageError` where evaluations are of other trials than the store's."
+    if isinstance(trials, str):
+        from aawm.data import open_trials  # takes a second, which `aawm --help` would pay
+
+        if not trials:
+            return
+        trials = open_trials(resolve(trials))
+    own, here = records[0]["data_hash"], trials.attrs["data_hash"]
+    if own != here:
+        raise UsageError(f"the evaluation is of other trials (data {own[:12]}) than the store's (data {here[:12]}); give the store of these")
+
+
 def scored_trials(
     trials,  # the Dataset that `open_trials` gives
     record: dict,  # of an evaluation
@@ -117,9 +133,7 @@ def scored_trials(
     "The trials that an evaluation rolled out; `UsageError` where the store holds others."
     from aawm.evaluation import trial_set  # takes a second, which `aawm --help` would pay
 
-    own, here = record["data_hash"], trials.attrs["data_hash"]
-    if own != here:
-        raise UsageError(f"the evaluation is of other trials (data {own[:12]}) than the store's (data {here[:12]}); give the store of these")
+    check_trials(trials, [record])
     return trial_set(trials, None if record["split"] == "all" else record["split"])
 
 # %% ../../nbs/runs/03_notebooks.ipynb #6fd0a3b2

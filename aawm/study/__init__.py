@@ -11,6 +11,7 @@ from ..on_demand import names_on_demand
 # %% ../../nbs/study/00_overview.ipynb #5d1a77e2
 __getattr__, __dir__, __all__ = names_on_demand("aawm.study", {
     "build": "STUDY_TASKS build_study",
-    "score": "read_answers read_key score_study simulate_answers",
+    "houses": "HouseItem house_items",
+    "score": "people_curves people_scores read_answers read_key sample_class score_study simulate_answers",
     "stimuli": "StudyItem study_items",
 })  # fmt: skip

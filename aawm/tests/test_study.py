@@ -12,17 +12,25 @@ from aawm import cli
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, find_tasks, trial_set
+from aawm.marple import score_pairs
+from aawm.marple.pairs import generate_pairs, open_pairs
+from aawm.marple.scores import scored_at
 from aawm.study.build import asset, build_study, study_words
-from aawm.study.score import person_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers, write_answers
-from aawm.study.stimuli import balanced, goal_items
+from aawm.study.score import people_curves, people_scores, person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study
+from aawm.study.score import simulate_answers, write_answers
+from aawm.study.houses import house_items
+from aawm.study.stimuli import ARENA_STUDIES, balanced, study_items, task_items
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    "A study of eight trials, played fast."
+    "A study of each task, played fast."
     place = tmp_path_factory.mktemp("a study")
     generate(place / "trials", 81, seed=0, workers=1, progress=False)
+    generate_pairs(place / "runs", 2, houses=2, progress=False)
     build_study(place / "trials", place / "study", trials=8, seed=1, speed=50)
+    build_study(place / "trials", place / "pickups", "pickups", trials=4, seed=1, speed=50)
+    build_study(place / "runs", place / "marple", "marple", trials=2, seed=1, speed=100, evidence="V+A+L")
     return place
 
 
@@ -31,8 +39,13 @@ def key(study):
     return read_key(study / "study")
 
 
-def content(study) -> dict:
-    text = (study / "study/index.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def houses(study):
+    return read_key(study / "marple")
+
+
+def content(study, name="study") -> dict:
+    text = (study / name / "index.html").read_text(encoding="utf-8")
     return json.loads(re.search(r'id="study">(.*?)</script>', text, re.DOTALL)[1])
 
 
@@ -56,6 +69,38 @@ def test_contexts_and_truths_are_those_that_models_are_scored_on(study, key):
     assert seen == 8
 
 
+def test_pickups_are_those_that_models_are_scored_on(study):
+    test, key = trial_set(study / "trials", None), read_key(study / "pickups")
+    plan = find_tasks(["pickup"])[0].plan(test, SCORINGS["strict"])
+    for item, shown in zip(key.items, content(study, "pickups")["items"], strict=True):
+        if item.kind == "test":
+            rows = plan[(plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")]
+            assert [(row.object, row.truth) for row in item.rows] == [(f"obj{row.object}", row.truth) for row in rows.itertuples()]
+            assert shown["context"] == rows.context.iloc[0] and item.happened[0] == next(row.object for row in item.rows if row.truth)
+    catch = next(item for item in study_items(test, 4, 1, "pickups") if item.kind == "catch")
+    assert ARENA_STUDIES["pickups"].steps(test)[catch.row, catch.happened[0]] < catch.context, "a catch trial shows the pickup"
+
+
+def test_houses_stop_where_methods_are_scored_and_no_further(study, houses):
+    pairs = open_pairs(study / "runs")
+    for item, shown in zip(houses.items, content(study, "marple")["items"], strict=True):
+        pair = pairs[item.store_trial]
+        assert item.taus == [scored_at(pair.horizon)[part] for part in item.parts] and item.culprit == pair.culprit
+        assert {len(track) for run in shown["runs"] for track in run["poses"]} == {pair.horizon + 1}
+        assert ("truth" in shown) == (item.kind == "practice") and "culprit" not in shown
+    assert [len(item.taus) for item in houses.items if item.kind != "practice"].count(11) == 2
+    tested = [item for item in house_items(pairs, 5, 0) if item.kind == "test"]
+    assert len({item.scenario for item in tested}) == 5 and 2 <= sum(item.truth for item in tested) <= 3
+
+
+def test_each_kind_of_evidence_adds_what_methods_are_told(study, tmp_path):
+    for evidence, notes in (("V", set()), ("V+A", {"hear"}), ("V+L", {"say"})):
+        build_study(study / "runs", tmp_path / evidence, "marple", trials=2, evidence=evidence)
+        assert {name for item in content(tmp_path, evidence)["items"] for note in item["notes"] for name in note} == notes
+    with pytest.raises(UsageError, match="is for marple"):
+        build_study(study / "trials", tmp_path / "goals", trials=2, evidence="V+A")
+
+
 def test_the_page_holds_no_future_and_no_truth(study):
     for item in content(study)["items"]:
         steps = {len(track) for tracks in item["tracks"].values() for track in tracks}
@@ -64,16 +109,17 @@ def test_the_page_holds_no_future_and_no_truth(study):
         assert not {"rows", "scenario", "behavior", "store_trial"} & set(item)
 
 
-def test_the_page_loads_and_sends_nothing(study):
-    text = (study / "study/index.html").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["study", "pickups", "marple"])
+def test_the_page_loads_and_sends_nothing(study, name):
+    text = (study / name / "index.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in text and "connect-src" not in text and not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=", text)
-    assert sum(path.stat().st_size for path in (study / "study").iterdir()) < 3e6
+    assert sum(path.stat().st_size for path in (study / name).iterdir()) < 3e6
 
 
 def test_truths_and_scenarios_are_balanced(study):
     test = trial_set(study / "trials", None)
-    chosen = balanced(goal_items(test, "single_goal"), test.scenario, 6, np.random.default_rng(3))
-    for values in ([item.happened for item in chosen], [test.scenario[item.row] for item in chosen]):
+    chosen = balanced(task_items(test, "single_goal", test.first_inside()), 6, np.random.default_rng(3))
+    for values in ([item.truth for item in chosen], [item.scenario for item in chosen]):
         counts = pd.Series(values).value_counts()
         assert counts.max() - counts.min() <= 1
 
@@ -104,6 +150,46 @@ def test_who_knows_all_is_right_and_who_clicks_by_chance_is_left_out(key, study,
     assert not (tmp_path / "none").exists()
 
 
+def test_people_in_houses_are_scored_as_methods_are(study, houses, tmp_path):
+    pairs = open_pairs(study / "runs")
+
+    def same_as_people(house, evidence, query, preferences):
+        "Certain of A."
+        return 1.0, 0.0
+
+    rows = [row | {"answer": 0} if row["kind"] == "test" else row for row in simulate_answers(houses, "certain", skill=1)]
+    answers = read_answers([write_answers(tmp_path / "certain.csv", rows)], houses)
+    outcomes = rating_outcomes(answers, houses).sort_values(["trial", "part"]).reset_index(drop=True)
+    tested = sorted(item.store_trial for item in houses.items if item.kind == "test")
+    method = score_pairs([pairs[row] for row in tested], same_as_people)
+    for column in ("scenario", "part", "tau", "horizon", "culprit", "said_a", "accuracy"):
+        assert outcomes[column].tolist() == method[column].tolist(), column
+
+
+def test_houses_are_scored_over_people_and_given_to_figures(study, houses, tmp_path):
+    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(houses, name, seed, 0.9)) for seed, name in enumerate("ab")]
+    lazy = [row | {"answer": 50, "participant": "lazy"} for row in simulate_answers(houses, "lazy")]
+    scores, people = score_study(study / "marple", [*files, write_answers(tmp_path / "lazy.csv", lazy)], tmp_path / "people")
+    assert people.included.to_dict() == {"a": True, "b": True, "lazy": False}
+    values = scores[scores.behavior == "all"].set_index("metric").value
+    assert values.accuracy_10 == 1 and values.accuracy_0 < 0.7 and 0 < values.evidence_needed < 1
+    curves = people_curves(tmp_path / "people")
+    assert set(curves.variant) == {"people (n = 2), V+A+L"} and set(curves.participant) == {"a", "b"}
+    assert set(people_scores(tmp_path / "people").variant) == {"n = 2"}
+    (tmp_path / "people/scores.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadData, match="no model"):
+        people_scores(tmp_path / "people")
+    with pytest.raises(UsageError, match="aawm study score"):
+        people_curves(tmp_path)
+
+
+def test_answers_of_another_task_are_refused(study, key, houses, tmp_path):
+    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(of, name)) for name, of in (("goals", key), ("houses", houses))]
+    for file, other in ((files[0], houses), (files[1], key)):
+        with pytest.raises(BadData, match=file.name):
+            read_answers([file], other)
+
+
 DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and what is said
     "another study": (lambda rows: [row | {"study": "0" * 16} for row in rows], "is of study"),
     "another seed": (lambda rows: [row | {"seed": 9} for row in rows], "seed 9"),
@@ -127,6 +213,13 @@ def test_a_damaged_or_foreign_file_is_refused_in_one_line(key, study, tmp_path, 
     assert leave("score", study / "study", whole, file, "--out", tmp_path / "people") == 3
     said = capsys.readouterr().err.strip()
     assert words in said and f"bad.{ending}" in said and "\n" not in said and not (tmp_path / "people").exists()
+
+
+@pytest.mark.parametrize("change", [lambda rows: [rows[0] | {"answer": 101}, *rows[1:]], lambda rows: [rows[0], *rows], lambda rows: rows[:-1]])
+def test_damaged_answers_to_houses_are_refused(study, houses, tmp_path, capsys, change):
+    file = write_answers(tmp_path / "bad.csv", change(simulate_answers(houses, "bad")))
+    assert leave("score", study / "marple", file, "--out", tmp_path / "people") == 3
+    assert "bad.csv" in capsys.readouterr().err and not (tmp_path / "people").exists()
 
 
 @pytest.mark.parametrize("text", [b"", b"\x89PNG\x00", b'"row","study"\n"answer","', b"a,b\n1,2\n"])
@@ -157,27 +250,28 @@ def test_a_consent_text_cannot_run_code(study, tmp_path):
     assert text.count("</script>") == asset("page.html").count("</script>") and "%study%" in text
 
 
-def run_study(browser, study, tmp_path, wide, high, keyboard, extra="") -> tuple:
+def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> tuple:
     "A whole run in a browser: the rows saved, and how often something lay beside the screen."
     page = browser.new_page(viewport={"width": wide, "height": high}, accept_downloads=True)
     page.set_default_timeout(60_000)
     outside, faults, beside = [], [], 0
     page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("file:", "blob:", "data:")) else None)
     page.on("pageerror", lambda fault: faults.append(str(fault)))
-    page.goto((study / "study/index.html").as_uri() + extra)
+    page.goto(page_file.as_uri() + extra)
+    ready = ".study-next:not([disabled]), .study-answers button:not([disabled]), .study-sure input:not([disabled]), .study-download"
     while not page.locator(".study-download").count():
-        page.wait_for_selector(".study-next:not([disabled]), .study-answers button:not([disabled]), .study-download")
+        page.wait_for_selector(ready)
         beside += page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        options = page.locator(".study-answers button")
-        if options.count():
-            count = options.count()
+        options, slider = page.locator(".study-answers button"), page.locator(".study-sure input")
+        if slider.count():
             if keyboard:
-                page.keyboard.press("n")
+                page.keyboard.press("n" if options.count() else "7")
                 page.keyboard.press("ArrowRight")
                 page.keyboard.press("Enter")
             else:
-                options.nth(0 if count > 2 else 1).click()
-                page.locator(".study-sure input").fill("80")
+                if options.count():
+                    options.nth(0 if options.count() > 2 else 1).click()
+                slider.fill("80")
                 page.screenshot(path=tmp_path / f"answer-{wide}.png")
                 page.locator(".study-next").click()
         elif page.locator(".study-next").count():
@@ -193,8 +287,8 @@ def run_study(browser, study, tmp_path, wide, high, keyboard, extra="") -> tuple
 
 
 def test_a_whole_run_in_a_browser_is_saved_and_scored(browser, study, key, tmp_path):
-    phone, beside = run_study(browser, study, tmp_path, 400, 720, keyboard=False)
-    desk, wide = run_study(browser, study, tmp_path, 1200, 900, keyboard=True, extra="?participant=desk_1")
+    phone, beside = run_study(browser, study / "study/index.html", tmp_path, 400, 720, keyboard=False)
+    desk, wide = run_study(browser, study / "study/index.html", tmp_path, 1200, 900, keyboard=True, extra="?participant=desk_1")
     assert beside == wide == 0, "nothing lies beside the screen"
     answers = read_answers([phone, desk], key)
     assert set(answers.participant) > {"desk_1"} and answers.groupby("participant").trial.nunique().eq(13).all()
@@ -205,3 +299,20 @@ def test_a_whole_run_in_a_browser_is_saved_and_scored(browser, study, key, tmp_p
     orders = [part[part.kind != "practice"].drop_duplicates("trial").trial.tolist() for _, part in answers.groupby("participant")]
     assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1], "an order for each"
     assert person_outcomes(typed, key).prediction.sum() == 0
+
+
+def test_a_whole_run_of_pickups_on_a_phone_is_saved_and_scored(browser, study, tmp_path):
+    saved, beside = run_study(browser, study / "pickups/index.html", tmp_path, 400, 720, keyboard=False)
+    answers = read_answers([saved], read_key(study / "pickups"))
+    assert beside == 0 and len(answers) == 9 and (answers.answer == "obj0").all()
+    assert person_outcomes(answers, read_key(study / "pickups")).task.eq("pickup").all()
+
+
+@pytest.mark.parametrize(("wide", "high", "keyboard", "said"), [(400, 720, False, 80), (1200, 900, True, 71)])
+def test_a_whole_run_of_houses_is_saved_and_scored(browser, study, houses, tmp_path, wide, high, keyboard, said):
+    saved, beside = run_study(browser, study / "marple/index.html", tmp_path, wide, high, keyboard)
+    answers = read_answers([saved], houses)
+    assert beside == 0 and len(answers) == 2 * 11 + 3 + 3
+    assert answers.answer.isin([said, said + 1] if keyboard else [said]).all(), "the digit, and the arrow"
+    outcomes = rating_outcomes(answers, houses)
+    assert outcomes.groupby("trial").part.apply(list).map(lambda parts: parts == list(range(11))).all()

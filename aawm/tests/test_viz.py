@@ -21,7 +21,7 @@ from aawm.evaluation import CLAIMS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
 from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
-from aawm.viz.figures import FIG3, curve_table
+from aawm.viz.figures import FALSE, FIG3, curve_table
 from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
 from aawm.viz.stage import headings
 
@@ -50,7 +50,7 @@ def made_curves(models, seeds=3):
             step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
             for seed in range(seeds):
                 value = draw.uniform(0.5, 2, len(step)).cumsum() / 20
-                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 9}))
+                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 12}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -161,13 +161,56 @@ def test_no_panel_is_empty(paper, name):
 def test_bars_are_the_table(paper):
     figure, table = paper["fig3"]
     for axes, (_, rows) in zip(figure.axes, table.groupby("title", sort=False), strict=True):
-        assert [bar.get_width() for bar in axes.patches] == rows.value.tolist()
+        assert widths(axes, rows.series) == rows.value.tolist()
+        assert widths(axes, [FALSE]) == rows.false_positive.tolist(), "false positives are thin bars"
+        assert len({round(bar.get_height(), 6) for bar in axes.patches}) == 2
         numbers = [text.get_text() for text in axes.texts]
         assert numbers == [f"{value:.2f}" for value in rows.value]
     figure, table = paper["fig5"]
-    bars = table[table.kind == "bar"]
-    heights = {(round(bar.get_x() + bar.get_width() / 2, 6), bar.get_height()) for bar in figure.axes[0].patches}
-    assert len(heights) == len(bars) and {height for _, height in heights} == set(bars.value)
+    bars, axes = table[table.kind == "bar"], figure.axes[0]
+    assert widths(axes, bars.series[bars.title == "F1"]) == bars.value[bars.title == "F1"].tolist()
+    points = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
+    assert all(points[title] == bars.value[bars.title == title].tolist() for title in ("Precision", "Recall"))
+
+
+def widths(axes, names):
+    "How long the bars of these names are, in their order."
+    found = {}
+    for container in axes.containers:
+        if container.get_label() in list(names):
+            found.setdefault(container.get_label(), []).extend(bar.get_width() for bar in container)
+    return [width for name in names for width in found[name]]
+
+
+def test_rows_of_models_stand_in_groups():
+    scores = made_scores(["sgnet", "event_transformer", "oracle", "frozen_world"])
+    people = made_scores(["people"], 1).assign(variant="n = 12")
+    people = people[people.task != "single_goal_later"]
+    figure, table = fig3(pd.concat([scores, people]))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert {"the paper's models", "ours", "given more \N{DAGGER}", "no training", "people"} <= set(labels)
+    names = ["SGNet", "Event Transformer", "Hierarchical Oracle \N{DAGGER}", "Frozen world", "People (n = 12)"]
+    ticks = dict(zip(labels, figure.axes[0].get_yticks()))
+    assert [ticks[name] for name in names] == sorted(ticks[name] for name in names), "in the order of groups"
+    assert ticks["people"] < ticks["People (n = 12)"] and "not asked" in [text.get_text() for text in figure.axes[1].texts]
+    assert "People (n = 12): asked in a browser, with intervals over people." in figure._supxlabel.get_text().replace("\n", " ")
+
+
+def test_bins_of_few_rollouts_are_left_out():
+    curves = made_curves(FEW, 3)
+    curves.loc[(curves.curve == "loss_pickup") & (curves.step > 20), "count"] = 2
+    _, table = fig4(made_scores(FEW), curves)
+    lines = table[table.kind == "curve"]
+    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[lines.curve == "loss_goal"].step.max() == 60
+
+
+def test_figure_2_says_what_is_below_and_draws_the_pipeline():
+    rollouts = [Rollout(made_trial(4), made_trial(5)[80:], 80, 0, title, "t") for title in ("Delivered", "Not delivered")]
+    figure, table = fig2(rollouts)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles.count("Imagined: delivered") == titles.count("Imagined: not delivered") == 1
+    assert sum("What happened" in title for title in titles) == 2 and set(table.panel) == {"B", "C"}
+    assert {"Context", "World model", "Rollout", "Scores"} <= {text.get_text() for axes in figure.axes for text in axes.texts}
 
 
 def test_draft_figures_ledger_and_thresholds_are_their_tables(paper):
@@ -175,7 +218,8 @@ def test_draft_figures_ledger_and_thresholds_are_their_tables(paper):
     assert sorted(bar.get_height() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
     assert "static" not in set(table.behavior) and table.groupby("panel").behavior.nunique().tolist() == [7, 7, 7]
     figure, table = paper["swm4"]
-    assert sorted(bar.get_width() for axes in figure.axes for bar in axes.patches) == sorted(table.value.dropna())
+    bars = [bar for axes in figure.axes for container in axes.containers if container.get_label() in set(table.series) for bar in container]
+    assert sorted(bar.get_width() for bar in bars) == sorted(table.value.dropna())
     figure, table = paper["claims"]
     assert [cell.get_label() for cell in figure.axes[0].patches] == table.verdict.tolist() and len(table) == 17 * 4
     figure, table = paper["sensitivity"]
@@ -284,12 +328,12 @@ def test_the_authors_numbers_stand_beside_published_scores_alone():
     assert "the recall of RSSM Discrete (.77) above its precision" in note, "where tables and prose differ, a note says so"
 
 
-def test_crosses_carry_their_count_and_need_ten():
+def test_false_positives_carry_their_count_and_need_ten():
     scores = made_scores(FEW)
     scores.loc[(scores.metric == "false_positive") & (scores.task == "single_goal"), "count"] = 9
     figure, table = fig3(scores)
-    crosses = [[line for line in axes.get_lines() if line.get_marker() == "X" and len(line.get_xdata())] for axes in figure.axes]
-    assert not crosses[0] and crosses[1] and "crosses: n = 40" in figure.axes[1].get_xlabel() and "crosses" not in figure.axes[0].get_xlabel()
+    thin = [[container for container in axes.containers if container.get_label() == FALSE] for axes in figure.axes]
+    assert not thin[0] and thin[1] and "false: n = 40" in figure.axes[1].get_xlabel() and "false" not in figure.axes[0].get_xlabel()
 
 
 def test_seeds_are_dots_on_the_bars():
@@ -303,10 +347,10 @@ def test_seeds_are_dots_on_the_bars():
 def test_every_panel_says_how_many():
     scores, curves = made_scores(FEW, 3), made_curves(FEW, 3)
     figure, table = fig5(scores, curves)
-    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
     recall = table[(table.kind == "bar") & (table.title == "Recall")]
-    assert ticks[1] == f"Recall, n = {recall['count'].max():.0f}\n(crosses: n = {recall.false_positive_count.max():.0f})"
-    assert all(", n = " in axes.get_xlabel() for axes in figure.axes[1:])
+    falsely = recall.false_positive_count.max()
+    assert figure.axes[0].get_xlabel() == f"F1; moved, n = {recall['count'].max():.0f}\n(false: n = {falsely:.0f})"
+    assert all(", n = " in axes.get_xlabel().replace("\n", " ") for axes in figure.axes[1:])
     figure, table = swm3(made_errors(FEW, 3))
     assert all("\nn = " in label.get_text() for axes in figure.axes for label in axes.get_xticklabels())
     dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "."]
@@ -327,7 +371,7 @@ def test_one_model_without_a_score_is_said_to_have_none():
     scores = made_scores(FEW)
     scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
     figure, table = fig4(scores, made_curves(FEW))
-    assert "none" in [text.get_text() for text in figure.axes[0].texts] and len(figure.axes[0].patches) == 2
+    assert "none" in [text.get_text() for text in figure.axes[0].texts] and len(widths(figure.axes[0], ["multistep_predictor", "rssm_discrete"])) == 2
 
 
 def test_infinite_curves_fall_back_on_finite_rollouts():

@@ -7,14 +7,26 @@
   const OBJECTS = ["obj0", "obj1", "obj2"], LETTERS = { obj0: "A", obj1: "B", obj2: "C" };
   const PAUSE = 500; // ms before a drawing moves
 
-  // stimuli: every track is a first value and differences, in cm and degrees
+  const element = (kind, values = {}, ...inside) => {
+    const made = Object.assign(document.createElement(kind), values);
+    made.append(...inside);
+    return made;
+  };
+  const picture = (label, width, height) => {
+    const canvas = element("canvas", { className: `study-${study.scene}`, width, height, ariaLabel: label });
+    canvas.setAttribute("role", "img");
+    return canvas;
+  };
+
+  // stimuli: every track is a first value and differences; arena: cm and degrees, houses: cells and quarter turns
   const unfold = (track) => { let sum = 0; return track.map((change) => (sum += change)); };
   for (const item of study.items) {
-    for (const name of Object.keys(item.tracks)) item.tracks[name] = item.tracks[name].map(unfold);
+    for (const name of Object.keys(item.tracks ?? {})) item.tracks[name] = item.tracks[name].map(unfold);
+    for (const run of item.runs ?? []) run.poses = run.poses.map(unfold);
   }
 
   // the room from above
-  function draw(canvas, item, time) {
+  function drawRoom(canvas, item, time) {
     const pen = canvas.getContext("2d"), scale = canvas.width / study.side;
     const last = item.tracks.obj0[0].length - 1, step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step;
     const mix = (track) => track[step] + share * ((track[step + 1] ?? track[step]) - track[step]);
@@ -64,28 +76,140 @@
     }
   }
 
-  // one question to one drawing: play, answer, say how sure
-  const element = (kind, values = {}, ...inside) => {
-    const made = Object.assign(document.createElement(kind), values);
-    made.append(...inside);
-    return made;
-  };
+  // a house from above, with one agent; furniture, objects and what is held as they are at a step
+  function houseAt(item, run, step) {
+    const pieces = item.house.pieces.map((piece) => piece[5]), objects = item.house.objects.map(([, x, y]) => [x, y]);
+    for (const [when, what, place, ...value] of run.changes) {
+      if (when > step) break;
+      if (what === "piece") pieces[place] = value[0];
+      else objects[place] = value;
+    }
+    const held = item.house.objects.filter((_, place) => objects[place][0] < 0).map(([name]) => words[`thing_${name}`]);
+    return { pieces, objects, held };
+  }
 
+  function drawHouse(canvas, item, agent, time) {
+    const pen = canvas.getContext("2d"), { house } = item, run = item.runs[agent], looks = study.looks;
+    const scale = canvas.width / house.width, last = run.poses[0].length - 1;
+    const step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step, now = houseAt(item, run, step);
+    const box = (x, y, wide, high, color) => { pen.fillStyle = color; pen.fillRect(x * scale, y * scale, wide * scale, high * scale); };
+    const label = (text, x, y, wide, size, color = "#000", along = false) => {
+      pen.save();
+      pen.translate(x * scale, y * scale);
+      if (along) pen.rotate(-Math.PI / 2);
+      pen.font = `${size * scale}px system-ui, sans-serif`;
+      const room = (wide * scale) / pen.measureText(text).width;
+      if (room < 1) pen.font = `${size * Math.max(room, 0.55) * scale}px system-ui, sans-serif`;
+      pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      pen.lineWidth = 0.16 * scale;
+      pen.strokeStyle = "#fff";
+      if (color !== "#fff") pen.strokeText(text, 0, 0);
+      pen.fillStyle = color;
+      pen.fillText(text, 0, 0);
+      pen.restore();
+    };
+    box(0, 0, house.width, house.height, looks.wall);
+    for (const [type, x, y, wide, high] of house.rooms) box(x, y, wide, high, looks.rooms[type]);
+    for (const [x, y] of house.doors) box(x, y, 1, 1, "#fff");
+    for (const [place, [, x, y, wide, high]] of house.pieces.entries()) {
+      box(x + 0.06, y + 0.06, wide - 0.12, high - 0.12, now.pieces[place] & study.bits.on ? looks.on : looks.piece);
+      const open = now.pieces[place] & study.bits.open;
+      pen.strokeStyle = "#222";
+      pen.lineWidth = (open ? 0.16 : 0.05) * scale;
+      pen.setLineDash(open ? [0.3 * scale, 0.2 * scale] : []);
+      pen.strokeRect((x + 0.12) * scale, (y + 0.12) * scale, (wide - 0.24) * scale, (high - 0.24) * scale);
+      pen.setLineDash([]);
+    }
+    for (const [name, x, y, wide] of house.pieces) label(words[`thing_${name}`], x + wide / 2, y - 0.12, Math.max(wide, 2) + 0.4, 0.6, "#5a3a00");
+    for (const [place, [x, y]] of now.objects.entries()) {
+      if (x < 0) continue;
+      const low = (x + y) % 2; // neighbours' names stand above and below
+      pen.beginPath();
+      pen.arc((x + 0.5) * scale, (y + 0.5) * scale, 0.14 * scale, 0, 2 * Math.PI);
+      pen.fillStyle = "#000";
+      pen.fill();
+      label(words[`thing_${house.objects[place][0]}`], x + 0.5, y + (low ? 0.86 : 0.18), 1.4, 0.42);
+    }
+    const [x, y] = [0, 1].map((axis) => run.poses[axis][step] + share * ((run.poses[axis][step + 1] ?? run.poses[axis][step]) - run.poses[axis][step]) + 0.5);
+    const angle = (run.poses[2][step] * Math.PI) / 2, ahead = [Math.cos(angle), Math.sin(angle)], side = [-ahead[1], ahead[0]], size = 0.62;
+    pen.beginPath();
+    pen.moveTo((x + size * ahead[0]) * scale, (y + size * ahead[1]) * scale);
+    for (const way of [1, -1]) pen.lineTo((x - 0.5 * size * ahead[0] + way * 0.8 * size * side[0]) * scale, (y - 0.5 * size * ahead[1] + way * 0.8 * size * side[1]) * scale);
+    pen.closePath();
+    pen.fillStyle = looks.agents[agent];
+    pen.fill();
+    pen.strokeStyle = "#fff";
+    pen.lineWidth = 0.06 * scale;
+    pen.stroke();
+    label("AB"[agent], x, y, 1, 0.6, "#fff");
+    return now.held;
+  }
+
+  // what the tasks differ in: what is drawn, from which step to which, and what is said beside it
+  const arena = {
+    last: (item) => item.tracks.obj0[0].length - 1,
+    span: (item, place) => [place ? item.context - 1 : 0, item.context - 1], // after the first answer it stands still
+    show(item) {
+      const canvas = picture(words.canvas, 720, 720);
+      return { nodes: [canvas], draw: (time) => drawRoom(canvas, item, time), tell() {} };
+    },
+    feedback(item) {
+      const names = item.happened.map((name) => say("feedback_object", { what: LETTERS[name] }));
+      if (names.length < item.questions) names.push(names.length ? words.feedback_no_more : words.feedback_none);
+      const what = names.reduce((before, name) => before + say("feedback_then", { what: name }));
+      return { span: [item.context - 1, arena.last(item)], faster: 4, question: say("feedback", { what }) };
+    },
+    question: (item, place) => (item.kind === "catch" ? words.question_catch : words[`question_${place}`]),
+    progress: (item, n, all) => (n ? say("progress", { n, all }) : words.practice),
+    choices: (given) => [...OBJECTS.filter((name) => !given.includes(name)), "none"],
+  };
+  const houses = {
+    last: (item) => item.stops.at(-1),
+    span: (item, place) => [place ? item.stops[place - 1] : 0, item.stops[place]],
+    show(item) {
+      const parts = [0, 1].map((agent) => {
+        const canvas = picture(say("canvas", { agent: "AB"[agent] }), 40 * item.house.width, 40 * item.house.height), lines = element("p", { className: "study-lines" });
+        return { canvas, lines, node: element("div", {}, element("strong", { textContent: say("agent", { agent: "AB"[agent] }) }), canvas, lines) };
+      });
+      let note = null;
+      const draw = (time) => {
+        for (const [agent, { canvas, lines }] of parts.entries()) {
+          const held = drawHouse(canvas, item, agent, time), texts = [say("holds", { what: held.join(", ") || words.nothing })];
+          if (note?.hear) texts.push(say("hear", { what: words[`sound_${note.hear[agent]}`] }));
+          if (note?.say) texts.push(say("says", { what: sentence(note.say[agent]) }));
+          lines.replaceChildren(...texts.map((text) => element("span", { textContent: text })));
+        }
+      };
+      return { nodes: [element("div", { className: "study-pair" }, ...parts.map((part) => part.node))], draw, tell(place) { note = place === null ? null : item.notes[place]; } };
+    },
+    feedback: (item) => ({ span: [item.stops.at(-1), item.stops.at(-1)], faster: 1, question: say("feedback", { what: "AB"[item.truth] }) }),
+    question: (item) => words[`question_${item.scenario}`],
+    progress: (item, n, all, place) => say(n ? "stop" : "practice_stop", { n, all, stop: place + 1, stops: item.questions }),
+    choices: () => [],
+  };
+  const scene = { arena, houses }[study.scene], rating = study.scene === "houses";
+  function sentence(parts) {
+    if (!parts.length) return words.said_done;
+    const [action, thing, piece, room] = parts, furniture = words[`thing_${piece}`];
+    const place = room ? say("place", { furniture, room: words[`room_${room}`] }) : furniture;
+    return say(`said_${action}`, { object: words[`thing_${thing}`], place });
+  }
+
+  // one question to one drawing: play, answer, say how sure; or move the slider between two
   class WatchAndAnswer {
     constructor(jsPsych) {
       this.jsPsych = jsPsych;
     }
 
     trial(display, trial) {
-      const item = trial.item, steps = item.tracks.obj0[0].length, first = trial.show === "future" ? item.context - 1 : 0;
-      const stop = trial.show === "future" ? steps - 1 : item.context - 1, rate = (study.speed * (trial.show === "future" ? 4 : 1)) / study.step_seconds;
-      const canvas = element("canvas", { className: "study-room", width: 720, height: 720, ariaLabel: words.canvas });
-      canvas.setAttribute("role", "img");
+      const item = trial.item, [first, stop] = trial.span, rate = (study.speed * (trial.faster ?? 1)) / study.step_seconds;
+      const shown = scene.show(item), asks = trial.place !== null;
       const question = element("p", { className: "study-question", textContent: words.watch });
       question.setAttribute("aria-live", "polite");
       const again = element("button", { className: "study-again", type: "button", textContent: words.again, disabled: true });
       const next = element("button", { className: "study-next", type: "button", textContent: words.continue, disabled: true });
-      display.replaceChildren(element("p", { className: "study-progress", textContent: trial.progress }), canvas, question);
+      display.replaceChildren(element("p", { className: "study-progress", textContent: trial.progress }), ...(rating ? [question, ...shown.nodes] : [...shown.nodes, question]));
       let answer = null, confidence = null, opened = null, replays = 0, request = null;
 
       const buttons = trial.choices.map((name) => {
@@ -100,17 +224,20 @@
         button.addEventListener("click", () => choose(name));
         return button;
       });
-      const slider = element("input", { type: "range", min: 0, max: 100, step: 1, value: 50, disabled: true, ariaLabel: words.confidence });
-      const number = element("span", { textContent: words.confidence_hint });
-      if (trial.choices.length) {
-        const ends = element("div", { className: "study-ends" }, element("span", { textContent: `0 % ${words.confidence_low}` }),
-          number, element("span", { textContent: `100 % ${words.confidence_high}` }));
-        const sure = element("div", { className: "study-sure" }, element("div", { textContent: words.confidence }), slider, ends);
-        display.append(element("div", { className: "study-answers" }, ...buttons), sure);
+      const value = rating && trial.before !== null ? trial.before : 50, low = rating ? words.rating_low : words.confidence_low;
+      const high = rating ? words.rating_high : words.confidence_high, about = rating ? words.rating : words.confidence;
+      const slider = element("input", { type: "range", min: 0, max: 100, step: 1, value, disabled: true, ariaLabel: `${about} ${low} - ${high}` });
+      const number = element("span", { textContent: words.confidence_hint }), unit = rating ? "" : " %";
+      if (asks) {
+        const ends = element("div", { className: "study-ends" }, element("span", { textContent: `0${unit} ${low}` }),
+          number, element("span", { textContent: `100${unit} ${high}` }));
+        const sure = element("div", { className: "study-sure" }, element("div", { textContent: about }), slider, ends);
+        if (!rating) display.append(element("div", { className: "study-answers" }, ...buttons));
+        display.append(sure);
       }
       display.append(element("p", {}, again, " ", next));
 
-      const ready = () => { next.disabled = trial.choices.length > 0 ? answer === null || confidence === null : opened === null; };
+      const ready = () => { next.disabled = opened === null || (asks && (confidence === null || (answer === null && !rating))); };
       const choose = (name) => {
         if (opened === null) return;
         answer = name;
@@ -121,7 +248,7 @@
       };
       const rated = () => {
         confidence = Number(slider.value);
-        number.textContent = `${confidence} %`;
+        number.textContent = `${confidence}${unit}`;
         ready();
       };
       slider.addEventListener("input", rated);
@@ -132,16 +259,23 @@
         question.textContent = trial.question;
         again.disabled = false;
         for (const button of buttons) button.disabled = false;
-        if (!trial.choices.length) next.focus();
+        shown.tell(trial.place);
+        shown.draw(stop);
+        if (!asks) next.focus();
+        else if (rating) {
+          slider.disabled = false;
+          slider.focus({ preventScroll: true }); // the houses stay in view
+        }
         ready();
       };
       const play = () => {
         const begun = performance.now() + PAUSE;
         again.disabled = true;
+        shown.tell(null);
         cancelAnimationFrame(request);
         const frame = (now) => {
           const time = first + Math.max(0, ((now - begun) / 1000) * rate);
-          draw(canvas, item, Math.min(time, stop));
+          shown.draw(Math.min(time, stop));
           if (time < stop) request = requestAnimationFrame(frame);
           else open();
         };
@@ -154,27 +288,32 @@
         const key = event.key.toLowerCase(), name = { a: "obj0", b: "obj1", c: "obj2", n: "none" }[key];
         if (key === "r" && !again.disabled) again.click();
         else if (trial.choices.includes(name)) choose(name);
+        else if (rating && asks && opened !== null && /^[ab1-9]$/.test(key)) {
+          slider.value = key === "a" ? 0 : key === "b" ? 100 : 10 * Number(key);
+          rated();
+        }
         else if (key === "enter" && !next.disabled && event.target.tagName !== "BUTTON") next.click();
       };
       document.addEventListener("keydown", keys);
       next.addEventListener("click", () => {
         cancelAnimationFrame(request);
         document.removeEventListener("keydown", keys);
-        const row = { answer, confidence, rt: Math.round(performance.now() - opened), replays };
-        this.jsPsych.finishTrial(trial.choices.length ? row : {});
+        const row = { ...(rating ? { answer: confidence } : { answer, confidence }), rt: Math.round(performance.now() - opened), replays };
+        this.jsPsych.finishTrial(asks ? row : {});
       });
 
-      if (trial.show === "still") {
-        draw(canvas, item, stop);
-        open();
-      } else play();
+      if (first === stop) open();
+      else play();
     }
   }
   const anything = { type: jsPsychModule.ParameterType.COMPLEX, default: null };
   WatchAndAnswer.info = {
     name: "watch-and-answer",
     version: "1.0.0",
-    parameters: { item: anything, show: anything, choices: { ...anything, default: [] }, question: anything, progress: anything },
+    parameters: {
+      item: anything, place: anything, span: anything, faster: anything, choices: { ...anything, default: [] }, question: anything,
+      progress: anything, before: anything,
+    },
     data: {},
   };
 
@@ -195,16 +334,18 @@
   const jsPsych = initJsPsych({ on_finish: finish });
   jsPsych.data.addProperties({ participant, study: study.study, version: study.version, seed: study.seed, task: study.task });
 
-  function node(item, position, progress) {
+  function node(item, position, all) {
     const given = []; // answers to this drawing, in order
     const questions = Array.from({ length: item.questions }, (_, place) => ({
       timeline: [{
         type: WatchAndAnswer,
         item,
-        show: place ? "still" : "context",
-        choices: () => [...OBJECTS.filter((name) => !given.includes(name)), "none"],
-        question: item.kind === "catch" ? words.question_brought : words[`question_${place}`],
-        progress,
+        place,
+        span: scene.span(item, place),
+        choices: () => scene.choices(given),
+        question: scene.question(item, place),
+        progress: scene.progress(item, position, all, place),
+        before: () => given.at(-1) ?? null,
         data: { row: "answer", trial: item.trial, kind: item.kind, place, position },
         on_finish: (data) => given.push(data.answer),
       }],
@@ -213,16 +354,11 @@
     return { timeline: questions };
   }
 
-  function feedback(item) {
-    const names = item.happened.map((name) => say("feedback_object", { what: LETTERS[name] }));
-    if (names.length < item.questions) names.push(names.length ? words.feedback_no_more : words.feedback_none);
-    const what = names.reduce((before, name) => before + say("feedback_then", { what: name }));
-    return { type: WatchAndAnswer, item, show: "future", question: say("feedback", { what }), progress: words.practice };
-  }
+  const feedback = (item) => ({ type: WatchAndAnswer, item, ...scene.feedback(item), progress: words.practice });
 
   const practice = study.items.filter((item) => item.kind === "practice");
   const rest = jsPsych.randomization.shuffle(study.items.filter((item) => item.kind !== "practice"));
-  const numbered = rest.map((item, place) => node(item, place + 1, say("progress", { n: place + 1, all: rest.length })));
+  const numbered = rest.map((item, place) => node(item, place + 1, rest.length));
 
   function finish() {
     removeEventListener("beforeunload", leaving);
@@ -245,7 +381,7 @@
   jsPsych.run([
     page(consent, words.agree, words.consent_title),
     page([words.intro_1, words.intro_2, words.intro_3, words.intro_4], words.continue, words.title),
-    ...practice.flatMap((item) => [node(item, 0, words.practice), feedback(item)]),
+    ...practice.flatMap((item) => [node(item, 0, rest.length), feedback(item)]),
     page([words.practice_over], words.start),
     ...numbered,
   ]);
