@@ -28,7 +28,7 @@ from aawm.data.trials import (
 from ..errors import BadData
 from ..events import goals, pickups
 from aawm.schema import (
-    AGENT_INDEX, ENTITIES, EVENTS, FRAMES, FRAMES_PER_STEP, HEIGHT, MAX_VALUE, OBJECT_INDEX, OBJECTS, ROLES, ROTATION, SCENARIO_ROLES,
+    AGENT_INDEX, ENTITIES, EVENTS, FRAMES, FRAMES_PER_STEP, HEIGHT, MAX_VALUE, OBJECTS, ROLES, ROTATION, SCENARIO_ROLES,
     frame_to_step, positions,
 )  # fmt: skip
 from ..store import read_table, verify_store
@@ -154,7 +154,7 @@ def convention_counts(
         state = some.state.values
         places = positions(state)
         way = np.linalg.norm(np.diff(places[:, :, AGENT_INDEX], axis=1), axis=-1)
-        inside = goals(np.moveaxis(places[:, :, OBJECT_INDEX], 2, 1))
+        inside = goals(state)
         pairs = {"pickups": (some.pickup_step.values >= 0, pickups(state)), "deliveries": (some.goal_step.values >= 0, inside)}
         counts = {"robots' steps that are jumps": ((way > LONGEST_FRAME * FRAMES_PER_STEP).sum(), way.size)}
         counts |= {f"logged {what} that the rule does not find": ((log & ~seen).sum(), log.sum()) for what, (log, seen) in pairs.items()}

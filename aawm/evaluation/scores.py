@@ -19,7 +19,7 @@ import pandas as pd
 from .intervals import mean_interval, ranking_interval, share_interval
 from .rollouts import Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
-from ..events import goal_distance, goal_entries, goals, moves, own_events, pickups
+from ..events import goal_distance, own_events, path_goal_entries, path_goals, path_moves, pickups
 from ..events.labels import OWN_RULES
 from aawm.schema import (
     BEHAVIORS,
@@ -53,10 +53,10 @@ def label(
         return pickups(states, rules=scoring.rules, lifted=scoring.lifted, rise=scoring.rise)
     paths = np.moveaxis(positions(states)[:, :, OBJECT_INDEX], 2, 1)
     if measure == "move":
-        return moves(paths, threshold=moved, rules=scoring.rules)
+        return path_moves(paths, threshold=moved, rules=scoring.rules)
     if scoring.rollout_alone and not final:
-        return goal_entries(paths, scoring.goal_radius)
-    return goals(paths, final, scoring.rules, scoring.goal_radius)
+        return path_goal_entries(paths, scoring.goal_radius)
+    return path_goals(paths, final, scoring.rules, scoring.goal_radius)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #04270717
 def label_rollouts(

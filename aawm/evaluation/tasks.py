@@ -10,20 +10,19 @@ __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG',
            'register_task', 'plan_tasks']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
-from collections.abc import Iterable
-import xarray as xr
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from ..data import multi_goal_trials, open_trials, single_goal_trials
 from ..errors import BadData, UsageError, check_name, whole_number
 from ..events import carries, first_goal, lift_start
 from ..events.firsts import first_true
-from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal
+from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal, object_paths
 from ..models.streams import key_of_name
 from aawm.schema import (
     GATHERING_SCENARIOS,
@@ -71,7 +70,7 @@ class TrialSet:
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."
         if radius not in self.known_inside:
-            self.known_inside[radius] = first_goal(np.moveaxis(positions(self.states)[:, :, OBJECT_INDEX], 2, 1), radius=radius)
+            self.known_inside[radius] = first_goal(self.states, radius=radius)
         return self.known_inside[radius]
 
     @cached_property
@@ -140,7 +139,7 @@ def taken_step(
     row = np.flatnonzero(adversarial)
     after = (step > goal_step[row, None]) & (goal_step[row, None] >= 0)
     first = first_true(np.moveaxis(carries(states[row]) & after, 1, 2))
-    outside = ~inside_goal(np.moveaxis(positions(states[row])[:, :, OBJECT_INDEX], 2, 1))
+    outside = ~inside_goal(object_paths(states[row]))
     leaves = (outside & (np.arange(STEPS) > first[..., None])).any(-1) & (first >= 0)
     found[row] = np.where(leaves, first, NEVER)
     return found

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['RULES', 'DISPLACED', 'LIFTED', 'MOVING', 'NEAR', 'LONGEST_TOUCH', 'LEAST_RISE', 'END_SHARE', 'REFUSED_PERCENT',
-           'BLOCK', 'OWN_RULES', 'checked', 'goal_distance', 'inside_goal', 'goals', 'goal_entries', 'path_length',
-           'moves', 'carry_evidence', 'risen', 'steady', 'accepted_carries', 'carries', 'pickups', 'register_rule',
-           'own_events']
+           'BLOCK', 'OWN_RULES', 'checked', 'entity_paths', 'object_paths', 'goal_distance', 'inside_goal',
+           'path_goals', 'path_goal_entries', 'path_length', 'path_moves', 'carry_evidence', 'risen', 'steady',
+           'accepted_carries', 'carries', 'pickups', 'goals', 'goal_entries', 'moves', 'register_rule', 'own_events']
 
 # %% ../../nbs/events/02_labels.ipynb #d1200d94
 import numpy as np
@@ -49,6 +49,23 @@ def checked(
         raise UsageError(f"paths must be [..., step, 3] with at least one step, got {list(xyz.shape)}")
     return np.nan_to_num(xyz, nan=0.0, posinf=0.0, neginf=0.0) if rules == "published" else xyz
 
+# %% ../../nbs/events/02_labels.ipynb #a41e0012
+def entity_paths(
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+) -> np.ndarray:  # `[..., 5, step, 3]`, m
+    "The path of each entity; `UsageError` where states have another form."
+    states = np.asarray(states)
+    if states.ndim < 2 or (states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))):
+        raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(states.shape)}")
+    return np.moveaxis(positions(states), -2, -3)
+
+
+def object_paths(
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+) -> np.ndarray:  # `[..., 3, step, 3]`, m
+    "The path of each object."
+    return entity_paths(states)[..., OBJECT_INDEX, :, :]
+
 # %% ../../nbs/events/02_labels.ipynb #9716b4dd
 def goal_distance(
     xyz: np.ndarray,  # `[..., 3]`, m
@@ -71,7 +88,7 @@ def inside_goal(
     return inside
 
 
-def goals(
+def path_goals(
     xyz: np.ndarray,  # `[..., step, 3]`, m
     final: bool = False,  # ask for the last step instead of any (the harder label)
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
@@ -82,7 +99,7 @@ def goals(
     return inside[..., -1] if final else inside.any(axis=-1)
 
 # %% ../../nbs/events/02_labels.ipynb #05c33d22
-def goal_entries(
+def path_goal_entries(
     xyz: np.ndarray,  # `[..., step, 3]`, m; the first step only tells where the object was
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[...]`
@@ -102,7 +119,7 @@ def path_length(
     return along.sum(axis=-1)
 
 # %% ../../nbs/events/02_labels.ipynb #a5c5a2e2
-def moves(
+def path_moves(
     xyz: np.ndarray,  # `[..., step, 3]`, m
     threshold: float = MOVE_THRESHOLD,  # m
     rules: str = "strict",
@@ -184,13 +201,10 @@ def carries(
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
     "At which steps is each object carried, by whichever agent?"
-    states = np.asarray(states)
-    if states.ndim < 2 or (states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))):
-        raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(states.shape)}")
     if not 0 <= share <= 0.5:
         raise UsageError(f"share must be between 0 and 0.5, got {share}")
     check_name(rules, RULES, "rules")
-    xyz = np.moveaxis(positions(states), -2, -3)
+    xyz = entity_paths(states)
     lead, rest = xyz.shape[:-3], xyz.shape[-3:]
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
@@ -208,6 +222,33 @@ def pickups(
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
     return carries(states, rules, share, lifted, rise).any(axis=-2)
+
+# %% ../../nbs/events/02_labels.ipynb #a41e0015
+def goals(
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    final: bool = False,  # ask for the last step instead of any (the harder label)
+    rules: str = "strict",  # "strict" (paper) or "published" (released code)
+    radius: float = GOAL_RADIUS,  # m
+) -> np.ndarray:  # bool `[..., 3]`, over objects
+    "Is each object brought to the observer?"
+    return path_goals(object_paths(states), final, rules, radius)
+
+
+def goal_entries(
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`; the first step only tells where objects were
+    radius: float = GOAL_RADIUS,  # m
+) -> np.ndarray:  # bool `[..., 3]`, over objects
+    "Does each object come into the goal radius from outside?"
+    return path_goal_entries(object_paths(states), radius)
+
+
+def moves(
+    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
+    threshold: float = MOVE_THRESHOLD,  # m
+    rules: str = "strict",  # "strict" (paper) or "published" (released code)
+) -> np.ndarray:  # bool `[..., 3]`, over objects
+    "Is each object moved farther than `threshold`?"
+    return path_moves(object_paths(states), threshold, rules)
 
 # %% ../../nbs/events/02_labels.ipynb #dc0efe56
 OWN_RULES = {}  # name -> function

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..events import goal_entries, goals, moves
+from ..events import path_goal_entries, path_goals, path_moves
 from aawm.schema import (
     ENTITIES,
     FEATURES,
@@ -224,8 +224,8 @@ def check_delivered(delivered: Callable) -> None:  # delivered(paths [..., step,
         if bool(answer) != right:
             raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
     paths = np.random.default_rng(0).uniform(-7, 7, size=(4, 3, 6, 3))
-    mistakes = {"you reduce over everything; reduce over the steps alone, the last axis once distances are taken.": goals(paths).any()}
-    compare(what, call(what, delivered, paths), goals(paths), mistakes, "paths [4, 3, step, 3] of four trials and three objects")
+    mistakes = {"you reduce over everything; reduce over the steps alone, the last axis once distances are taken.": path_goals(paths).any()}
+    compare(what, call(what, delivered, paths), path_goals(paths), mistakes, "paths [4, 3, step, 3] of four trials and three objects")
     print(f"{what}: right, in all {len(GOAL_CASES)} cases and for many trials at once.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #c41c3122
@@ -255,7 +255,7 @@ def check_moved(moved: Callable) -> None:  # moved(paths [..., step, 3], thresho
         if bool(answer) != right:
             raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
     paths = np.random.default_rng(0).normal(size=(4, 3, 6, 3))
-    compare(what, call(what, moved, paths, 9.0), moves(paths, 9.0), {}, "paths [4, 3, step, 3]")
+    compare(what, call(what, moved, paths, 9.0), path_moves(paths, 9.0), {}, "paths [4, 3, step, 3]")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #c0ce19f4
@@ -275,7 +275,7 @@ def check_entered(entered: Callable) -> None:  # entered(paths [..., step, 3]) -
         if answer.shape != () or bool(answer) != right:
             raise Wrong(f"{what} ({case}): expected {right}, got {answer}: {words}")
     paths = np.random.default_rng(0).uniform(-7, 7, size=(4, 3, 60, 3))
-    compare(what, call(what, entered, paths), goal_entries(paths), {}, "paths [4, 3, step, 3]")
+    compare(what, call(what, entered, paths), path_goal_entries(paths), {}, "paths [4, 3, step, 3]")
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #b5823875

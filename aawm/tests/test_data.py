@@ -481,8 +481,7 @@ def three():
 
 def labels(states) -> np.ndarray:  # bool `[trial, rule, object]`
     states = unflatten(states).numpy()
-    paths = states[..., :3, :3].swapaxes(-2, -3)
-    return np.stack([goals(paths), moves(paths), pickups(states)], -2)
+    return np.stack([goals(states), moves(states), pickups(states)], -2)
 
 
 @pytest.mark.parametrize("symmetries", ["renumbered", "mirrored"])

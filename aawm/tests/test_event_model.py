@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aawm.data.windows import ORDERS, mirrored_states, renumbered
 from aawm.errors import UsageError
-from aawm.events import carries, goal_entries, pickups
+from aawm.events import carries, path_goal_entries, pickups
 from aawm.events.tensors import EVENT_KINDS, FAR, carries as carries_of_tensors, near_goal, onsets, path_ahead, steps_to
 from aawm.models import build
 from aawm.models.event import sampling
@@ -93,7 +93,7 @@ def test_labels_are_those_of_the_rules(trials):
     assert (begun[:, :, 0].any(-1).any(1).numpy() == pickups(trials.numpy())).all()
     assert begun.any(-1).any(1)[:, 1].any(), "something is brought to the observer in these trials"
     paths = np.moveaxis(trials[:, :, OBJECT_INDEX, POSITION].double().numpy(), 2, 1)
-    assert (begun[:, :, 1].any(-1).any(1).numpy() == goal_entries(paths)).all()
+    assert (begun[:, :, 1].any(-1).any(1).numpy() == path_goal_entries(paths)).all()
     assert torch.equal(onsets(trials[:, :, [0, 1, 2, 4, 3]]), begun.flip(1)), "who did it goes with the robot"
     ahead = steps_to(begun)
     for trial, agent, kind, thing, step in begun.nonzero().tolist():

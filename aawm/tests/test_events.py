@@ -12,12 +12,12 @@ from hypothesis.extra import numpy as hnp
 from aawm.errors import UsageError
 from aawm.events import (
     carries,
-    first_goal,
+    path_first_goal,
     first_pickup,
-    goal_entries,
-    goals,
+    path_goal_entries,
+    path_goals,
     lift_start,
-    moves,
+    path_moves,
     path_length,
     pickups,
 )
@@ -39,9 +39,9 @@ def released():
 def test_published_labels_are_the_released_codes(released, states, tag, threshold):
     state = released[states].reshape(-1, 300, 5, 7)
     xyz = np.moveaxis(state[..., :3, :3], 2, 1)
-    assert np.array_equal(goals(xyz, rules="published"), released[f"goal_{tag}"])
-    assert np.array_equal(goals(xyz, final=True, rules="published"), released[f"goal_final_{tag}"])
-    assert np.array_equal(moves(xyz, threshold, "published"), released[f"move_{tag}"])
+    assert np.array_equal(path_goals(xyz, rules="published"), released[f"goal_{tag}"])
+    assert np.array_equal(path_goals(xyz, final=True, rules="published"), released[f"goal_final_{tag}"])
+    assert np.array_equal(path_moves(xyz, threshold, "published"), released[f"move_{tag}"])
     assert np.array_equal(pickups(state, "published"), released[f"pickup_{tag}"])
 
 
@@ -134,13 +134,13 @@ both_rules = st.sampled_from(["strict", "published"])
 @given(paths, st.booleans(), both_rules, st.sampled_from([2.0, 1.5, 4.0]))
 def test_goals_and_moves_agree_with_plain_code(xyz, final, rules, radius):
     with np.errstate(invalid="ignore"):
-        assert goals(xyz, final, rules, radius).tolist() == [plain_goal(path, final, rules, radius) for path in xyz]
+        assert path_goals(xyz, final, rules, radius).tolist() == [plain_goal(path, final, rules, radius) for path in xyz]
         lengths = np.array([plain_length(path, rules) for path in xyz])
     finite = np.isfinite(lengths)
     np.testing.assert_allclose(path_length(xyz, rules)[finite], lengths[finite], rtol=1e-4, atol=1e-5)
     clear = finite & (np.abs(lengths - 4.0) > 1e-3)
-    assert np.array_equal(moves(xyz, rules=rules)[clear], lengths[clear] > 4.0)
-    assert not moves(xyz, rules=rules)[~finite].any()
+    assert np.array_equal(path_moves(xyz, rules=rules)[clear], lengths[clear] > 4.0)
+    assert not path_moves(xyz, rules=rules)[~finite].any()
 
 
 def walk(seed, trials=3, steps=100):
@@ -185,18 +185,18 @@ def test_walks_hold_both_answers():
 
 @given(paths)
 def test_first_goal_is_where_goals_turn_true(xyz):
-    first = first_goal(xyz)
+    first = path_first_goal(xyz)
     for path, step in zip(xyz, first):
         before = path[:step] if step >= 0 else path
-        assert not len(before) or not goals(before)
-        assert step < 0 or goals(path[: step + 1], final=True)
+        assert not len(before) or not path_goals(before)
+        assert step < 0 or path_goals(path[: step + 1], final=True)
 
 
 @given(paths)
 def test_an_entry_is_a_goal_that_did_not_start_inside(xyz):
-    inside = np.stack([goals(xyz[:, step : step + 1]) for step in range(xyz.shape[1])], axis=1)
+    inside = np.stack([path_goals(xyz[:, step : step + 1]) for step in range(xyz.shape[1])], axis=1)
     entered = [any(b and not a for a, b in zip(row[:-1], row[1:])) for row in inside]
-    assert goal_entries(xyz).tolist() == entered
+    assert path_goal_entries(xyz).tolist() == entered
 
 
 @given(hnp.arrays(bool, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=9)), st.integers(0, 2**32 - 1))
@@ -230,9 +230,9 @@ def test_the_lift_starts_where_it_does_whenever_it_is_logged(released):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: goals(np.zeros((0, 3))),
-        lambda: goals(np.zeros((5, 3)), rules="paper"),
-        lambda: moves(np.zeros(3)),
+        lambda: path_goals(np.zeros((0, 3))),
+        lambda: path_goals(np.zeros((5, 3)), rules="paper"),
+        lambda: path_moves(np.zeros(3)),
         lambda: pickups(np.zeros((10, 7, 5))),
         lambda: pickups(np.zeros((10, 35)), share=0.7),
         lambda: lift_start(np.zeros((2, 10, 5, 7)), [[1, 2, 3]]),

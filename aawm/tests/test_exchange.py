@@ -18,7 +18,7 @@ from aawm.evaluation.exchange import (
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
 from aawm.evaluation.threshold import best_threshold, choose_threshold, has_threshold, threshold_table
-from aawm.events import goal_entries
+from aawm.events import path_goal_entries
 from aawm.models import pretrained
 from aawm.schema import GOAL, STEPS, flatten
 
@@ -170,7 +170,7 @@ def test_true_rollouts_laid_after_their_context_are_the_trials(store):
 def test_what_rests_at_the_goal_does_not_enter_it():
     here, away = np.tile(GOAL, (6, 1)), np.tile(GOAL + np.array([0, 0, 3.0]), (6, 1))
     comes = np.concatenate([away[:3], here[:3]])
-    assert goal_entries(np.stack([here, away, comes])).tolist() == [False, False, True]
+    assert path_goal_entries(np.stack([here, away, comes])).tolist() == [False, False, True]
 
 
 def test_the_chosen_threshold_keeps_false_goals_rare():

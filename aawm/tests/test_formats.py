@@ -35,7 +35,7 @@ from aawm.data.authors.pickles import TABLE_NAMES, read_pickle, read_table_recor
 from aawm.data.authors.raw import write_raw_trial
 from aawm.data.trials import LOG_TABLE, ROW_TABLE, open_extra
 from aawm.errors import AawmError, BadData, Refused, UsageError
-from aawm.events import goals
+from aawm.events import path_goals
 from aawm.schema import NO_LOG
 from aawm.sim import simulate
 
@@ -490,7 +490,7 @@ def test_an_imported_store_is_a_store_like_any_other(store):
     trials = open_trials(store)
     xyz = np.moveaxis(trials.state.values[:, :, :3, :3], 2, 1)
     delivered = trials.goal_step.values >= 0
-    assert goals(xyz)[delivered].all()
+    assert path_goals(xyz)[delivered].all()
     assert (trials.pickup_step.values[~trials.has_log.values] == NO_LOG).all()
     assert set(open_extra(store, ROW_TABLE).split) == {"train", "validation"} and len(open_extra(store, LOG_TABLE)) == 7
 
