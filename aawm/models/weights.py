@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['SHIPPED', 'LARGEST', 'LONGEST_RECORD', 'MOST_PARAMETERS', 'MOST', 'IDENTITY_FIELDS', 'weights_name', 'tensor_digest',
            'ship_weights', 'Record', 'weights_header', 'weights_record', 'read_tensors', 'write_card', 'CardForm',
-           'read_card', 'stated_build', 'load_weights', 'Card', 'pretrained']
+           'read_card', 'within_limits', 'stated_build', 'load_weights', 'Card', 'pretrained']
 
 # %% ../../nbs/models/07_weights.ipynb #9f4d1752
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ import torch
 from pydantic import ConfigDict
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
+from torch import nn
 
 from ..errors import BadData, UsageError
 from ..files import replacing, resolve, sha256, write_json
@@ -164,6 +166,25 @@ def read_card(
     return card
 
 # %% ../../nbs/models/07_weights.ipynb #8f1d4c88
+def within_limits(
+    make: Callable,  # makes a module with fresh weights
+    settings: dict,  # that it is made with
+    where: object,  # the file that says so
+    name: str,  # of the model
+) -> nn.Module:
+    "A module that a file describes; `BadData` where its settings are none, or ask for too much."
+    if large := [each for each, most in MOST.items() if isinstance(settings.get(each), int) and settings[each] > most]:
+        raise BadData(f"{where} asks for a {name} with {large[0]} {settings[large[0]]}; at most {MOST[large[0]]} are built")
+    try:
+        with torch.device("meta"):
+            size = sum(value.numel() for value in make().state_dict().values())
+        if size <= MOST_PARAMETERS:
+            return make()
+    except (ArithmeticError, AttributeError, KeyError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
+        raise BadData(f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew") from fault
+    raise BadData(f"{where} asks for a {name} of {size:,} parameters; at most {MOST_PARAMETERS:,} are built")
+
+
 def stated_build(
     record: dict,  # `model`; perhaps `variant` and `config`
     where: object,  # the file that says so
@@ -174,18 +195,11 @@ def stated_build(
     config = record.get("config", {})
     try:
         settings = current_settings(model_class(name, variant), config)
-        if name in MODELS:
-            if large := [each for each, most in MOST.items() if each in settings and settings[each] > most]:
-                raise BadData(f"{where} asks for a {name} with {large[0]} {settings[large[0]]}; at most {MOST[large[0]]} are built")
-            with torch.device("meta"):
-                size = sum(value.numel() for value in build(name, variant, **settings).state_dict().values())
-            if size > MOST_PARAMETERS:
-                raise BadData(f"{where} asks for a {name} of {size:,} parameters; at most {MOST_PARAMETERS:,} are built")
-        return build(name, variant, **settings)
+        if name not in MODELS:
+            return build(name, variant, **settings)
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
-        if isinstance(fault, BadData):
-            raise
         raise BadData(f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew") from fault
+    return within_limits(lambda: build(name, variant, **settings), settings, where, name)
 
 
 def load_weights(

@@ -27,7 +27,7 @@ import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..models import VARIANTS, check_weights, parameter_count
-from ..models.weights import stated_build
+from ..models.weights import stated_build, within_limits
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
@@ -245,6 +245,7 @@ def load_run(
     if not finished(folder):
         raise BadData(f"{folder} is not trained to its end; run the same command again to go on")
     check_run(folder)
-    module = build(settings)
+    limits = settings.get("config", {}), folder, settings["model"]
+    module = build(settings) if build is build_model else within_limits(lambda: build(settings), *limits)
     read_weights(module, folder)
     return module.to(device).eval()

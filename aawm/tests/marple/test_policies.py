@@ -1,6 +1,7 @@
 """Policies and rollouts: trained, stopped and resumed; what is heard and told counts; recorded answers are replayed."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,11 @@ from typer.testing import CliRunner
 
 from aawm import cli, marple
 from aawm.errors import AawmError, BadData, Interrupted, UsageError
+from aawm.files import read_json, resolve, sha256, write_json
 from aawm.marple import policies, rollouts
 from aawm.marple.language import language_method, prompt, read_answer
 from aawm.marple.pairs import Plan
+from aawm.training.folder import HASHES, SETTINGS, WEIGHTS, write_hashes
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +174,13 @@ def test_the_papers_method_by_command(tmp_path):
     for words, text in ((("--prior", ".7"), "no policy was trained"), (("--policy", "nowhere"), "nowhere")):
         fault = CliRunner().invoke(cli.app, ["marple", "infer", str(tmp_path / "runs"), "--method", "rollouts", "--no-progress", *words]).exception
         assert isinstance(fault, AawmError) and text in str(fault) and "\n" not in str(fault)
+
+
+@pytest.mark.parametrize("config", [{"width": 10**8}, {"width": -1}, {"wide": 3}], ids=str)
+def test_a_sealed_run_that_asks_for_too_much_or_for_nothing_known_is_not_built(tmp_path, config):
+    folder = shutil.copytree(resolve("data/weights/marple/in-0"), tmp_path / "run")
+    settings = read_json(folder / SETTINGS)
+    write_json(folder / SETTINGS, settings | {"config": settings["config"] | config})
+    write_hashes(folder / HASHES, [(name, sha256(folder / name)) for name in (WEIGHTS, SETTINGS)])
+    with pytest.raises(BadData, match="marple policy"):
+        policies.load_policy(folder)
