@@ -6,8 +6,8 @@
 __all__ = ['TASKS', 'SCORINGS', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move', 'find_tasks',
            'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts', 'ConstantVelocity',
            'FrozenWorld', 'NearestCarries', 'TrueWorld', 'score', 'Evaluation', 'Results', 'evaluate', 'other_data',
-           'check_output', 'save', 'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'CLAIMS',
-           'paper_ledger']
+           'check_output', 'save', 'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'model_fields',
+           'CLAIMS', 'paper_ledger']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -19,6 +19,7 @@ from aawm.evaluation.results import (
     find_evaluations,
     gather,
     main_variant,
+    model_fields,
     other_data,
     read_evaluation,
     save,
@@ -44,5 +45,6 @@ _all_ = [
     "TASKS", "SCORINGS", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
     "ConstantVelocity", "FrozenWorld", "NearestCarries", "TrueWorld", "score", "Evaluation", "Results", "evaluate", "other_data",
-    "check_output", "save", "read_evaluation", "gather", "find_evaluations", "main_variant", "CLAIMS", "paper_ledger",
+    "check_output", "save", "read_evaluation", "gather", "find_evaluations", "main_variant", "model_fields", "CLAIMS",
+    "paper_ledger",
 ]  # fmt: skip
