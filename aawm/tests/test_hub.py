@@ -136,7 +136,7 @@ def test_a_command_writes_either_form(hub, tmp_path):
 
 def test_what_is_not_whole_is_refused(hub, tmp_path):
     for change, said in ((lambda to: (to / "store.json").unlink(), "no store.json"), (lambda to: next(to.glob("trials/*")).unlink(), "is missing"),
-                         (lambda to: (to / "store.json").write_text((to / "store.json").read_text().replace('"data_hash": "', '"data_hash": "0')), "does not hold")):  # fmt: skip
+                         (lambda to: (to / "store.json").write_text((to / "store.json").read_text().replace('"data_hash": "', '"data_hash": "0')), "data_hash")):  # fmt: skip
         shutil.copytree(hub / "hub", tmp_path / "copy")
         change(tmp_path / "copy")
         with pytest.raises(BadData, match=said):
@@ -149,10 +149,10 @@ def test_what_is_not_whole_is_refused(hub, tmp_path):
 
 @pytest.mark.parametrize("field, value, said", [
     *((field, None, f"{field} is missing") for field in ("files", "data_hash", "settings", "counts", "rejected_draws")),
-    ("files", {}, "files is missing or damaged"), ("files", {"states/../x.parquet": ""}, "files is missing or damaged"),
-    ("data_hash", 3, "data_hash is missing or damaged"), ("settings", [], "settings is missing or damaged"),
-    ("counts", {}, "counts is missing or damaged"), ("counts", {"rejected": {}, "trials": 8}, "does not hold the trials"),
-    ("rejected_draws", [3], "rejected_draws is missing or damaged"),
+    ("files", {}, "files: no file of the table"), ("files", {"states/../x.parquet": ""}, "files.states/../x.parquet"),
+    ("data_hash", "0" * 64, "does not hold"), ("data_hash", 3, "data_hash"), ("settings", [], "settings"),
+    ("counts", {}, "counts"), ("counts", {"rejected": {}, "trials": 8}, "does not hold the trials"),
+    ("rejected_draws", [3], "rejected_draws"),
 ])  # fmt: skip
 def test_a_damaged_store_json_is_one_clear_error(hub, tmp_path, field, value, said):
     shutil.copytree(hub / "hub", tmp_path / "copy")
