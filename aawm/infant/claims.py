@@ -14,7 +14,7 @@ import pandas as pd
 
 from .stage import BIB_SETS
 from .gate import NOT_LEARNT
-from .scores import CROSSED
+from .scores import CROSSED, on_own_scale
 from ..ledger import Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
@@ -28,8 +28,7 @@ class Scores(Evidence):
 
     def __init__(self, scores: pd.DataFrame, reduction: str = "mean", window: str = "motion", version: str = "faithful"):
         super().__init__()
-        here = (scores.reduction == reduction) & (scores.window == window) & (scores.version == version)
-        self.scores = scores[here]
+        self.scores = on_own_scale(scores[scores.version == version], reduction, window)
 
     def accuracy(self, observer: str, name: str, stride: int = 6, crossed: bool = False) -> Measured | None:
         "Accuracy on a set, all its pair types together; or of history x ending, crossed."

@@ -51,13 +51,14 @@ def import_(
     out: Annotated[Path, typer.Option(help="Folder of the store to write.")],
     set_: Annotated[str, typer.Option("--set", help="The files' set, for files whose folder and name do not say it.")] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files with a fault and list them, instead of stopping.")] = False,
-    videos: Annotated[bool, typer.Option("--videos", help="Check that the .mp4 beside each file has as many frames.")] = False,
+    videos: Annotated[bool, typer.Option("--videos", help="Observers of pictures see the .mp4 beside each file; frames are checked.")] = False,
+    names: Annotated[Path | None, typer.Option(help="A CSV file,name: what files of other names would be called as released.")] = None,
     progress: Progress = True,
 ):
     "Turn released files into a store, and list what was left out and why."
     from aawm import infant
 
-    store, left_out = infant.import_released(files, out, set_, skip_bad, videos, progress)
+    store, left_out = infant.import_released(files, out, set_, skip_bad, videos, progress, names or "")
     typer.echo(f"{store}: {infant.open_episodes(store).sizes['episode']} videos")
     for name, reason in left_out:
         typer.echo(f"left out of {name}: {reason}")

@@ -7,10 +7,11 @@ __all__ = ['CODES', 'KNOWN_BAD', 'FILE_NAME', 'LABEL_FILE', 'LARGEST_VIDEO', 'IC
            'stem_of', 'set_and_item', 'read_file', 'flat_frames', 'trials_of', 'are_numbers', 'things_in', 'sprite',
            'rectangle', 'has_old_names', 'seen_in', 'inside', 'cells_of', 'read_trial', 'gate_of', 'facts_of',
            'read_released', 'video_of', 'own_names', 'import_released', 'film_beside', 'CastLabel', 'VideoLabel',
-           'read_labels', 'released_files', 'thing_of', 'frame_of', 'as_rectangles', 'cast_of', 'export_released',
-           'content_of']
+           'read_labels', 'released_files', 'read_names', 'thing_of', 'frame_of', 'as_rectangles', 'cast_of',
+           'export_released', 'content_of']
 
 # %% ../../nbs/infant/13_released.ipynb #1e7f6f24
+import csv
 import gzip
 import json
 import math
@@ -24,7 +25,7 @@ from tqdm.auto import tqdm
 
 from ..errors import BadData, UsageError, check_name
 from ..files import replacing, visible_files, write_json
-from ..small_files import Form, Line, in_form, parse_json, read_bytes, read_small
+from ..small_files import Form, Line, in_form, parse_json, read_bytes, read_small, read_text
 from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
 from .recorded import check_video, film_names, keep_videos
@@ -255,12 +256,14 @@ def read_released(
     path: str | Path,  # of a `.json` or `.json.gz`
     set: str = "",  # its set, where its folder and name do not say it
     labels: dict | None = None,  # of an exported folder: file -> facts and cast
+    called: str = "",  # the name that it would have as released, where its own says nothing
 ) -> tuple:  # `Video`, list of what was left out of it
     "One released file; `BadData` where it is damaged."
-    name, item, member = set_and_item(path, set)
+    as_released = Path(path).with_name(called or Path(path).name)
+    name, item, member = set_and_item(as_released, set)
     known = (labels or {}).get(stem_of(path), {})
     try:
-        return video_of(trials_of(read_file(path), path), name, item, member, known, path)
+        return video_of(trials_of(read_file(path), path), name, item, member, known, as_released)
     except BadData as fault:
         raise fault if Path(path).name in str(fault) else BadData(f"{path}: {fault}") from fault
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
@@ -312,16 +315,19 @@ def import_released(
     skip_bad: bool = False,  # leave out files with a fault, instead of stopping
     videos: bool = False,  # the `.mp4` beside each file is what observers of pictures see; needs the package av
     progress: bool = False,
+    names: str | Path = "",  # a CSV `file,name`, for files whose own names do not fit
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
     found, left_out = {}, []
-    for path in tqdm(released_files(files), disable=not progress, unit="file"):
+    paths = released_files(files)
+    called = read_names(names, {path.name for path in paths}) if names else {}
+    for path in tqdm(paths, disable=not progress, unit="file"):
         try:
             labels = read_labels(path.parent)
             if stem_of(path) in KNOWN_BAD and stem_of(path) not in labels:
                 left_out.append((path.name, KNOWN_BAD[stem_of(path)]))
                 continue
-            video, notes = read_released(path, set, labels)
+            video, notes = read_released(path, set, labels, called.get(path.name, ""))
             if videos:
                 check_video(film_beside(path), [len(trial.states) for trial in video.trials])
             identity = video.set, video.item, video.condition, video.member
@@ -394,6 +400,28 @@ def released_files(files: object) -> list:  # of paths
     if not found:
         raise UsageError("no files to import; give .json or .json.gz files, or folders of them")
     return found
+
+# %% ../../nbs/infant/13_released.ipynb #65ab14e8
+def read_names(
+    table: str | Path,  # a CSV with the columns `file` and `name`
+    files: set,  # names of the files there are
+) -> dict:  # name of a file -> its name as released
+    "What files would be called as released; `BadData` names the row."
+    rows = csv.DictReader(read_text(table).splitlines())
+    if missing := [column for column in ("file", "name") if column not in (rows.fieldnames or ())]:
+        raise BadData(f"{table} lacks the column {' and '.join(missing)}; its first line must be file,name")
+    found = {}
+    for number, row in enumerate(rows, 1):
+        file, name = row["file"] or "", row["name"] or ""
+        if file not in files:
+            raise BadData(f"{table}, row {number}: {file!r} is none of the files to import")
+        if file in found:
+            raise BadData(f"{table}, row {number}: {file} is there twice; keep one row for each file")
+        if not FILE_NAME.match(stem_of(name)):
+            raise BadData(f"{table}, row {number}: {name!r} is no released name; expected six digits, two letters, e or u, as in 000010loe")
+        found[file] = name
+    return found
+
 
 # %% ../../nbs/infant/13_released.ipynb #01ae4fd5
 def thing_of(row: object, state: np.ndarray) -> list:

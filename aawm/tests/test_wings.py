@@ -16,7 +16,7 @@ from aawm.runs.manifest import read_paper
 
 ROOT = Path(__file__).parents[2]
 FIGURES = {
-    "infant": "stills_bib stills_social gate accuracy balanced privileges architecture stride ledger battery",
+    "infant": "stills_bib stills_social gate accuracy balanced controls privileges architecture stride ledger battery",
     "marple": "house replay accuracy modality preferences evidence similarity people spread learning learned rules ledger",
 }
 

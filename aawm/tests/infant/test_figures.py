@@ -10,12 +10,12 @@ import pytest
 
 from aawm import infant
 from aawm.infant.claims import CLAIMS, Scores
-from aawm.infant.figures import accuracy_rows, chosen_scores, draw_grid
+from aawm.infant.figures import above_controls, accuracy_rows, chosen_scores, draw_grid, fig_accuracy
 from aawm.infant.gate import NOT_LEARNT
 from aawm.infant.play import Film
 from aawm.ledger import check_claims, standard_error, verdict_word
 
-FACTS = dict(part="", pair_type="EU", reduction="mean", window="motion", version="faithful", needs="frames", pairs=100, low=0, high=1, seed=0)
+FACTS = dict(part="", pair_type="EU", reduction="mean", window="all", version="faithful", needs="frames", pairs=100, low=0, high=1, seed=0)
 
 
 def scored(**varied) -> pd.DataFrame:
@@ -71,11 +71,32 @@ def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
 
 
 def test_each_observer_is_on_its_own_scale():
-    kinds = [("mean", "motion"), ("max", "all"), ("own", "own")]
-    observers = ["transformer", "transformer", "bc_mlp", "bc_mlp", "mine"]
-    reductions, windows = zip(*(kinds[k] for k in (0, 1, 0, 1, 2)))
-    table = scored(set=["belief"] * 5, observer=observers, accuracy=[0.1, 0.2, 0.3, 0.4, 0.5], reduction=reductions, window=windows)
-    assert chosen_scores(table).accuracy.tolist() == [0.1, 0.4, 0.5] and {"reduction", "window"} <= set(chosen_scores(table))
+    kinds = [("mean", "all"), ("max", "all"), ("mean", "motion"), ("own", "own")]
+    observers = ["transformer", "transformer", "transformer", "bc_mlp", "bc_mlp", "bayesian", "bayesian", "mine"]
+    reductions, windows = zip(*(kinds[k] for k in (0, 1, 2, 0, 1, 0, 2, 3)))
+    table = scored(set=["belief"] * 8, observer=observers, accuracy=np.arange(8) / 10, reduction=reductions, window=windows)
+    assert chosen_scores(table).accuracy.tolist() == [0.0, 0.4, 0.6, 0.7] and {"reduction", "window"} <= set(chosen_scores(table))
+    claimed = Scores(table.assign(observer=table.observer.replace("bc_mlp", "transformer"))).scores
+    assert claimed.accuracy.tolist() == [0.0, 0.3, 0.6, 0.7], "claims are on the same scale"
+
+
+def test_published_marks_have_their_scale_and_those_alone_are_drawn():
+    table = scored(set=["preference"] * 2, observer=["transformer", "longer_odd"], accuracy=[0.8, 0.5], window=["all", "motion"])
+    figure, drawn = fig_accuracy(table)
+    marks = drawn[drawn.source == "published"].set_index("observer")
+    assert marks.loc["VT", ["reduction", "window"]].tolist() == ["mean", "all"] and marks.accuracy["VT"] == pytest.approx(0.821)
+    assert marks.loc["Video-RNN", ["reduction", "window"]].tolist() == ["max", "all"] and marks.accuracy["Video-RNN"] == pytest.approx(0.476)
+    labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert labels == ["Transformer", "Video-RNN, published", "VT, published", "published"]
+    balanced = fig_accuracy(table.assign(version="balanced"))[1]
+    assert set(balanced.source) == {"here"}, "balanced sets were never published"
+
+
+def test_above_chance_is_not_above_the_controls():
+    facts = dict(set=["preference"] * 3, observer=["transformer", "copy_last", "ideal"], window=["all", "all", "motion"], low=[0.7, 0.7, 0.9])
+    rows = above_controls(scored(**facts, accuracy=[0.8, 0.9, 1.0]))
+    assert rows.above_chance.tolist() == [True] and rows.above_controls.tolist() == [False] and rows.control.tolist() == ["copy_last"]
+    assert above_controls(scored(**facts, accuracy=[0.8, 0.6, 1.0])).above_controls.tolist() == [True], "the Ideal is no control"
 
 
 def test_crossed_rows_are_read_apart_from_pairs():

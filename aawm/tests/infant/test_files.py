@@ -235,6 +235,41 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
     assert set(found["set"].values) == {"efficiency_time"}
 
 
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    "A pair whose files have names of their own."
+    place = tmp_path_factory.mktemp("odd")
+    files = infant.export_released(infant.generate(place / "made", "multi_agent", 2, progress=False), place / "files")
+    (files / "labels.json").unlink()
+    for path in sorted(files.iterdir()):
+        path.rename(files / f"scene {path.name[5]} {path.name.removesuffix('.json.gz')[-1]}.json.gz")
+    return files
+
+
+def test_names_that_do_not_fit_are_mapped_by_a_table(odd, tmp_path):
+    with pytest.raises(BadData, match="is no name of a released video"):
+        infant.import_released(odd, tmp_path / "a")
+    rows = [f"{path.name},{700 + int(path.name[6]):06d}ma{path.name[8]}" for path in sorted(odd.iterdir())]
+    (tmp_path / "names.csv").write_text("\n".join(["file,name", *rows]))
+    store, left_out = infant.import_released(odd, tmp_path / "b", names=tmp_path / "names.csv")
+    episodes = infant.open_episodes(store)
+    assert not left_out and episodes["item"].values.tolist() == [700, 700, 701, 701]
+    assert set(episodes["set"].values) == {"multi_agent"} and sorted(episodes["outcome"].values[:2]) != ["E", "E"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("old,new\n", "lacks the column file and name"),
+    ("file,name\nno.json,000001lou\n", "row 1: 'no.json' is none of the files"),
+    ("file,name\nscene 0 e.json.gz,000001lou\nscene 0 e.json.gz,000001loe\n", "row 2: scene 0 e.json.gz is there twice"),
+    ("file,name\nscene 0 e.json.gz,one\n", "row 1: 'one' is no released name"),
+])
+def test_a_fault_in_the_table_of_names_names_its_row(odd, tmp_path, text, message):
+    (tmp_path / "names.csv").write_text(text)
+    with pytest.raises(BadData, match=message):
+        infant.import_released(odd, tmp_path / "store", names=tmp_path / "names.csv")
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_file_of_our_own_may_be_called_as_the_bad_one(tmp_path):
     made = infant.generate(tmp_path / "a", "instrumental_inconsequential_barrier", 1, progress=False)
     again, left_out = infant.import_released(infant.export_released(made, tmp_path / "files"), tmp_path / "b")
