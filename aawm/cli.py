@@ -125,7 +125,8 @@ def generate(
     from aawm import data
 
     options = dict(seed=seed, fidelity=fidelity or None, progress=progress)
-    is_new, begun = not store.exists(), time.monotonic()
+    is_new = not store.exists()
+    begun = time.monotonic()
     if scheduler:
         from aawm.runs.cluster import connected
 

@@ -122,7 +122,8 @@ def exclusive(
 ):
     "Hold a folder alone; raise `Refused` and name the holder if another run does."
     folder = Path(folder)
-    lock, holder = filelock.FileLock(folder / ".lock"), folder / ".holder.json"
+    lock = filelock.FileLock(folder / ".lock")
+    holder = folder / ".holder.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=patience)
@@ -158,7 +159,8 @@ def resolve(
     path: str | Path,  # absolute, or relative to the root of the repository
 ) -> Path:  # absolute
     "The absolute path of a file of the repository; where it is not there, of the copy that the package brings along."
-    asked, library = Path(path).expanduser(), Path(aawm.__file__).parent
+    asked = Path(path).expanduser()
+    library = Path(aawm.__file__).parent
     places = [repository_root() / asked]
     if any(folder in (asked, *asked.parents) for folder in BROUGHT):
         places += [library / asked, library.parent / asked]  # of the wheel; of the clone that the package was installed from

@@ -46,7 +46,8 @@ def student(
     freedom: float = math.inf,
 ) -> float:
     "The point with a given upper tail, by bisection."
-    low, high = 0.0, 1e4
+    low = 0.0
+    high = 1e4
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if upper_tail(middle, freedom) > probability else (low, middle)
@@ -83,11 +84,13 @@ class Measured:
         "The 95 % interval; `seeds=False` leaves training seeds out."
         error, freedom = standard_error(self, seeds)
         half = student((1 - LEVEL) / 2, freedom) * error
-        low, high = self.value - half, self.value + half
+        low = self.value - half
+        high = self.value + half
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
 
     def __add__(self, other: "Measured") -> "Measured":
-        values, assumed = dict(self.values), dict(self.assumed)
+        values = dict(self.values)
+        assumed = dict(self.assumed)
         for source, theirs in other.values.items():
             values[source] = seedwise(values[source], theirs, source) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
@@ -249,7 +252,8 @@ def above(
     value = apart.value - by
     text = f"{one.name} {one.value:.2f} above {other.name}{f' {other.value:.2f}' if other.name != f'{other.value:g}' else ''}"
     text += f" by {by:g}" if by else ""
-    error, alone = standard_error(apart), standard_error(apart, seeds=False)
+    error = standard_error(apart)
+    alone = standard_error(apart, seeds=False)
     tie = value == 0 and error[0] == 0
     return Finding(*tails(value, error), tails(value, alone), text=text, tie=tie, untested=apart.untested)
 
@@ -280,7 +284,8 @@ def at_least(
         raise UsageError(f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}")
     against = len(findings) - least + 1  # so many that fail refute it
     read = lambda pick: [pick(finding) for finding in findings]
-    shown, refuted = partial(read(lambda f: f.shown), least), partial(read(lambda f: f.refuted), against)
+    shown = partial(read(lambda f: f.shown), least)
+    refuted = partial(read(lambda f: f.refuted), against)
     alone = partial(read(lambda f: f.alone[0]), least), partial(read(lambda f: f.alone[1]), against)
     untested = next(filter(None, read(lambda f: f.untested)), "")
     text = f"at least {least} of {len(findings)}"

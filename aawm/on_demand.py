@@ -42,7 +42,9 @@ def imported_alone(
     name: str,  # of a module or file from outside
 ):
     "What a module does beyond defining things where it is imported: prints are one warning, the rest a `ModelContractError`."
-    apart, parse, printed = 'move that under `if __name__ == "__main__":`', argparse.ArgumentParser.parse_known_args, io.StringIO()
+    apart = 'move that under `if __name__ == "__main__":`'
+    parse = argparse.ArgumentParser.parse_known_args
+    printed = io.StringIO()
 
     def refuse(*_, **__):
         raise ModelContractError(f"{name} parses arguments where it is imported; {apart}")

@@ -87,7 +87,9 @@ GOAL_RADIUS = 2.0  # an object nearer than this to `GOAL` is delivered, m
 MAX_VALUE = 7.0  # a trial with a larger absolute value anywhere is dropped
 MOVE_THRESHOLD = 4.0  # path length above which an object counts as moved in a rollout, m
 MOVED_THRESHOLD = 0.1  # the released threshold on true trials, m
-START_X, START_Z = (-4.0, 4.0), (-3.0, 5.0)  # start positions are uniform in this box, m
+# start positions are uniform in this box, m
+START_X = (-4.0, 4.0)
+START_Z = (-3.0, 5.0)
 START_DISTANCE = 1.0  # smallest distance between any two starts, m
 
 # %% ../nbs/01_schema.ipynb #15898562

@@ -36,7 +36,8 @@ def address(
     root: str | Path,  # the repository
 ) -> str:  # its place among the pages
     "Where something of the repository is found on the site."
-    path, notebooks = Path(path), Path(root) / "nbs"
+    path = Path(path)
+    notebooks = Path(root) / "nbs"
     if path == Path(root) / FIGURES:
         return "figures.md"
     if path in (Path(root) / "README.md", notebooks):
@@ -122,7 +123,9 @@ def module_table(
     root: str | Path,  # the repository
 ) -> dict:  # notebook -> (module, its first sentence, {name: label}, its definitions)
     "Every module with the notebook it is made from, and an address for each name."
-    table, taken = {}, set()  # all labels so far
+    # all labels so far
+    table = {}
+    taken = set()
     for file in sorted((Path(root) / "aawm").rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         made_from = SOURCE_LINE.search(text)
@@ -207,7 +210,8 @@ def page_of(
     if is_lesson(notebook):
         notebook = without_answers(notebook)
     _, _, labels, _ = table.get(Path(path), ("", "", {}, ()))
-    labels, cells = dict(labels), []
+    labels = dict(labels)
+    cells = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             cell.source = site_links(cell.source, maker_of(path, root), root, linked)
@@ -267,7 +271,9 @@ def room_page(
     folder: Path,  # of notebooks
 ) -> str:  # markdown
     "A folder of notebooks: the title and the promise of each."
-    title, lines, pages = ROOMS.get(folder.name, folder.name.replace("_", " ").capitalize()), [], []
+    title = ROOMS.get(folder.name, folder.name.replace("_", " ").capitalize())
+    lines = []
+    pages = []
     for path in sorted(folder.glob("*.ipynb")):
         name, promise = page_heading(nbformat.read(path, as_version=4).cells)
         lines.append(f"- [{name}]({path.name}): {promise}")
@@ -350,15 +356,19 @@ def write_pages(
     root: str | Path | None = None,  # the repository; `None`: the one around the working folder
 ) -> Path:
     "Write all that Sphinx needs."
-    out, root = Path(out), repository_root() if root is None else Path(root)
-    notebooks, table, linked = root / "nbs", module_table(root), set()
+    out = Path(out)
+    root = repository_root() if root is None else Path(root)
+    notebooks = root / "nbs"
+    table = module_table(root)
+    linked = set()
     shutil.rmtree(out, ignore_errors=True)
     texts = {"conf.py": SPHINX_CONFIGURATION, "_static/site.css": STYLE}
     texts |= {"reference.md": reference_page(table, root), "figures.md": figures_page(root, linked)}
     for path in sorted(notebooks.rglob("*.ipynb")):
         if ".ipynb_checkpoints" in path.parts:
             continue
-        done, record = root / FIGURES / path.name, {}
+        done = root / FIGURES / path.name
+        record = {}
         if path.parent.name == "paper" and done.exists():  # the executed one has the figure
             record = read_json(done.with_suffix(".json")) or {}
         page = page_of(done if record else path, root, table, linked, record.get("alt", ""))

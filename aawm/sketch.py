@@ -177,7 +177,8 @@ def walk_svg(
         return ""
     look = {"fill": "none", "stroke": ENTITY_COLORS[ENTITIES[entity]], "stroke_width": 2.5 if ENTITIES[entity] in OBJECTS else 1.5}
     split = len(kept) if panel.context is None else int(np.searchsorted(kept, panel.context))
-    points, parts = on_paper(ground[kept]), []
+    points = on_paper(ground[kept])
+    parts = []
     if split > 1:
         parts.append(element("path", d=path_data(points[:split]), **look))
     if split < len(kept):
@@ -195,7 +196,8 @@ def end_svg(
     steps = np.flatnonzero(np.isfinite(ground).all(-1))
     if not len(steps):
         return ""
-    title, place = element("title", escape(panel.names[entity])), ground[steps[-1]]
+    title = element("title", escape(panel.names[entity]))
+    place = ground[steps[-1]]
     look = {"fill": ENTITY_COLORS[ENTITIES[entity]], "stroke": "#fff"}
     if ENTITIES[entity] in OBJECTS:
         right, down = np.rint(on_paper(place)).astype(int)

@@ -35,7 +35,9 @@ from .small_files import Form, Line, Sha256, in_form, read_text
 from .files import digest, exclusive, machine, read_json, replacing, sha256, visible_files, write_json
 
 # %% ../nbs/03_store.ipynb #1cfb4718
-MANIFEST, ARRAYS, UNFINISHED = "manifest.json", "arrays.zarr", "unfinished"
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.zarr"
+UNFINISHED = "unfinished"
 
 # %% ../nbs/03_store.ipynb #adab2085
 @dataclass(frozen=True)
@@ -201,7 +203,8 @@ def store_hash(
     "A hash of a store's numbers and rows, the same for any size of chunks."
     found = {name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()}
     for name in layout.arrays:
-        array, sha = open_array(Path(path) / ARRAYS / name), hashlib.sha256()
+        array = open_array(Path(path) / ARRAYS / name)
+        sha = hashlib.sha256()
         for first in range(0, array.shape[0], array.chunks[0]):
             rows = array[first : first + array.chunks[0]]
             sha.update(rows.astype(rows.dtype.newbyteorder("<")).tobytes())
@@ -312,7 +315,8 @@ def read_manifest(
         raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or its writing has not finished (then the same command goes on)")
     try:
         manifest = json.loads(read_text(file, LARGEST_MANIFEST))
-        known, version = manifest["format"] == layout.name, int(manifest["format_version"])
+        known = manifest["format"] == layout.name
+        version = int(manifest["format_version"])
     except (ValueError, KeyError, OverflowError, RecursionError, TypeError) as fault:
         raise BadData(f"{file} cannot be read: damaged or cut short; restore it, or delete the store and make it again") from fault
     if not known:
@@ -391,7 +395,8 @@ class CheckedArray(BackendArray):
     def __init__(self, path: str | Path, layout: Layout, name: str, manifest: dict):
         self.path, self.layout, self.name, self.files, self.checked = Path(path), layout, name, manifest["files"], set()
         self.array = open_array(self.path / ARRAYS / name)
-        self.shape, self.dtype = self.array.shape, self.array.dtype
+        self.shape = self.array.shape
+        self.dtype = self.array.dtype
 
     def __getitem__(self, key):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)

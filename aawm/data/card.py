@@ -36,13 +36,18 @@ def statistics(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> pd.DataFrame:  # a row for each scenario, and `all`
     "What happens in each scenario; shares in percent."
-    path, scenario = paths(trials), trials.scenario.values.astype(str)
-    pickup, goal = trials.pickup_step.values, trials.goal_step.values
-    single, multi, logged = single_goal_trials(trials), multi_goal_trials(trials), trials.has_log.values
+    path = paths(trials)
+    scenario = trials.scenario.values.astype(str)
+    pickup = trials.pickup_step.values
+    goal = trials.goal_step.values
+    single = single_goal_trials(trials)
+    multi = multi_goal_trials(trials)
+    logged = trials.has_log.values
     rows = {}
     for name in (*(name for name in SCENARIOS if (scenario == name).any()), "all"):
         here = np.ones(len(scenario), bool) if name == "all" else scenario == name
-        told, moved = here & logged, path[here] > MOVED_THRESHOLD
+        told = here & logged
+        moved = path[here] > MOVED_THRESHOLD
         rows[name] = {
             "trials": int(here.sum()),
             "picked up per trial": (pickup[told] >= 0).sum(1).mean() if told.any() else np.nan,
@@ -60,7 +65,8 @@ def pickup_to_goal(
 ) -> np.ndarray:  # steps, one for each object delivered in single-step gathering
     "How long deliveries take."
     alone = np.isin(trials.scenario.values, SINGLE_GOAL_SCENARIOS)
-    pickup, goal = trials.pickup_step.values[alone], trials.goal_step.values[alone]
+    pickup = trials.pickup_step.values[alone]
+    goal = trials.goal_step.values[alone]
     return (goal - pickup)[(goal >= 0) & (pickup >= 0)]
 
 # %% ../../nbs/data/05_card.ipynb #3547b4bc
@@ -70,7 +76,8 @@ def beside_published(
     "The known statistics of the published data set, and this store's."
     from aawm.sim.calibration import REAL
 
-    whole, steps = statistics(trials).loc["all"], pickup_to_goal(trials)
+    whole = statistics(trials).loc["all"]
+    steps = pickup_to_goal(trials)
     here = {
         "pickup to goal, mean (steps)": steps.mean() if len(steps) else np.nan,
         "pickup to goal, sd (steps)": steps.std() if len(steps) else np.nan,
@@ -99,7 +106,8 @@ def how_it_was_made(
     conventions: dict | None = None,  # of an import: see `convention_counts`
 ) -> str:
     "The paragraph on the store's origin."
-    by, counts = settings.get("made_by", "unknown"), manifest["counts"]
+    by = settings.get("made_by", "unknown")
+    counts = manifest["counts"]
     drawn = sum(counts["rejected"].values())
     reasons = "".join(f"\n- {number}: {reason}" for reason, number in sorted(counts["rejected"].items()))
     if by != "aawm.data.generate":
@@ -169,8 +177,10 @@ def dataset_card(
     further: str = "",  # Markdown to stand before the licence
 ) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
-    manifest, trials = read_manifest(path, LAYOUT), open_trials(path)
-    settings, counts = manifest["settings"], manifest["counts"]
+    manifest = read_manifest(path, LAYOUT)
+    trials = open_trials(path)
+    settings = manifest["settings"]
+    counts = manifest["counts"]
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
     conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_counts(path)

@@ -84,7 +84,8 @@ def step_faults(
     goal_step: np.ndarray,  # `[trial, object]`
 ) -> list:
     "Deliveries that come before their pickup."
-    pickup_step, goal_step = np.asarray(pickup_step), np.asarray(goal_step)
+    pickup_step = np.asarray(pickup_step)
+    goal_step = np.asarray(goal_step)
     early = (goal_step >= 0) & ((pickup_step < 0) | (pickup_step > goal_step))
     return [
         f"trial {trial} {OBJECTS[k]}: delivered at step {goal_step[trial, k]}, picked up at {pickup_step[trial, k]}"
@@ -124,7 +125,9 @@ def row_faults(
     return faults + [f"trial {trial}: in no published row" for trial in missing]
 
 # %% ../../nbs/data/04_checks.ipynb #a8c00002
-LOWEST, HIGHEST = -0.25, 3.0  # heights of a trial are between these, m
+# heights of a trial are between these, m
+LOWEST = -0.25
+HIGHEST = 3.0
 UPRIGHT = 0.5  # least share of the up axis that a standing robot's own axis has
 LONGEST_FRAME = 1.0  # farthest that a robot goes in a frame, m
 
@@ -135,7 +138,8 @@ def convention_faults(
     "What says that y is not up, or that quaternions are not x, y, z, w."
     height, (x, _, z, _) = states[..., HEIGHT], np.moveaxis(states[:, AGENT_INDEX, ROTATION], -1, 0)
     frame, thing = np.unravel_index(np.argmax(np.maximum(LOWEST - height, height - HIGHEST)), height.shape)
-    extreme, faults = float(height[frame, thing]), []
+    extreme = float(height[frame, thing])
+    faults = []
     if not LOWEST <= extreme <= HIGHEST:
         where = "below the floor" if extreme < LOWEST else f"above {HIGHEST:.0f} m"
         faults.append(f"frame {frame} {ENTITIES[thing]}: height {extreme:.2f} m is {where}; y must be up")
@@ -148,7 +152,8 @@ def convention_counts(
     path: str | Path,  # a store
 ) -> dict:  # what -> (how many, of how many)
     "What is odd in a store without being wrong: robots that jump, logged events that the rules do not find."
-    trials, found = open_trials(path), {}
+    trials = open_trials(path)
+    found = {}
     for first in range(0, trials.sizes["trial"], CHUNK):
         some = trials.isel(trial=slice(first, first + CHUNK))
         state = some.state.values
@@ -167,8 +172,10 @@ def content_faults(
     manifest: dict,
 ) -> list:
     "What is wrong with the numbers of a store, though its files are whole."
-    trials, events = open_trials(path), open_events(path)
-    table, faults = read_table(path, LAYOUT, TRIAL_TABLE, manifest), []
+    trials = open_trials(path)
+    events = open_events(path)
+    table = read_table(path, LAYOUT, TRIAL_TABLE, manifest)
+    faults = []
     for name, found in (("trials", len(table)), ("trials", len(trials.state)), ("events", len(events))):
         if found != manifest["counts"][name]:
             faults.append(f"{found} {name}, the manifest says {manifest['counts'][name]}")

@@ -37,7 +37,8 @@ def shard_tables(
     places: np.ndarray,  # int `[n]`: which trials
 ) -> dict:  # name of `HUB_TABLES` -> DataFrame
     "Some trials as the three tables."
-    trials, events = open_trials(store), open_events(store)
+    trials = open_trials(store)
+    events = open_events(store)
     states = flatten(trials.state[places].values).reshape(-1, len(COLUMNS))
     where = {"trial": np.repeat(places, STEPS), "step": np.tile(np.arange(STEPS, dtype=np.int16), len(places))}
     table = read_table(store, LAYOUT, TRIAL_TABLE).iloc[places].reset_index(drop=True)
@@ -178,11 +179,13 @@ def export_hub(
     published: str = "",  # the day, for the metadata
 ) -> Path:
     "Write a trial store as a folder for a dataset hub."
-    folder, manifest = Path(folder), read_manifest(store, LAYOUT)
+    folder = Path(folder)
+    manifest = read_manifest(store, LAYOUT)
     refuse_extra(store)
     if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
-    files, first = shard_files(open_trials(store).split.values.astype(str)), {}
+    files = shard_files(open_trials(store).split.values.astype(str))
+    first = {}
     for file, places in files.items():
         for name, table in shard_tables(store, places).items():
             with replacing(folder / name / file) as temporary:

@@ -30,7 +30,10 @@ KIND_COLUMNS = tuple(f"{name}_kind" for name in OBJECTS)
 ROLE_COLUMNS = tuple(f"role_{name}" for name in AGENTS)
 TRIAL_COLUMNS = ("name", "scenario", *ROLE_COLUMNS, *KIND_COLUMNS, "seed", "split", "has_log", "state_sha256")
 EVENT_COLUMNS = ("trial", "frame", "step", "agent", "event", "object")
-TRIAL_TABLE, EVENT_TABLE, ROW_TABLE, LOG_TABLE = "trials", "events", "published_rows", "logs"
+TRIAL_TABLE = "trials"
+EVENT_TABLE = "events"
+ROW_TABLE = "published_rows"
+LOG_TABLE = "logs"
 LAYOUT = Layout(
     "aawm trial store",
     version=1,

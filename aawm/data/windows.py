@@ -129,7 +129,10 @@ class Windows:
         self.symmetries = check_name(symmetries, SYMMETRIES, "symmetries")
         self._pickups = found_pickups(pickups) if at_pickups else None
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
-        self.at_pickups, self.context, self._epoch, self._indices = at_pickups, context, None, None
+        self.at_pickups = at_pickups
+        self.context = context
+        self._epoch = None
+        self._indices = None
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
 
@@ -145,11 +148,13 @@ class Windows:
     def _draw(self, epoch: int):
         "Trial, start, order and mirror of all windows of an epoch, `[4, batch number, window]`, on the device."
         if epoch != self._epoch:
-            random, last = np.random.default_rng([self.seed, epoch]), self.states.shape[1] - self.window
+            random = np.random.default_rng([self.seed, epoch])
+            last = self.states.shape[1] - self.window
             aimed = self._pickups, self.at_pickups, self.context
             windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *aimed)
             indices = torch.from_numpy(windows).to(self.states.device)
-            self._indices, self._epoch = indices.unflatten(1, (len(self), self.batch_size)), epoch
+            self._indices = indices.unflatten(1, (len(self), self.batch_size))
+            self._epoch = epoch
         return self._indices
 
     def batch(

@@ -67,7 +67,8 @@ class PaperEvidence(Evidence):
 
     def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Measured | None:
         "A score over all behaviours."
-        rows, name = self.outcomes.get((model, task, target)), score_name(task, target, metric)
+        rows = self.outcomes.get((model, task, target))
+        name = score_name(task, target, metric)
         if rows is None:
             return None
         hits, of = metric_counts(rows, metric)
@@ -89,7 +90,8 @@ class PaperEvidence(Evidence):
         rows = rows[rows.step.between(first, last)] if rows is not None else ()
         if not len(rows):
             return None
-        name, short = f"{curve.replace('_', ' ')} at {first}" + (f" to {last}" if last > first else ""), SHORT.get(model, model)
+        name = f"{curve.replace('_', ' ')} at {first}" + (f" to {last}" if last > first else "")
+        short = SHORT.get(model, model)
         rows = rows.rename(columns={"sum": "hits", "number": "of"})[["seed", "trial", "hits", "of"]]
         found = ratio(f"{name} {short}", model, rows, share=False)
         if found is not None and np.isfinite(found.value):
@@ -108,7 +110,8 @@ class ReleasedEvidence(Evidence):
         if metric == "f1" and model in RELEASED.index:
             precision, recall = (RELEASED.loc[model, (task, target, name)] for name in ("precision", "recall"))
             value = 2 * precision * recall / (precision + recall)
-        name, short = score_name(task, target, metric), SHORT.get(model, model)
+        name = score_name(task, target, metric)
+        short = SHORT.get(model, model)
         if np.isnan(value):
             return None
         number = exactly(float(value), f"{name} {short}")
@@ -173,7 +176,8 @@ def claim_1(of: Evidence) -> Finding:
 )
 def claim_2(of: Evidence) -> Finding:
     found = {model: of.share(model, "single_goal") for model in BASELINES}
-    first, second = found["rssm_discrete"], [found["transformer"], found["sgnet"]]
+    first = found["rssm_discrete"]
+    second = [found["transformer"], found["sgnet"]]
     rest = [found[model] for model in ("multistep_predictor", "multistep_delta", "rssm_continuous")]
     found = every(leads(first, second + rest), *(leads(one, rest) for one in second))
     return unless(of.at_floor(BASELINES, "single_goal"), found)

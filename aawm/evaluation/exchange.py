@@ -68,7 +68,8 @@ def write_rollout_arrays(
     about: dict,
 ) -> Path:
     "Write arrays and what is to be known of them."
-    path, about = check_suffix(path), json.dumps(about, sort_keys=True)
+    path = check_suffix(path)
+    about = json.dumps(about, sort_keys=True)
     if path.exists():
         raise UsageError(f"{path} is there already; choose a new one")
     if path.suffix == ".npz":
@@ -147,7 +148,8 @@ def requests_for(
     about: dict,  # as `requests_about` gives it
 ) -> tuple:  # the plan; the requests of all parts
     "The plan and the requests that files of requests stand for."
-    scoring, tasks = SCORINGS[check_name(about["scoring"], SCORINGS, "scoring")], find_tasks(task_names(about["tasks"]))
+    scoring = SCORINGS[check_name(about["scoring"], SCORINGS, "scoring")]
+    tasks = find_tasks(task_names(about["tasks"]))
     plan = plan_tasks(tasks, test, scoring, about["curve_trials"], about["seed"], about["cap"])
     return plan, collect(plan)
 
@@ -223,18 +225,22 @@ def check_rollouts(
     shown: tuple | None = None,  # the first and the last step shown to each request, `[request, 35]`
 ) -> np.ndarray:  # float32 `[sum of horizons, 35]`, in the order of the requests
     "The rolled-out steps of a file, checked for shape, type, ids, missing requests and steps too many."
-    rollouts, answered = found["rollouts"], found["request"]
+    rollouts = found["rollouts"]
+    answered = found["request"]
     if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(rollouts.dtype, np.floating):
         raise BadData(f"{path}: rollouts must be float [request, steps, {STATE_SIZE}], got {rollouts.dtype} {list(rollouts.shape)}")
     if answered.shape != (len(rollouts),) or not np.issubdtype(answered.dtype, np.integer):
         raise BadData(f"{path}: request must be int [{len(rollouts)}], one for each rollout, got {answered.dtype} {list(answered.shape)}")
-    wanted, numbers = np.arange(len(horizon)), np.sort(answered)
+    wanted = np.arange(len(horizon))
+    numbers = np.sort(answered)
     if not np.array_equal(numbers, wanted):
-        missing, unknown = np.setdiff1d(wanted, numbers), np.setdiff1d(numbers, wanted)
+        missing = np.setdiff1d(wanted, numbers)
+        unknown = np.setdiff1d(numbers, wanted)
         named = [f"request {found[0]} is {word}" for found, word in ((missing, "missing"), (unknown, "unknown")) if len(found)]
         which = (named or ["one is twice there"])[0]
         raise BadData(f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each")
-    rollouts, longest = rollouts[np.argsort(answered)].astype(np.float32), horizon.max(initial=0)
+    rollouts = rollouts[np.argsort(answered)].astype(np.float32)
+    longest = horizon.max(initial=0)
     repeated = "they begin with the steps shown; give those after them alone" if shown and begin_with(rollouts, *shown) else ""
     if rollouts.shape[1] != longest:
         raise BadData(f"{path}: rollouts have {rollouts.shape[1]} steps, the longest request needs {longest}{repeated and '; '}{repeated}")
@@ -261,8 +267,10 @@ def join_rollouts(
     test: TrialSet,  # what the requests are of
 ) -> tuple:  # `Rollouts` of all parts; `about` of the files, part by part
     "The rollouts of all parts, checked; `BadData` where a part is missing."
-    part, said = request_parts(requests), {}
-    at, steps = np.repeat(part, requests.horizon), np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
+    part = request_parts(requests)
+    said = {}
+    at = np.repeat(part, requests.horizon)
+    steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
     for path in files:
         found, about = read_arrays(path, ("rollouts", "request"))
         if about.get("digest") not in digests:
@@ -298,7 +306,8 @@ def score_rollouts(
     for name in ("model", "variant", "seed", "privileged"):
         if any(each.get(name) != said[0].get(name) for each in said):
             raise BadData(f"the files of the parts differ in {name}; they must be of one model")
-    versions, said = {"aawm": aawm.__version__, "numpy": np.__version__}, said[0]
+    versions = {"aawm": aawm.__version__, "numpy": np.__version__}
+    said = said[0]
     known = {"model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")), "settings": {}, "parameters": 0}
     given = {*said.get("privileged", []), *about["privileged"]}  # what the requests hold was given, whatever the answers say
     known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "evaluation_seed": about["seed"]}

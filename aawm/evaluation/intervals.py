@@ -20,7 +20,8 @@ def middle(
 ) -> tuple:  # lower and upper end, `[...]`
     "The ends of the middle `LEVEL` of resampled scores."
     draws = np.asarray(draws, dtype=float)
-    tail, known = (1 - LEVEL) / 2, ~np.isnan(draws).all(axis=0)
+    tail = (1 - LEVEL) / 2
+    known = ~np.isnan(draws).all(axis=0)
     ends = np.full((2, *draws.shape[1:]), np.nan)
     if known.any():
         ends[:, known] = np.nanquantile(draws[:, known], [tail, 1 - tail], axis=0, method="nearest")
@@ -74,7 +75,8 @@ def sum_interval(
     weights: np.ndarray,  # `[k]`, such as 1 and -1 for a difference
 ) -> tuple:  # lower and upper end
     "The interval of a weighted sum of numbers, each of which has one."
-    value, ends = np.asarray(weights) * values, np.sort([weights * low, weights * high], axis=0)
+    value = np.asarray(weights) * values
+    ends = np.sort([weights * low, weights * high], axis=0)
     return float(value.sum() - np.hypot.reduce(value - ends[0])), float(value.sum() + np.hypot.reduce(ends[1] - value))
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #cf7a4787
@@ -87,12 +89,16 @@ def mean_interval(
     seed: int = 0,
 ) -> tuple:  # lower and upper ends, `[k]`
     "The intervals of means: the sum of `sums` over the sum of `numbers`."
-    sums, numbers = np.asarray(sums, dtype=float), np.asarray(numbers, dtype=float)
-    trials, rng, parts = len(sums), np.random.default_rng(seed), []
+    sums = np.asarray(sums, dtype=float)
+    numbers = np.asarray(numbers, dtype=float)
+    trials = len(sums)
+    rng = np.random.default_rng(seed)
+    parts = []
     if not trials:
         return np.full(sums.shape[1:], np.nan), np.full(sums.shape[1:], np.nan)
     endless = np.isinf(sums)
-    finite, endless = np.where(endless, 0.0, sums), endless.astype(float) if endless.any() else None
+    finite = np.where(endless, 0.0, sums)
+    endless = endless.astype(float) if endless.any() else None
     for _ in range(DRAWS // BLOCK_DRAWS):
         drawn = rng.integers(trials, size=(BLOCK_DRAWS, trials)) + trials * np.arange(BLOCK_DRAWS)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=BLOCK_DRAWS * trials).reshape(BLOCK_DRAWS, trials).astype(float)

@@ -144,7 +144,9 @@ def rollouts_record(
     further: tuple = (),  # more `Rollouts` of second and third goals
 ) -> dict:  # fields of a record
     "What was rolled out, what was left out, and what went wrong."
-    wanted, parts, faults = plan[plan.left_out == ""], [], Counter()
+    wanted = plan[plan.left_out == ""]
+    parts = []
+    faults = Counter()
     for each, needed in ((rollouts, wanted), *((each, wanted[wanted.task == "multi_goal"]) for each in further)):
         requested = np.unique(each.find(needed))
         parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
@@ -192,7 +194,8 @@ def other_data(
     "Whether a run is to be evaluated on other trials than its own."
     from aawm.training import run_settings
 
-    own, here = str(run_settings(run).get("data_hash")), str(trials.attrs.get("data_hash"))
+    own = str(run_settings(run).get("data_hash"))
+    here = str(trials.attrs.get("data_hash"))
     return "" if own == here else f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #98d0dae7
@@ -290,12 +293,16 @@ def evaluate(
     "Roll a model out on test trials and score it on every task (paper, Figures 3 to 5)."
     names = (scoring,) if isinstance(scoring, str) else tuple(scoring)
     rules = [SCORINGS[check_name(name, SCORINGS, "scoring")] for name in names]
-    found, keep = find_tasks(tasks), whole_number(keep, "keep", 0)
-    seed, curve_trials = whole_number(seed, "seed", 0), whole_number(curve_trials, "curve_trials", 1)
-    batch_size, cap = whole_number(batch_size, "batch_size", 1), whole_number(cap, "cap", 0)
+    found = find_tasks(tasks)
+    keep = whole_number(keep, "keep", 0)
+    seed = whole_number(seed, "seed", 0)
+    curve_trials = whole_number(curve_trials, "curve_trials", 1)
+    batch_size = whole_number(batch_size, "batch_size", 1)
+    cap = whole_number(cap, "cap", 0)
     goal_samples = whole_number(goal_samples, "goal_samples", 1)
     model, trained_with = take_model(model)
-    test, begun = trial_set(trials, split), time.perf_counter()
+    test = trial_set(trials, split)
+    begun = time.perf_counter()
     plans = [plan_tasks(found, test, rule, curve_trials, seed, cap) for rule in rules]
     offsets = [offset_plan(test, rule, cap) for rule in rules] if sensitivity else []
     options = (mode, batch_size, device, progress)
@@ -355,10 +362,12 @@ def save(
     folder: str | Path,  # made if there is none; an earlier evaluation in it is replaced
 ) -> Path:
     "Write record.json, the tables, and rollouts.npz with the rollouts that are kept."
-    folder, files = Path(folder), {}
+    folder = Path(folder)
+    files = {}
     record = check_record(evaluation.record)
     for name in TABLES:
-        path, table = folder / table_name(name), getattr(evaluation, name)
+        path = folder / table_name(name)
+        table = getattr(evaluation, name)
         with replacing(path) as temporary:
             table.to_parquet(temporary, index=False) if path.suffix == ".parquet" else table.to_csv(temporary, index=False)
         files[path.name] = sha256(path)
@@ -378,7 +387,8 @@ def read_evaluation(
     if not (folder / "record.json").is_file():
         raise BadData(f"{folder / 'record.json'} is missing; evaluate again")
     record = check_record(read_small(folder / "record.json", dict, LARGEST_RECORD), folder / "record.json")
-    files, tables = record.pop("files", {}), {}
+    files = record.pop("files", {})
+    tables = {}
     for path in (folder / name for name in (KEPT, *map(table_name, TABLES))):
         if not path.is_file() or files.get(path.name) != sha256(path):
             raise BadData(f"{path}: missing, or not the one its record was written for; evaluate again")
@@ -394,7 +404,8 @@ def read_kept_rollouts(
     path: str | Path,  # rollouts.npz
 ) -> Rollouts:
     "The rollouts that were kept; `BadData` where they are none."
-    arrays, names = read_npz(path), (*REQUEST, "trial")
+    arrays = read_npz(path)
+    names = (*REQUEST, "trial")
     shapes = {name: (array.shape, array.dtype.kind) for name, array in arrays.items()}
     horizon = arrays["horizon"] if shapes.get("horizon", "")[1:] == ("i",) else np.zeros(0, dtype=np.int64)
     expected = {name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")}
@@ -437,10 +448,12 @@ def gather(
     names = [str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)]
     across = tuple(check_name(field, SAME, "field that may differ") for field in ((across,) if isinstance(across, str) else across))
     across += ("thresholds",) if "scoring" in across else ()
-    told, seen = (*IDENTITY, *(field for field in across if field != "thresholds")), {}
+    told = (*IDENTITY, *(field for field in across if field != "thresholds"))
+    seen = {}
     for name, evaluation in zip(names, found):
         for field in (field for field in SAME if field not in across):
-            first, here = found[0].record[field], evaluation.record[field]
+            first = found[0].record[field]
+            here = evaluation.record[field]
             if first != here:
                 raise UsageError(f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart")
         identity = tuple(evaluation.record[field] for field in told)

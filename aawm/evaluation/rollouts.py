@@ -71,14 +71,16 @@ def failed_tests(
 ) -> np.ndarray:  # int64 `[steps]`: the place in `ROLLOUT_TESTS` of the test that a step fails, -1 where it fails none
     "Which steps no rollout may have."
     any_steps = np.diff(first, append=len(steps)) > 0
-    first, before = first[any_steps], None if before is None else before[any_steps]
+    first = first[any_steps]
+    before = None if before is None else before[any_steps]
     fails = np.full(len(steps), NEVER, dtype=np.int64)
     for start in range(0, len(steps), TESTED_AT_ONCE):
         block = steps[start : start + TESTED_AT_ONCE]
         way = longest_way(np.concatenate([steps[max(start - 1, 0)][None], block[:-1]]), block)
         begins = (first >= start) & (first < start + len(block))
         way[first[begins] - start] = 0.0 if before is None else longest_way(before[begins], steps[first[begins]])
-        endless, far = ~np.isfinite(block).all(-1), (np.abs(positions(block)) > FARTHEST).any((-2, -1))
+        endless = ~np.isfinite(block).all(-1)
+        far = (np.abs(positions(block)) > FARTHEST).any((-2, -1))
         fails[start : start + len(block)] = np.select([endless, far, way > LONGEST_STEP], range(len(ROLLOUT_TESTS)), NEVER)
     return fails
 
@@ -168,7 +170,9 @@ def true_rollouts(
 class FrozenWorld:
     "Repeats the last shown step for ever."
 
-    name, variant, privileged = "frozen_world", "baseline", ()
+    name = "frozen_world"
+    variant = "baseline"
+    privileged = ()
 
     def rollout(
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
@@ -181,14 +185,17 @@ class FrozenWorld:
 class ConstantVelocity:
     "Has everything go on as in the last two shown steps, as far as trials reach; rotations stay."
 
-    name, variant, privileged = "constant_velocity", "baseline", ()
+    name = "constant_velocity"
+    variant = "baseline"
+    privileged = ()
 
     def rollout(
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
         trial = torch.arange(len(states), device=states.device)
-        last, before = states[trial, context - 1], states[trial, (context - 2).clamp(min=0)]
+        last = states[trial, context - 1]
+        before = states[trial, (context - 2).clamp(min=0)]
         change = (last - before).unflatten(-1, (-1, len(FEATURES))).clone()
         change[..., POSITION.stop :] = 0
         ahead = torch.arange(1, horizon + 1, device=states.device)[None, :, None]
@@ -200,7 +207,9 @@ class ConstantVelocity:
 class TrueWorld:
     "Knows the whole trial and gives its steps back."
 
-    name, variant, privileged = "true_world", "baseline", ("true_states",)
+    name = "true_world"
+    variant = "baseline"
+    privileged = ("true_states",)
 
     def rollout(
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
@@ -226,7 +235,8 @@ def nearest_objects(
 ) -> tuple:  # int `[B]` object, int `[B]` robot, counted from 0; bool `[B]`: is the object taken?
     "The object nearest to a standing robot, of those that are not delivered."
     ground = list(GROUND_PLANE)
-    robots, objects = last[:, AGENT_INDEX], last[:, OBJECT_INDEX]
+    robots = last[:, AGENT_INDEX]
+    objects = last[:, OBJECT_INDEX]
     apart = (objects[:, :, None, ground] - robots[:, None, :, ground]).norm(dim=-1)
     goes = (robots - before[:, AGENT_INDEX])[..., ground].norm(dim=-1) >= CARRY_STILL
     goal = torch.as_tensor(GOAL, dtype=last.dtype, device=last.device)
@@ -257,7 +267,9 @@ def carried_path(
 class NearestCarries:
     "A rule without learning: the object nearest to a standing robot is carried to the observer; all else lies still."
 
-    name, variant, privileged = "nearest_carries", "baseline", ()
+    name = "nearest_carries"
+    variant = "baseline"
+    privileged = ()
 
     def rollout(
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
@@ -268,7 +280,9 @@ class NearestCarries:
         last = states[trial, context - 1].unflatten(-1, (-1, len(FEATURES)))
         before = states[trial, (context - 2).clamp(min=0)].unflatten(-1, (-1, len(FEATURES)))
         thing, robot, taken = nearest_objects(last, before)
-        row, thing, robot = trial[taken], thing[taken], robot[taken] + AGENT_INDEX.start
+        row = trial[taken]
+        thing = thing[taken]
+        robot = robot[taken] + AGENT_INDEX.start
         steps = last[:, None].repeat(1, horizon, 1, 1)
         path, beside = carried_path(last[row, thing][:, POSITION], horizon)
         for feature in range(POSITION.stop):
@@ -284,7 +298,8 @@ PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, N
 class FunctionModel:
     "Gives a plain function the face of a model."
 
-    variant, privileged = "function", ()
+    variant = "function"
+    privileged = ()
 
     def __init__(self, function):
         self.rollout, self.name = function, getattr(function, "__name__", type(function).__name__)
@@ -366,7 +381,8 @@ def next_batch(
 ) -> pd.DataFrame:
     "The next requests in a row that are equally long, or that go to the end and are about equally long."
     requested = requests.iloc[first : first + size]
-    whole, longest = to_the_end(requested), requested.horizon.cummax()
+    whole = to_the_end(requested)
+    longest = requested.horizon.cummax()
     alike = np.where(whole, ALIKE * longest, longest)
     apart = (requested.horizon.cummin() < alike) | (whole != whole[0])
     apart = apart.to_numpy()
@@ -408,7 +424,8 @@ class on_device:
     "Hold a network in evaluation mode on a device; anything else is left alone."
 
     def __init__(self, model: object, device):
-        self.network, self.device = model if isinstance(model, torch.nn.Module) else None, device
+        self.network = model if isinstance(model, torch.nn.Module) else None
+        self.device = device
 
     def __enter__(self):
         if self.network is not None:
@@ -446,10 +463,13 @@ def roll_out(
 ) -> Rollouts:
     "Roll a model out for every request."
     batch_size = whole_number(batch_size, "batch_size", 1)
-    model, device = as_model(model), choose_device(device)
+    model = as_model(model)
+    device = choose_device(device)
     states = torch.as_tensor(flatten(test.states), device=device)
     steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
-    faults, first, filled = {}, 0, 0
+    faults = {}
+    first = 0
+    filled = 0
     with on_device(model, device), torch.inference_mode(), tqdm(total=len(requests), desc="rollouts", disable=not progress) as bar:
         while first < len(requests):
             requested = next_batch(requests, first, batch_size)
@@ -462,6 +482,7 @@ def roll_out(
                 batch_size = halve(len(requested), fault)
                 continue
             steps[filled : filled + len(rolled)] = rolled.numpy()
-            first, filled = first + len(requested), filled + len(rolled)
+            first = first + len(requested)
+            filled = filled + len(rolled)
             bar.update(len(requested))
     return Rollouts(requests, steps, faults, shown_last(requests, test))

@@ -89,7 +89,8 @@ def goal_score(
 ) -> np.ndarray:  # `[len(rows)]`, 0 to 1; of a failed rollout -1 where the truth is yes, and 2 where it is no
     "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Failed: wrong by more than any."
     requests, answer = np.unique(rollouts.find(rows), return_inverse=True)
-    thing, scores = rows.object.to_numpy(dtype=np.int64), np.zeros(len(rows))
+    thing = rows.object.to_numpy(dtype=np.int64)
+    scores = np.zeros(len(rows))
     for first in range(0, len(requests), LABELLED_AT_ONCE):
         here = np.flatnonzero((answer >= first) & (answer < first + LABELLED_AT_ONCE))
         trials = as_trials(rollouts, requests[first : first + LABELLED_AT_ONCE], test, "last" if scoring.rollout_alone else "true")
@@ -112,9 +113,13 @@ def outcome_rows(
     ordered: bool = True,  # give goals a score; else it is NaN
 ) -> pd.DataFrame:  # the rows that count, with `truth`, `prediction`, `ceiling` (the rule's word on the true steps), `score`
     "What happened to each object, in truth and in the rollout."
-    rows, scoring, measure, final = plan[plan.left_out == ""].reset_index(drop=True), task.rules(scoring), task.measure, task.final
+    rows = plan[plan.left_out == ""].reset_index(drop=True)
+    scoring = task.rules(scoring)
+    measure = task.measure
+    final = task.final
     requests, answer = np.unique(rollouts.find(rows), return_inverse=True)
-    true, every = true_rollouts(rollouts.requests.iloc[requests], test), np.arange(len(requests))
+    true = true_rollouts(rollouts.requests.iloc[requests], test)
+    every = np.arange(len(requests))
     found = label_rollouts(true, every, test, measure, replace(scoring, blank_context=False), scoring.moved_truth, final)
     predicted = label_rollouts(rollouts, requests, test, measure, scoring, scoring.moved_rollout, final)
     objects = rows.object.to_numpy(dtype=np.int64)
@@ -156,7 +161,8 @@ def class_metrics(
     kinds = {"hit": true & said, "positive": true, "called": said, "agree": true == said, "false": ~true & said, "capped": true & capped}
     of = {name: np.bincount(trial, weights=mask).astype(np.int64) for name, mask in kinds.items()}
     total = np.bincount(trial).astype(np.int64)
-    gone, gone_positive = len(left_out), int(left_out.astype(bool).sum())
+    gone = len(left_out)
+    gone_positive = int(left_out.astype(bool).sum())
     table = {
         "precision": (of["hit"], of["called"], gone),
         "recall": (of["hit"], of["positive"], gone_positive),
@@ -179,7 +185,8 @@ def ranking_metrics(
     left_out: int,  # rows that do not count
 ) -> dict:  # metric -> (value, low, high, count, left out)
     "Area under the curve, and recall at a rate of false positives."
-    true, score = rows.truth.to_numpy(dtype=bool), rows.score.to_numpy(dtype=float)
+    true = rows.truth.to_numpy(dtype=bool)
+    score = rows.score.to_numpy(dtype=float)
     values, low, high = ranking_interval(true, score, rows.row.to_numpy(), FALSE_RATE)
     names = ("auc", "recall_at_false_0.2")
     return {name: (values[k], low[k], high[k], len(rows), left_out) for k, name in enumerate(names)}
@@ -198,11 +205,13 @@ def rollout_errors(
 ) -> tuple:  # errors `[n, horizon, 5]` (published: `[n, horizon, 1]`); predicted and true positions `[n, horizon, 5, 3]`, m
     "How far a rollout is off, by step and entity."
     which = rollouts.find(rows)
-    said, broken = rollouts.take(which), rollouts.broken[which] >= 0
+    said = rollouts.take(which)
+    broken = rollouts.broken[which] >= 0
     said[broken] = np.nan_to_num(said[broken], nan=0.0, posinf=0.0, neginf=0.0)
     step = rows.context.to_numpy()[:, None] + np.arange(said.shape[1])
     true = flatten(test.states)[rows.row.to_numpy()[:, None], step]
-    said_at, true_at = positions(said).astype(np.float64), positions(true).astype(np.float64)
+    said_at = positions(said).astype(np.float64)
+    true_at = positions(true).astype(np.float64)
     by_place = scoring.error_features == "positions"
     apart = said_at - true_at if by_place else (said.astype(np.float64) - true)[..., None, :]
     error = np.sqrt(np.square(apart, out=apart).sum(-1))
@@ -255,10 +264,13 @@ def curve_rows(
     numbers: np.ndarray,  # `[trial, step]`: how many values that are
 ) -> pd.DataFrame:  # `CURVE_COLUMNS`; a second curve, `<name>_finite`, leaves the infinite out
     "Means with their intervals, by step."
-    finite, parts, ends = np.isfinite(sums).all(1), [], None
+    finite = np.isfinite(sums).all(1)
+    parts = []
+    ends = None
     for curve, keep in ((name, np.ones(len(sums), dtype=bool)), (f"{name}_finite", finite)):
         if ends is None or not finite.all():
-            count, ends = numbers[keep].sum(0), mean_interval(sums[keep], numbers[keep])
+            count = numbers[keep].sum(0)
+            ends = mean_interval(sums[keep], numbers[keep])
             mean = np.divide(sums[keep].sum(0), count, out=np.full(len(step), np.nan), where=count > 0)
         parts.append(pd.DataFrame({"curve": curve, "step": step, "value": mean, "low": ends[0], "high": ends[1], "count": count.astype(int)}))
     return pd.concat(parts, ignore_index=True)
@@ -277,7 +289,8 @@ def error_curves(
     covered = [np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX] for before, path in zip(last, (said, true))]
     covered = [np.linalg.norm(np.diff(path, axis=1), axis=-1) for path in covered]  # [n, step, object]
     still = covered[1].sum(1) <= left_at
-    by_object, path = np.linalg.norm((said - true)[:, :, OBJECT_INDEX], axis=-1), covered[0].cumsum(1)
+    by_object = np.linalg.norm((said - true)[:, :, OBJECT_INDEX], axis=-1)
+    path = covered[0].cumsum(1)
     broken = ~np.isfinite(error).all((1, 2))
     by_object[broken], path[broken] = np.inf, np.inf
     number = np.broadcast_to(still.sum(1)[:, None], error.shape[:2])
@@ -300,11 +313,13 @@ def loss_curves(
     numbers = 3 * error.shape[-1] if scoring.error_features == "positions" else STATE_SIZE
     loss = np.square(error).sum((1, 2)) / (numbers * max(error.shape[1], 1))
     distance = (np.round((rows.context - rows.event_step) / LOSS_STRIDE) * LOSS_STRIDE).astype(np.int64)
-    parts, by_trial = [pd.DataFrame(columns=list(CURVE_COLUMNS))], [pd.DataFrame(columns=list(TRIAL_CURVE_COLUMNS))]
+    parts = [pd.DataFrame(columns=list(CURVE_COLUMNS))]
+    by_trial = [pd.DataFrame(columns=list(TRIAL_CURVE_COLUMNS))]
     for target in dict.fromkeys(rows.target):
         here = (rows.target == target).to_numpy()
         (trials, trial), (steps, step) = (np.unique(values[here], return_inverse=True) for values in (rows.row.to_numpy(), distance))
-        sums, numbers = np.zeros((len(trials), len(steps))), np.zeros((len(trials), len(steps)))
+        sums = np.zeros((len(trials), len(steps)))
+        numbers = np.zeros((len(trials), len(steps)))
         np.add.at(sums, (trial, step), loss[here])
         np.add.at(numbers, (trial, step), 1)
         parts.append(curve_rows(f"loss_{target}", steps, sums, numbers))
@@ -345,10 +360,12 @@ def score_events(
 ) -> tuple:  # list of score rows, outcomes
     "Scores of a goal, pickup or move task."
     metrics = CLASS_METRICS if task.measure == "move" or task.measure in OWN_RULES else EVENT_METRICS
-    rows, gone = outcome_rows(plan, rollouts, test, task, scoring, further, whole), plan[plan.left_out != ""]
+    rows = outcome_rows(plan, rollouts, test, task, scoring, further, whole)
+    gone = plan[plan.left_out != ""]
     table = []
     for target in dict.fromkeys(plan.target):
-        here, absent = rows[rows.target == target], gone[gone.target == target]
+        here = rows[rows.target == target]
+        absent = gone[gone.target == target]
         behaviors = test.behavior[np.concatenate([here.row, absent.row]).astype(np.int64)]
         groups = by_behavior(behaviors) if whole else [("all", np.ones(len(behaviors), dtype=bool))]
         for behavior, mask in groups:
@@ -367,7 +384,8 @@ def score_errors(
     scoring: Scoring,
 ) -> tuple:  # list of score rows, curves, curves by trial
     "ADE, FDE and the curves by rollout step."
-    rows, gone = plan[plan.left_out == ""], plan[plan.left_out != ""]
+    rows = plan[plan.left_out == ""]
+    gone = plan[plan.left_out != ""]
     error, said, true = rollout_errors(rows, rollouts, test, scoring)
     last = [positions(test.states)[rows.row, step - 1] for step in (rows.start + rows.context, rows.context)]
     table = []
@@ -392,7 +410,8 @@ def score(
     "All tables from rollouts and truth."
     scores, curves, outcomes, by_trial = tables = [], [], [], []
     for task in tasks:
-        rows, table = plan[plan.task == task.name].reset_index(drop=True), []
+        rows = plan[plan.task == task.name].reset_index(drop=True)
+        table = []
         if task.measure in ("loss", "error"):
             if task.measure == "loss":
                 drawn, each = loss_curves(rows[rows.left_out == ""].reset_index(drop=True), rollouts, test, scoring)

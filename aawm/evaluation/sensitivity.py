@@ -81,7 +81,8 @@ def sensitivity(
     cap: int = 0,  # trials of the offsets; 0: all
 ) -> pd.DataFrame:  # `SENSITIVITY_COLUMNS`; settings for which nothing was rolled out are missing
     "Event scores over all behaviours, under each setting of each parameter."
-    rows, few = [], test.spread(cap, test.single_goal)
+    rows = []
+    few = test.spread(cap, test.single_goal)
     for parameter, settings in GRID.items():
         for setting in settings:
             tasks, rules = changed(parameter, setting, scoring)

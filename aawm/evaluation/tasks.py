@@ -135,7 +135,8 @@ def taken_step(
     adversarial: np.ndarray,  # bool `[trial]`: where to look
 ) -> np.ndarray:  # int64 `[trial, 3]`, -1 never
     "The first step of the carry by which a delivered object leaves the goal again."
-    found, step = np.full(np.shape(goal_step), NEVER, dtype=np.int64), np.arange(STEPS)[:, None]
+    found = np.full(np.shape(goal_step), NEVER, dtype=np.int64)
+    step = np.arange(STEPS)[:, None]
     row = np.flatnonzero(adversarial)
     after = (step > goal_step[row, None]) & (goal_step[row, None] >= 0)
     first = first_true(np.moveaxis(carries(states[row]) & after, 1, 2))
@@ -203,7 +204,8 @@ def leave_out_begun(
 ) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out objects that were at the goal before the context ended (strict scoring)."
     inside = test.first_inside(radius)[plan.row, plan.object]
-    began, counts = (inside >= 0) & (inside < plan.context), plan.left_out == ""
+    began = (inside >= 0) & (inside < plan.context)
+    counts = plan.left_out == ""
     reason = np.where(began, "event began", np.where((inside >= 0) & ~plan.truth, "not in the log", ""))
     plan = plan.assign(left_out=plan.left_out.where(~counts, reason))
     spoilt = plan.truth & (plan.left_out != "")
@@ -324,7 +326,8 @@ def plan_loss(
         first = np.where(steps[row] < 0, STEPS, steps[row]).min(1, initial=STEPS)
         at, context = (grid.ravel() for grid in np.broadcast_arrays(np.arange(len(row))[:, None], contexts))
         near = np.abs(context - first[at]) <= LOSS_REACH
-        at, context = at[near], context[near]
+        at = at[near]
+        context = context[near]
         parts.append(plan_rows(row[at], context, target=target, horizon=LOSS_HORIZON, event_step=first[at]))
     return pd.concat(parts, ignore_index=True)
 
@@ -436,7 +439,8 @@ def plan_tasks(
     cap: int = 0,  # trials of each task in `CAPPED`, spread over the scenarios; 0: all
 ) -> pd.DataFrame:  # the plans of all tasks
     "One plan for all tasks."
-    plans, few = [], test.spread(cap)
+    plans = []
+    few = test.spread(cap)
     for task in tasks:
         settings = {"count": curve_trials, "seed": seed} if task.plan is plan_loss else {}
         plan = task.plan(test, scoring, **settings).assign(task=task.name)

@@ -40,7 +40,10 @@ def threshold_table(
     "Recall and false positives of third goals under each threshold, means over rollouts. The model is left as it was."
     if not has_threshold(model):
         raise UsageError(f"{getattr(model, 'name', type(model).__name__)} has no {SETTING}, or does not rank by it; there is nothing to choose")
-    strict, tasks, before, rows = SCORINGS["strict"], find_tasks("multi_goal"), model.config, []
+    strict = SCORINGS["strict"]
+    tasks = find_tasks("multi_goal")
+    before = model.config
+    rows = []
     plan = plan_tasks(tasks, trials, strict).query("target == '3rd'")  # the others would double the rollouts
     try:
         for threshold in thresholds:

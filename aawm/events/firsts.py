@@ -81,7 +81,8 @@ def lift_start(
     height = xyz[..., HEIGHT]
     after = np.minimum(np.maximum(logged, 0)[..., None] + np.arange(LIFT_LAG + 1), len(step) - 1)
     above = np.take_along_axis(height, after, axis=-1)
-    top, aloft = above.max(axis=-1, keepdims=True), np.take_along_axis(after, above.argmax(axis=-1)[..., None], axis=-1)
+    top = above.max(axis=-1, keepdims=True)
+    aloft = np.take_along_axis(after, above.argmax(axis=-1)[..., None], axis=-1)
     low = (moved < RESTING) & (height < top - LOWER) & (step <= aloft)
     rest = np.where(low, step, 0).max(axis=-1, keepdims=True)
     floor = np.take_along_axis(height, rest, axis=-1)

@@ -134,7 +134,8 @@ def carry_evidence(
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> tuple:  # bool `[..., object, agent, step]`, and the height change `[..., object, 1, step]` in m
     "Steps at which an object could be in the hands of an agent (paper, pickup criteria 1-3; numbers of the released code)."
-    objects, agents = xyz[..., OBJECT_INDEX, :, :], xyz[..., AGENT_INDEX, :, :]
+    objects = xyz[..., OBJECT_INDEX, :, :]
+    agents = xyz[..., AGENT_INDEX, :, :]
     with np.errstate(invalid="ignore"):
         change = np.abs(np.diff(objects, axis=-2, prepend=objects[..., :1, :]))
         moved = change.sum(axis=-1)
@@ -205,7 +206,8 @@ def carries(
         raise UsageError(f"share must be between 0 and 0.5, got {share}")
     check_name(rules, RULES, "rules")
     xyz = entity_paths(states)
-    lead, rest = xyz.shape[:-3], xyz.shape[-3:]
+    lead = xyz.shape[:-3]
+    rest = xyz.shape[-3:]
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
     for first in range(0, len(xyz), BLOCK):

@@ -33,7 +33,8 @@ def find_runs(
     rows = np.zeros((int(np.prod(mask.shape[:-1])), steps + 1), dtype=np.int8)  # the last column is the gap
     rows[:, :steps] = mask.reshape(len(rows), steps)
     change = np.diff(rows.ravel(), prepend=np.int8(0))
-    start, end = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+    start = np.flatnonzero(change == 1)
+    end = np.flatnonzero(change == -1)
     return Runs(start // (steps + 1), start % (steps + 1), end - start, mask.shape)
 
 # %% ../../nbs/events/01_runs.ipynb #67e49c82

@@ -66,12 +66,14 @@ def carried(
 ) -> torch.Tensor:  # bool `[N, T]`
     "At which steps an object is carried by one of its agents."
     change = objects.diff(dim=1, prepend=objects[:, :1]).abs()
-    moved, height = change.sum(-1), objects[..., HEIGHT]
+    moved = change.sum(-1)
+    height = objects[..., HEIGHT]
     alone = (height > LIFTED[0]) & (height < LIFTED[1]) & (moved > MOVING) & moved.isfinite()
     near = (objects[:, None] - agents)[..., list(GROUND_PLANE)].norm(dim=-1) < NEAR
     could = alone[:, None] & near  # [N, agent, T]
     some = could.any(-1).nonzero(as_tuple=True)  # most objects are never near enough to an agent; the rest are looked at, `[row, T]` each
-    mask, change = could[some], change[:, None, :, HEIGHT].expand_as(could)[some]
+    mask = could[some]
+    change = change[:, None, :, HEIGHT].expand_as(could)[some]
     height = height[:, None].expand_as(could)[some]
     start, length = runs_around(mask)
     place = start.clamp(max=mask.shape[-1] - 1)

@@ -178,7 +178,8 @@ def make_pairs(
 ) -> list:  # of `ArenaPair`
     "The first pairs that come about; in every other one, the first among them, less moves in the expected member."
     check_name(display, SHOWN, "display")
-    found, number = [], SHOWN.index(display)
+    found = []
+    number = SHOWN.index(display)
     for attempt in range(tries * count):
         if len(found) == count:
             return found
@@ -223,12 +224,15 @@ def battery_table(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 # %% ../../nbs/infant/21_battery.ipynb #5560f084
-EXPECTED, UNEXPECTED = "#009E73", "#D55E00"
+EXPECTED = "#009E73"
+UNEXPECTED = "#D55E00"
 
 
 def plan_view(ax: plt.Axes, pair: ArenaPair, steps: int = 2 * COMPARED) -> None:
     "One pair from above: where the acting robot drives."
-    x, z, who = 0, 2, len(OBJECTS) + pair.actor
+    x = 0
+    z = 2
+    who = len(OBJECTS) + pair.actor
     last = pair.branch + 1
     past = pair.states[0, max(0, last - COMPARED) : last, who]
     ax.plot(past[:, x], past[:, z], color=SOFT_INK, linewidth=1.4)
@@ -288,7 +292,8 @@ def fig_battery(
 def model_rows(ax: plt.Axes, here: pd.DataFrame, names: list, labels: bool) -> None:
     "A mark and an interval for each model."
     for line, name in enumerate(names):
-        row, style = here.loc[name], STYLES.get(name)
+        row = here.loc[name]
+        style = STYLES.get(name)
         color, marker = (style.color, style.marker) if style else (INK, "o")
         marker = "d" if marker in ("_", "|") else marker  # a stroke would vanish on the interval
         ax.plot([100 * row.low, 100 * row.high], [line, line], color=color, linewidth=1.0)

@@ -57,7 +57,8 @@ def make_item(
 ) -> Item:  # a list of `Video`
     "All videos of one item; the same numbers give the same bytes."
     make = MAKERS[check_name(name, MAKERS, "set")]
-    item, seed = whole_number(item, "item", 0), whole_number(seed, "seed", 0)
+    item = whole_number(item, "item", 0)
+    seed = whole_number(seed, "seed", 0)
     known = SETS + TRAINING_SETS
     place = known.index(name) if name in known else len(known) + sum(name.encode())  # a set of your own
     rng = np.random.default_rng((seed, place, item // 2 if balanced else item, balanced))
@@ -105,7 +106,9 @@ def preference_places(rng: np.random.Generator, balanced: bool):
     layout = preference_layout(rng)
     if layout is None:
         return None
-    home, which, spots = place(rng, layout[0], 4), int(rng.integers(TEST)), []
+    home = place(rng, layout[0], 4)
+    which = int(rng.integers(TEST))
+    spots = []
     for k in range(TEST):
         tries = (preference_spots(rng, home, *layout[1:], balanced and k == which) for _ in range(200))
         spots.append(next((found for found in tries if found is not None), None))
@@ -169,7 +172,8 @@ def multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
         return spots if spots and tell_apart(walls, *spots.values()) else None
 
     spots = sampled(rng, attempt)
-    start, target = spots.pop("agent"), "other" if second else "preferred"
+    start = spots.pop("agent")
+    target = "other" if second else "preferred"
 
     def test(walker):
         return chase(cast, walls, spots | {"home": start, walker: start}, target, walker)
@@ -252,7 +256,8 @@ def walker_cast(rng: np.random.Generator) -> list:
 @maker("efficiency_path")
 def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
     "Walls gone, the shortest way has changed."
-    cast, orientation = walker_cast(rng), int(rng.integers(8))
+    cast = walker_cast(rng)
+    orientation = int(rng.integers(8))
     made = detours(rng, cast, orientation=orientation)
     history, (detour, _) = [trial for _, trial in made], made[rng.integers(TEST)]
 
@@ -260,7 +265,8 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
         return detour_trial(cast, detour, cells, way, orientation)
 
     if not balanced:
-        gone, straight = detour.aside if second else (), np.array([detour.start, detour.goal])
+        gone = detour.aside if second else ()
+        straight = np.array([detour.start, detour.goal])
         tests = test(gone, straight), test(gone, detour.way)
     elif second:
         tests = test(detour.barrier, detour.way), test(detour.aside, detour.mirrored_way)
@@ -276,7 +282,8 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
 def far_goal(rng: np.random.Generator, detour: object, frames: int):
     "A place that a straight walk reaches in just so many frames."
     cells = rng.integers(1, 9, (400, 2))
-    spots, walls = center(cells) + rng.integers(-1, 2, cells.shape), detour.with_walls(detour.aside)
+    spots = center(cells) + rng.integers(-1, 2, cells.shape)
+    walls = detour.with_walls(detour.aside)
     gaps = spots - detour.start
     near = np.abs(np.abs(gaps).max(1) - 2 * frames - 8) < 8
     far = np.linalg.norm(gaps, axis=1) > length([detour.start, detour.goal]) + 10
@@ -288,7 +295,8 @@ def far_goal(rng: np.random.Generator, detour: object, frames: int):
 # %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
 def near_goal(detour: object, frames: int):
     "A nearer object and a needless way to it that takes just so many frames, or `None`."
-    goal, closed = detour.goal - (0, 20), blocked(detour.with_walls(detour.aside))
+    goal = detour.goal - (0, 20)
+    closed = blocked(detour.with_walls(detour.aside))
     for aside in range(30, 75):
         for sign in (1, -1):
             way = np.array([detour.start, (detour.start + goal) / 2 + (sign * aside, 0), goal])
@@ -324,7 +332,8 @@ def new_end(trial: Trial, history: list) -> bool:
 @maker("efficiency_time")
 def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
     "It is the path that counts, not how long it takes."
-    cast, orientation = walker_cast(rng), int(rng.integers(8))
+    cast = walker_cast(rng)
+    orientation = int(rng.integers(8))
 
     def attempt(rng):
         if (found := timed(rng, cast, balanced, second, orientation)) is None:
@@ -343,7 +352,8 @@ def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("efficiency_irrational")
 def efficiency_irrational(rng: np.random.Generator, second: bool, balanced: bool):
     "From who always walks around, nothing else is to be expected."
-    cast, orientation = walker_cast(rng), int(rng.integers(8))
+    cast = walker_cast(rng)
+    orientation = int(rng.integers(8))
     made = detours(rng, cast, orientation=orientation)
     rational = [trial for _, trial in made]
     irrational = [detour_trial(cast, detour, (), detour.way, orientation) for detour, _ in made]

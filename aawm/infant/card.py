@@ -75,7 +75,8 @@ def dataset_card(
 ) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
-    settings, name = manifest["settings"], ", ".join(dict.fromkeys(open_episodes(path)["set"].values.tolist()))
+    settings = manifest["settings"]
+    name = ", ".join(dict.fromkeys(open_episodes(path)["set"].values.tolist()))
     source = settings.get("source", "")
     sections = {
         "What it is": WHAT,

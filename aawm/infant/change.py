@@ -190,7 +190,8 @@ def tokens_of(
     changed[torch.as_tensor(strip.sample == 0, device=patches.device)] = True
     picture, place = changed.cpu().numpy().nonzero()
     chosen, seen = chosen_tokens(strip.trial[picture], len(strip.count), config)
-    picture, place = picture[chosen], place[chosen]
+    picture = picture[chosen]
+    place = place[chosen]
     sample = strip.sample[picture]
     before = np.where(sample == 0, picture, picture - 1)
     last = np.where(seen, sample, 0).max(1, keepdims=True)
@@ -227,7 +228,8 @@ class Block(nn.Module):
 
     def __init__(self, config: ChangeConfig, memory: bool):
         super().__init__()
-        width, self.heads = config.width, config.heads
+        width = config.width
+        self.heads = config.heads
         self.norm = nn.LayerNorm(width)
         self.within = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
@@ -277,7 +279,9 @@ class Painter(nn.Module):
 
     def __init__(self, config: ChangeConfig):
         super().__init__()
-        self.patch, self.reach, filters = config.patch, config.reach, config.filters
+        self.patch = config.patch
+        self.reach = config.reach
+        filters = config.filters
         self.near = (2 * config.reach + 1) ** 2
         self.steer = nn.Linear(config.width, 2 * filters)
         dilations = 1, max(1, 2 * config.reach // 3), config.reach  # so that a pixel sees two moves back
@@ -311,7 +315,8 @@ class Painter(nn.Module):
         chosen: torch.Tensor | None = None,  # `[N, Q, C]`: which patches to draw; all without it
     ) -> torch.Tensor:  # `[N, Q, patches or C, values]`
         "The next picture, or some patches of it."
-        side, patch = math.isqrt(now.shape[2]), self.patch
+        side = math.isqrt(now.shape[2])
+        patch = self.patch
         one, other = (joined(part.flatten(0, 1), patch).movedim(-1, 1) for part in (now, before))
         features = functional.relu(self.look(torch.cat([one - 0.5, one - other], 1)))
         features = self.move(functional.relu(self.follow(features)))
@@ -321,7 +326,8 @@ class Painter(nn.Module):
             steer = steer.unflatten(1, (side, side)).movedim(-1, 1)
             steer = steer.repeat_interleave(patch, 2).repeat_interleave(patch, 3)
             return now + cut(self.change(features, wide, steer).movedim(1, -1), patch).reshape(now.shape)
-        row, place = torch.arange(len(one), device=one.device)[:, None], chosen.flatten(0, 1)
+        row = torch.arange(len(one), device=one.device)[:, None]
+        place = chosen.flatten(0, 1)
         sizes = ((features, patch), (wide, patch + 2 * self.reach))
         parts = [windows(picture, patch, size)[row, place].flatten(0, 1) for picture, size in sizes]
         change = self.change(*parts, steer[row, place].flatten(0, 1)[..., None, None])
@@ -347,7 +353,8 @@ class ChangePredictor(nn.Module):
     def errors(self, batch: dict) -> tuple:  # its own and the rule's mean squared error, each `[N, Q]`
         "How far off it is, and how far off repeating the last frame is; from some patches, where the batch has chosen them."
         memory, seen = self.encode(batch["trial"])
-        partner, query = batch["partner"], batch["query"]
+        partner = batch["partner"]
+        query = batch["query"]
         expected = self.decode((memory[partner], seen[partner]), batch["trial"], query)
         now, came = (query[name].float() / 255 for name in ("now", "next"))
         rule = (now - came).square().mean((-1, -2))
@@ -410,7 +417,8 @@ class ChangeTransformer(ChangePredictor):
 
     def decode(self, memory: tuple, trial: dict, query: dict) -> torch.Tensor:  # `[N, Q, patches, values]`
         "The picture after each of some samples of a test trial."
-        count, patches = query["sample"].shape[1], self.config.patches
+        count = query["sample"].shape[1]
+        patches = self.config.patches
         so_far = trial["seen"][:, None] & (trial["sample"][:, None] <= query["sample"][..., None])
         mask = torch.cat([memory[1][:, None].expand(-1, count, -1), so_far], -1)
         mask = mask.repeat_interleave(patches, 1)[:, None]
@@ -431,7 +439,8 @@ def chosen_patches(
     "Patches in which something moves, and some others, at random."
     now, before, later = (query[name].cpu().numpy() for name in ("now", "before", "next"))
     moves = (now != later).any(-1) | (now != before).any(-1)
-    moving, all_of = moves.sum(-1, keepdims=True), moves.shape[-1]
+    moving = moves.sum(-1, keepdims=True)
+    all_of = moves.shape[-1]
     of_moving = np.minimum(moving, count - MOST_STILL)
     of_still = np.minimum(count - of_moving, all_of - moving)
     order = rng.random(moves.shape)
@@ -469,7 +478,12 @@ class ChangeBatches:
     def __init__(
         self, batch_of: object, config: ChangeConfig, batch: int, seed: int, device: torch.device | str = "cpu", augment: bool = True
     ):
-        self.batch_of, self.config, self.batch, self.seed, self.device, self.augment = batch_of, config, batch, seed, device, augment
+        self.batch_of = batch_of
+        self.config = config
+        self.batch = batch
+        self.seed = seed
+        self.device = device
+        self.augment = augment
 
     def targets(self, strip: Strip, rng: np.random.Generator) -> np.ndarray:  # `[N, targets]`
         "One drawn from all samples, the one before the first change, and others after which something changes."
@@ -532,13 +546,16 @@ class ChangeObserver(Observer):
     name = "transformer"
 
     def __init__(self, model: ChangeTransformer, seed: int = 0, at_once: int = 8):
-        self.model, self.seed, self.at_once = model.eval(), seed, at_once
+        self.model = model.eval()
+        self.seed = seed
+        self.at_once = at_once
         self.memories = OrderedDict()  # digest -> what was read of a trial
 
     def naive(self) -> Observer:
         "What repeats the last frame, in the same samples of the same pictures."
         rule = CopyLast()
-        rule.stride, rule.size = self.model.config.stride, self.model.config.size
+        rule.stride = self.model.config.stride
+        rule.size = self.model.config.size
         return rule
 
     @torch.no_grad()
@@ -551,7 +568,8 @@ class ChangeObserver(Observer):
         digests = [trial_digest(batch, video, trial) for video in range(len(batch))]
         missing = {digest: video for video, digest in enumerate(digests) if digest not in self.memories}
         if missing:
-            config, device = self.model.config, self.model.place.device
+            config = self.model.config
+            device = self.model.place.device
             video = np.array(list(missing.values()))
             tokens = tokens_of(strip_of(batch, video, np.full(len(video), trial), config, device=device), config)
             memory, seen = self.model.encode(tokens)
@@ -566,7 +584,8 @@ class ChangeObserver(Observer):
 
     def watch(self, batch: Batch) -> np.ndarray:  # `[B, F]`
         "Surprise of a few videos at once."
-        config, device = self.model.config, self.model.place.device
+        config = self.model.config
+        device = self.model.place.device
         strip = strip_of(batch, np.arange(len(batch)), np.full(len(batch), TEST), config, device=device)
         sample, which = distinct_samples(strip)
         query = queries_of(strip, sample)

@@ -41,7 +41,8 @@ class Scores(Evidence):
             return None
         rights = []
         for row in rows.itertuples():
-            count, hits = row.pairs, row.accuracy * row.pairs
+            count = row.pairs
+            hits = row.accuracy * row.pairs
             shares = np.clip(hits - np.arange(count), 0, 1)
             which = f"{name} {row.part} {row.pair_type} {getattr(row, 'stride', '')}"  # pairs of two strides are independent
             names = [f"{which} {k}" for k in range(count)]

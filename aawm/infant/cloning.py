@@ -20,7 +20,9 @@ from .stage import STILL_BEFORE, TEST, TRIALS
 
 # %% ../../nbs/infant/15_cloning.ipynb #c9107404
 ACTION_FRAMES = 10  # frames that an action is the mean of
-PAIRS, TEST_PAIRS = 30, 100  # (picture, action) pairs of a context, and of a test
+# (picture, action) pairs of a context, and of a test
+PAIRS = 30
+TEST_PAIRS = 100
 
 
 def actions(
@@ -29,7 +31,8 @@ def actions(
     entity: np.ndarray,  # `[B]`: whose
 ) -> np.ndarray:  # float32 `[B, F, 2]`, -1 to 1
     "The mean displacement over the next frames, fewer at the end."
-    track, last = track_of(batch, trial, entity), np.maximum(batch.length[:, trial] - 1, 1)
+    track = track_of(batch, trial, entity)
+    last = np.maximum(batch.length[:, trial] - 1, 1)
     frame = np.arange(track.shape[1])
     until = np.minimum(frame + ACTION_FRAMES, last[:, None])
     gap = np.take_along_axis(track, until[..., None], 1) - track
@@ -84,9 +87,11 @@ class Cloner(nn.Module):
         self.config = config = config or CloningConfig()
         self.name, self.encoder = f"bc_{config.kind}", ImageEncoder(config.size)
         if config.kind == "mlp":
-            self.context, width = perceptron(130, 64, 64, 32), 32
+            self.context = perceptron(130, 64, 64, 32)
+            width = 32
         else:
-            self.context, width = nn.LSTM(130, 32, num_layers=2, bidirectional=True, batch_first=True), 64
+            self.context = nn.LSTM(130, 32, num_layers=2, bidirectional=True, batch_first=True)
+            width = 64
         self.policy = perceptron(128 + width, 256, 128, 256, 2, last=nn.Tanh(), dropout=config.dropout)
 
     def read(self, pictures: torch.Tensor, moves: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:  # `[B, width]`
@@ -124,7 +129,11 @@ class CloningBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
     def __init__(self, batch_of: object, config: CloningConfig, batch: int, seed: int, device: torch.device | str = "cpu"):
-        self.batch_of, self.config, self.batch, self.seed, self.device = batch_of, config, batch, seed, device
+        self.batch_of = batch_of
+        self.config = config
+        self.batch = batch
+        self.seed = seed
+        self.device = device
 
     def pictures(self, batch: Batch, trial: np.ndarray, frame: np.ndarray) -> torch.Tensor:  # uint8 `[..., size, size, 3]`
         "Pictures of frames; `trial` and `frame` `[B, ...]`."
@@ -143,7 +152,8 @@ class CloningBatches:
         else:
             frame = np.broadcast_to(self.config.every * np.arange(self.config.pairs), (len(batch), trials.shape[1], self.config.pairs))
             seen = frame < batch.length[rows, trials][..., None]
-            rows, trial = rows[..., None], np.broadcast_to(trials[..., None], frame.shape)
+            rows = rows[..., None]
+            trial = np.broadcast_to(trials[..., None], frame.shape)
             frame = np.minimum(frame, batch.length[rows, trial] - 1)
         tensors = [torch.as_tensor(values).to(self.device) for values in (everything[rows, trial, frame], seen)]
         return self.pictures(batch, trial, frame), *tensors
@@ -154,7 +164,8 @@ class CloningBatches:
         batch = self.batch_of(rng, self.batch)
         order = np.stack([rng.permutation(TRIALS) for _ in range(self.batch)])
         pictures, moves, seen = self.context(batch, order[:, :TEST], rng)
-        rows, trial = np.arange(self.batch)[:, None], order[:, TEST:]
+        rows = np.arange(self.batch)[:, None]
+        trial = order[:, TEST:]
         last = batch.length[rows, trial]
         frame = (STILL_BEFORE - ACTION_FRAMES + rng.random((self.batch, self.config.queries)) * (last - STILL_BEFORE)).astype(int)
         moves_of = np.stack([actions(batch, one, actor(batch, one)) for one in range(TRIALS)], 1)
@@ -174,11 +185,14 @@ class CloningObserver(Observer):
 
     @torch.no_grad()
     def surprise(self, batch: Batch):
-        config, device = self.model.config, self.model.encoder.linear.weight.device
-        draws, found = CloningBatches(None, config, len(batch), 0, device), np.full((len(batch), batch.state.shape[2]), np.nan)
+        config = self.model.config
+        device = self.model.encoder.linear.weight.device
+        draws = CloningBatches(None, config, len(batch), 0, device)
+        found = np.full((len(batch), batch.state.shape[2]), np.nan)
         acted = actions(batch, TEST, actor(batch))
         for row in range(len(batch)):  # one by one, so that the company a video is in changes nothing
-            one, rng = batch[row : row + 1], np.random.default_rng(0)
+            one = batch[row : row + 1]
+            rng = np.random.default_rng(0)
             context = self.model.read(*draws.context(one, np.arange(TEST)[None], rng))
             frame = np.unique(np.linspace(0, batch.length[row, TEST] - 1, config.test_pairs).astype(int))[None]
             made = self.model.act(context, draws.pictures(one, np.full_like(frame, TEST), frame)).cpu().numpy()

@@ -31,7 +31,9 @@ def texture(
     known = outlines()
     if shape not in known:
         raise BadData(f"unknown shape {shape!r}; known are {', '.join(known)}")
-    over, wide = 4, SIZE / size  # supersampling of an entry, an output pixel in px
+    # supersampling of an entry, an output pixel in px
+    over = 4
+    wide = SIZE / size
     reach = int(np.ceil(1.42 * half_size + wide)) + 1
     side = 2 * reach * FINE * over + over
     picture = Image.new("L", (side, side), 0)
@@ -61,7 +63,8 @@ def box_mean(
 def cell_shares(size: int) -> torch.Tensor:  # float32 `[size, 10]`
     "How much of each output row (or column) lies in each row of cells."
     edges = torch.arange(size + 1, dtype=torch.float64) * SIZE / size
-    low, high = edges[:-1, None], edges[1:, None]
+    low = edges[:-1, None]
+    high = edges[1:, None]
     first = torch.arange(CELLS, dtype=torch.float64)[None] * CELL
     return ((torch.minimum(high, first + CELL) - torch.maximum(low, first)).clamp(min=0) / (SIZE / size)).float()
 
@@ -112,14 +115,17 @@ def blend(
 ) -> None:
     "Draw one entity into each of some frames."
     size = canvas.shape[1]
-    wide, middle = SIZE / size, textures.shape[1] // 2
+    wide = SIZE / size
+    middle = textures.shape[1] // 2
     count = min(int(np.ceil(2 * half / wide)) + 2, size)
     first = torch.floor((place - half) / wide).long().clamp(0, size - count)
     index = first[:, None] + torch.arange(count, device=place.device)[None, :, None]  # [M, count, 2]
     row, column = ((index + 0.5) * wide - place[:, None]).unbind(-1)
-    row, column = row[:, :, None], column[:, None, :]
+    row = row[:, :, None]
+    column = column[:, None, :]
     if bool((angle != 0).any()):
-        cos, sin = torch.cos(torch.deg2rad(angle))[:, None, None], torch.sin(torch.deg2rad(angle))[:, None, None]
+        cos = torch.cos(torch.deg2rad(angle))[:, None, None]
+        sin = torch.sin(torch.deg2rad(angle))[:, None, None]
         row, column = cos * row + sin * column, cos * column - sin * row
     u, v = (((axis * FINE).round().long() + middle).clamp(0, 2 * middle) for axis in (row, column))
     share = textures.flatten()[(look[:, None, None] * textures.shape[1] + u) * textures.shape[2] + v][..., None]
@@ -166,16 +172,20 @@ def draw(
     if batch.video is not None:
         return recorded_frames(batch, video, trial, frame, size).to(device)
     canvas = frame_backgrounds(batch, video, trial, frame, size, device)
-    states, rows = batch.state[video, trial, frame], np.arange(len(video))
+    states = batch.state[video, trial, frame]
+    rows = np.arange(len(video))
     order = np.argsort(np.where(batch.kind != "", batch.layer, 99), axis=1, kind="stable")[video]
     colors, textures, look = hex_colors(batch.color), *batch_textures(batch, size, device)
     for slot in order.T:
-        state, large = states[rows, slot], batch.half_size[video, slot] > 12
+        state = states[rows, slot]
+        large = batch.half_size[video, slot] > 12
         seen = (state[:, VISIBLE] > 0) & (look[video, slot] >= 0)
         for some in map(np.flatnonzero, (seen & ~large, seen & large)):
             if not len(some):
                 continue
-            of, those, now = video[some], slot[some], state[some]
+            of = video[some]
+            those = slot[some]
+            now = state[some]
             color = np.where(now[:, LIT, None] > 0, np.float32(COLORS["lit"]), colors[of, those])
             parts = (some, now[:, ROW : ROW + 2].astype(np.float32), now[:, ANGLE].astype(np.float32), look[of, those], color)
             reach = 1.3 * float(batch.half_size[of, those].max()) + SIZE / size / 2
@@ -220,7 +230,8 @@ def frames(
     trials, longest = batch.state.shape[1:3]
     trial, frame = np.meshgrid(np.arange(trials), np.arange(longest), indexing="ij")
     last = np.maximum(batch.length[0] - 1, 0)[:, None]
-    trial, frame = trial.ravel(), np.minimum(frame, last).ravel()
+    trial = trial.ravel()
+    frame = np.minimum(frame, last).ravel()
     found = np.empty((len(trial), size, size, 3), np.uint8)
     for first in range(0, len(trial), PIECE):
         part = slice(first, first + PIECE)

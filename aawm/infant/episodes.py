@@ -72,7 +72,8 @@ def stack(
         "walls": np.array([[trial.walls for trial in video.trials] for video in videos], bool),
         "gate": np.array([[trial.gate for trial in video.trials] for video in videos], np.int16),
     }
-    longest, largest = found["length"].max(), max(len(video.cast) for video in videos)
+    longest = found["length"].max()
+    largest = max(len(video.cast) for video in videos)
     if longest > frames or largest > entities:
         raise AawmError(f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}")
     for e, video in enumerate(videos):
@@ -86,7 +87,8 @@ def episode_rows(
     items: Sequence[int],  # numbers of all items of the store, in order
 ) -> list:  # of `EPISODE_COLUMNS`
     "Rows of the episode table; of a training set the first 80 % train."
-    rows, last = [], items[math.ceil(0.8 * len(items)) - 1]
+    rows = []
+    last = items[math.ceil(0.8 * len(items)) - 1]
     for video in videos:
         split = "test" if video.set not in TRAINING_SETS else "train" if video.item <= last else "validation"
         facts = (video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch))
@@ -116,8 +118,11 @@ def checked_items(name: str, items: Sequence[int], seed: int, balanced: bool) ->
 def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
     "The episodes of one chunk."
     name, items, seed, balanced, number, episodes, per_item, entities = task
-    first, last = episodes.start // per_item, -(-episodes.stop // per_item)
-    made, step = {}, 2 if balanced else 1  # the items of a couple are made together
+    first = episodes.start // per_item
+    last = -(-episodes.stop // per_item)
+    # the items of a couple are made together
+    made = {}
+    step = 2 if balanced else 1
     for start in range(first - first % step, last, step):
         made |= checked_items(name, range(start, start + step), seed, balanced)
     videos = [video for item in range(first, last) for video in made[item]]
@@ -136,9 +141,12 @@ def generate(
 ) -> Path:  # the store
     "Make the items of one set into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
     check_name(set, MAKERS, "set")
-    items, seed, workers = whole_number(items, "items", 1), whole_number(seed, "seed", 0), whole_number(workers, "workers", 1)
+    items = whole_number(items, "items", 1)
+    seed = whole_number(seed, "seed", 0)
+    workers = whole_number(workers, "workers", 1)
     example = make_item(set, 0, seed, balanced)
-    per_item, entities = len(example), len(example[0].cast)
+    per_item = len(example)
+    entities = len(example[0].cast)
     sizes = {"episode": items * per_item, "frame": frame_limit(set), "entity": entities}
     settings = {"set": set, "items": items, "seed": seed, "balanced": balanced, "source": "generated"}
 
@@ -174,7 +182,8 @@ def write_videos(
     settings: dict,  # where they come from
 ) -> Path:
     "Write videos that are in memory as a store."
-    frames, entities = max(len(trial.states) for video in videos for trial in video.trials), max(len(video.cast) for video in videos)
+    frames = max(len(trial.states) for video in videos for trial in video.trials)
+    entities = max(len(video.cast) for video in videos)
     tables = as_tables([[episode_rows(videos, sorted({video.item for video in videos})), entity_rows(videos)]])
     return write_store(path, LAYOUT, stack(videos, frames, entities), tables, settings)
 

@@ -155,7 +155,8 @@ def still_lines(
     lines = []
     for name, episodes in stores.items():
         first = np.flatnonzero(episodes["item"].values == episodes["item"].values.min())
-        conditions, batch = episodes["condition"].values[first], make_batch(episodes, first)
+        conditions = episodes["condition"].values[first]
+        batch = make_batch(episodes, first)
         several = list(dict.fromkeys(conditions))
         for condition in several:
             rows = np.flatnonzero(conditions == condition).tolist()
@@ -218,7 +219,8 @@ def fig_stills(
     halves = 2 if len(lines) > 4 else 1
     told = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
     told += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
-    wide, tall = len(trials) + 2, -(-len(lines) // halves)
+    wide = len(trials) + 2
+    tall = -(-len(lines) // halves)
     with house_style():
         figure = plt.figure(figsize=(WIDTH, tall * (1.2 if halves == 2 else 2.1) + 0.9))
         for half, part in enumerate(figure.subfigures(1, halves, squeeze=False)[0]):
@@ -264,7 +266,8 @@ def accuracy_rows(
     table: pd.DataFrame,  # as `chosen_scores` gives it
 ) -> pd.DataFrame:  # `set, part, pair_type, pairs, y, first`: where each row stands, and whether it opens a set
     "The rows of the figure, with room for a heading above each group."
-    keys, order = ["set", "part", "pair_type"], list(KINDS_OF_PAIRS)
+    keys = ["set", "part", "pair_type"]
+    order = list(KINDS_OF_PAIRS)
     rows = table[[*keys, "pairs"]].drop_duplicates(keys).itertuples(index=False)
     rows = pd.DataFrame(sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type))))
     group = (~rows.set.isin(BIB_SETS)).rank(method="dense").astype(int)  # 1, then 2
@@ -305,7 +308,8 @@ def draw_marks(
     keys = ["set", "part", "pair_type"]
     names = [name for name in MARKED if name in set(table.observer)]
     alone = MARKS_ALONE if version == "faithful" else {}
-    lines, opening = [*names, *alone], rows[~rows.duplicated("set")]
+    lines = [*names, *alone]
+    opening = rows[~rows.duplicated("set")]
     shifts = dict(zip(lines, 0.84 / max(len(lines), 5) * (np.arange(len(lines)) - (len(lines) - 1) / 2)))
     for name in names:
         label, color, marker = OBSERVER_STYLES[name]
@@ -556,7 +560,8 @@ def fig_architecture(config: object, parameters: int, note: str = ""):  # figure
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 4.5))
         for side, k, text in rows:
-            x, y = 0.02 if side == "encoder" else 0.55, 0.02 + 0.17 * k
+            x = 0.02 if side == "encoder" else 0.55
+            y = 0.02 + 0.17 * k
             color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
             frame = dict(boxstyle="round,pad=0,rounding_size=0.015", facecolor=color, edgecolor=INK, linewidth=0.7)
             ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, **frame))
@@ -606,7 +611,8 @@ def fig_stride(
     rows = on_own_scale(scores[scores.set.isin(BIB_SETS) & (scores.version == "faithful")])
     keys = ["set", "pair_type", "stride", "reduction", "window"]
     table = rows.groupby(keys, sort=False)[["accuracy", "low", "high", "pairs"]].mean().reset_index()
-    strides, seeds = sorted(table.stride.unique().tolist()), rows.seed.nunique()
+    strides = sorted(table.stride.unique().tolist())
+    seeds = rows.seed.nunique()
     with house_style():
         figure, axes = plt.subplots(3, 3, figsize=(WIDTH, 5.2), sharex=True, sharey=True)
         for ax, name in zip(axes.flat, BIB_SETS):
@@ -642,7 +648,8 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 0.42 * len(ledger) + 1.1))
         for line, row in enumerate(ledger.itertuples()):
-            dark, frame = row.verdict in ("holds", "fails"), SOFT_INK if row.verdict == "not tested" else "none"
+            dark = row.verdict in ("holds", "fails")
+            frame = SOFT_INK if row.verdict == "not tested" else "none"
             ax.add_patch(plt.Rectangle((0, line - 0.4), 0.225, 0.8, facecolor=VERDICT_COLORS[row.verdict], edgecolor=frame, linewidth=0.7))
             word = verdict_word(row.verdict, row.needs).replace(": ", ":\n", 1).replace("observer has", "observer has\n")
             ax.text(0.1125, line, word, ha="center", va="center", fontsize=7.5 - word.count("\n") / 2, color="white" if dark else INK)

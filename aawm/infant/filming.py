@@ -81,7 +81,8 @@ class Take:
         for cell in barrier:
             self.gate[cell] = np.iinfo(np.int16).max
         self.now = np.zeros((len(cast), len(STATE)), np.int16)
-        self.frames, self.spinning = [], []
+        self.frames = []
+        self.spinning = []
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -129,7 +130,8 @@ def _track(self, tracks: dict) -> "Take":
     return self
 
 
-Take.still, Take.track = _still, _track
+Take.still = _still
+Take.track = _track
 
 # %% ../../nbs/infant/03_filming.ipynb #2daa0ad7
 def _walk(
@@ -174,7 +176,10 @@ def _dissolve(self, frames: int = 3) -> "Take":
     return self.still(frames * len(tiles) + 1)
 
 
-Take.walk, Take.closed, Take.light, Take.dissolve = _walk, _closed, _light, _dissolve
+Take.walk = _walk
+Take.closed = _closed
+Take.light = _light
+Take.dissolve = _dissolve
 
 # %% ../../nbs/infant/03_filming.ipynb #5cd5c29d
 def _end(self, still: int = STILL_AFTER) -> Trial:

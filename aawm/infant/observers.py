@@ -109,7 +109,9 @@ def constant(batch: Batch, value: np.ndarray) -> np.ndarray:  # `[B, F]`
 class CopyLast(Observer):
     "Expects that nothing changes: the mean squared change of pixels over 6 frames."
 
-    name, stride, size = "copy_last", 6, 42
+    name = "copy_last"
+    stride = 6
+    size = 42
 
     def surprise(self, batch: Batch):
         number = -(-batch.state.shape[2] // self.stride)
@@ -126,7 +128,8 @@ class CopyLast(Observer):
 class ConstantVelocity(Observer):
     "Expects that what moves goes on as it went."
 
-    name, needs = "constant_velocity", "states"
+    name = "constant_velocity"
+    needs = "states"
 
     def surprise(self, batch: Batch):
         track = track_of(batch, TEST, actor(batch))
@@ -233,7 +236,8 @@ def walked(batch: Batch, trial: int) -> np.ndarray:  # px `[B, PATH_POINTS, 2]`
 class SamePath(Observer):
     "Expects a path that was gone before."
 
-    name, needs = "same_path", "states"
+    name = "same_path"
+    needs = "states"
 
     def surprise(self, batch: Batch):
         now = walked(batch, TEST)

@@ -22,7 +22,9 @@ from .stage import RATE, TEST
 
 # %% ../../nbs/infant/25_outside.ipynb #c6c7ed10
 FORMS = ("npz", "mp4")
-FILES, KEY, LENGTHS = "files", "key.parquet", "lengths.csv"
+FILES = "files"
+KEY = "key.parquet"
+LENGTHS = "lengths.csv"
 
 
 def write_film(
@@ -69,9 +71,11 @@ def write_requests(
     progress: bool = False,
 ) -> Path:  # the folder
     "Write videos for a program elsewhere: in shuffled order, without labels."
-    episodes, out = open_episodes(episodes), Path(out)
+    episodes = open_episodes(episodes)
+    out = Path(out)
     check_name(form, FORMS, "form")
-    size, seed = whole_number(size, "size", 8), whole_number(seed, "seed", 0)
+    size = whole_number(size, "size", 8)
+    seed = whole_number(seed, "seed", 0)
     if visible_files(out):
         raise UsageError(f"{out} is not empty; name a new folder for the requests")
     (out / FILES).mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,9 @@ def astar(
     goal: tuple,  # cell
 ) -> list | None:  # of cells from start to goal, or `None` where there is no way
     "The shortest way over free cells."
-    waiting, cost, before = [(0.0, start)], {start: 0.0}, {}
+    waiting = [(0.0, start)]
+    cost = {start: 0.0}
+    before = {}
     while waiting:
         _, cell = heapq.heappop(waiting)
         if cell == goal:
@@ -79,7 +81,8 @@ def stamp() -> np.ndarray:  # bool `[33, 33]`: px around a cell whose centres ar
 
 def blocked(walls: np.ndarray) -> np.ndarray:  # bool `[SIZE + 1, SIZE + 1]`
     "Which places the disc's centre cannot be at."
-    mark, wide = stamp(), CELL + 2 * RADIUS + 1
+    mark = stamp()
+    wide = CELL + 2 * RADIUS + 1
     padded = np.zeros((SIZE + 2 * RADIUS + 1,) * 2, bool)
     for row, column in np.argwhere(walls) * CELL:
         padded[row : row + wide, column : column + wide] |= mark
@@ -92,7 +95,8 @@ def free_lines(
     ends: np.ndarray,  # px `[N, 2]`
 ) -> np.ndarray:  # bool `[N]`
     "Which straight lines the disc can go along."
-    start, ends = np.asarray(start, float), np.asarray(ends, float)
+    start = np.asarray(start, float)
+    ends = np.asarray(ends, float)
     share = np.linspace(0, 1, int(np.abs(ends - start).max()) + 2)[:, None, None]
     points = np.rint(start + share * (ends - start)).astype(int).clip(0, SIZE)
     return ~closed[points[..., 0], points[..., 1]].any(0)
@@ -114,7 +118,8 @@ def pull_tight(
 ) -> np.ndarray:  # px `[k, 2]`, its corners
     "Cut across wherever the disc sees farther along the way."
     points = resampled(points)
-    corners, here = [points[0]], 0
+    corners = [points[0]]
+    here = 0
     while here < len(points) - 1:
         ahead = points[here + 1 :]
         seen = np.flatnonzero(free_lines(closed, points[here], ahead))
@@ -148,7 +153,8 @@ def route(
 # %% ../../nbs/infant/02_planner.ipynb #4741807c
 def segment(start: np.ndarray | tuple, end: np.ndarray | tuple) -> np.ndarray:  # int px `[N, 2]`, without the start
     "Positions along one straight segment."
-    start, end = np.rint(start).astype(int), np.rint(end).astype(int)
+    start = np.rint(start).astype(int)
+    end = np.rint(end).astype(int)
     gap = end - start
     frames = -(-int(np.abs(gap).max()) // SPEED)
     share = np.minimum(SPEED * np.arange(1, frames + 1), np.abs(gap).max())[:, None] / max(1, np.abs(gap).max())

@@ -29,7 +29,9 @@ class Film:
         episodes = open_episodes(episodes)
         if not 0 <= episode < episodes.sizes["episode"] or not 0 <= trial <= TEST:
             raise UsageError(f"episode {episode}, trial {trial}: there are {episodes.sizes['episode']} episodes of trials 0 to {TEST}")
-        self.batch, self.trial, self.size = make_batch(episodes, [episode]), trial, size
+        self.batch = make_batch(episodes, [episode])
+        self.trial = trial
+        self.size = size
         facts = episodes.isel(episode=episode)
         words = [str(facts[name].values) for name in ("set", "item", "condition", "ending", "outcome")]
         self.title = "{}, item {}: {}, {} ({})".format(*words)
@@ -58,7 +60,8 @@ class Film:
             for name, curve in self.curves.items():
                 known = np.flatnonzero(np.isfinite(curve[: len(self)]))
                 if len(known):
-                    shown, top = known[known <= frame], max(float(np.abs(curve[known]).max()), 1e-12)
+                    shown = known[known <= frame]
+                    top = max(float(np.abs(curve[known]).max()), 1e-12)
                     low = min(low, float(curve[known].min()) / top)
                     axes[1].plot(shown / RATE, curve[shown] / top, label=name)
                     axes[1].plot(known / RATE, curve[known] / top, color=SOFT_INK, alpha=0.2)

@@ -25,8 +25,11 @@ class View:
     "One video, with names for what is asked of it."
 
     def __init__(self, batch: Batch, row: int):
-        self.state, self.length = batch.state[row].astype(int), batch.length[row]
-        self.walls, self.gate, self.kind = batch.walls[row], batch.gate[row], batch.kind[row]
+        self.state = batch.state[row].astype(int)
+        self.length = batch.length[row]
+        self.walls = batch.walls[row]
+        self.gate = batch.gate[row]
+        self.kind = batch.kind[row]
         self.agent = int(actor(batch[row : row + 1])[0])
         self.moves = [moving(batch[row : row + 1], trial)[0] for trial in range(TEST + 1)]
 
@@ -70,7 +73,8 @@ def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | N
     "How much longer the walk has become than the shortest to `goal`; `through`: a place on the way to it."
     first, last = view.walk(view.agent, TEST)
     track = view.state[TEST, first - 1 : last + 1, view.agent, ROW : COLUMN + 1]
-    closed, aim = view.closed(frame=first), goal if through is None else through
+    closed = view.closed(frame=first)
+    aim = goal if through is None else through
     travelled = np.concatenate([[0], np.linalg.norm(np.diff(track, axis=0), axis=1).cumsum()])
     looks = np.unique([*range(0, len(track), STRIDE), len(track) - 1])
     left = np.array([way_length(closed, track[k], aim) for k in looks])
@@ -115,7 +119,8 @@ def needless(view: View) -> bool:
 def goal_regret(view: View):
     "Objects and tools: regret to the object that was always taken, over what can be had."
     things = [thing for thing in view.which("object") if view.seen(thing, TEST)]
-    start, keys = view.place(view.agent), view.which("key")
+    start = view.place(view.agent)
+    keys = view.which("key")
     open_ = [thing for thing in things if np.isfinite(way_length(view.closed(), start, view.place(thing)))]
     if not open_ and keys:
         return regret(view, view.place(things[0]), through=view.place(keys[0]))
@@ -136,7 +141,8 @@ def imitated(view: View) -> dict:
     models = [one for one in view.which("agent") if one != view.agent]
     if any(view.state[trial, view.length[trial] - 1, :, LIT].any() for trial in range(TEST)):
         return even(models)
-    own, gaps = view.shown(view.agent, 0), {}
+    own = view.shown(view.agent, 0)
+    gaps = {}
     for model in models:
         shown = next(view.shown(model, trial) for trial in range(TEST) if view.moves[trial][:, model].any())
         gaps[model] = np.abs(shown - own).sum() if shown.shape == own.shape else np.inf
@@ -148,7 +154,8 @@ def pattern_gap(view: View):
     models = [one for one in view.which("agent") if one != view.agent]
     explained = any(view.seen(thing, TEST) for thing in view.which("object"))
     weights = even(models) if explained else known_or_even(taken(view, models), models)
-    first, own = view.walk(view.agent, TEST)[0], view.shown(view.agent, TEST)
+    first = view.walk(view.agent, TEST)[0]
+    own = view.shown(view.agent, TEST)
     gap = sum(weight * np.linalg.norm(view.shown(model, TEST)[: len(own)] - own, axis=1) for model, weight in weights.items())
     return first - 1 + np.arange(len(own)), gap
 
@@ -183,7 +190,8 @@ def moved_while_seen(view: View, thing: int, present: np.ndarray) -> int:
 # %% ../../nbs/infant/11_reasoners.ipynb #a9dc3bdc
 def self_moved(view: View) -> dict:
     "The object an element always ended at, if it started by itself; else equal weights."
-    things, hub = view.which("object"), view.place(view.which("spinner")[0], 0)
+    things = view.which("object")
+    hub = view.place(view.which("spinner")[0], 0)
     alone = np.linalg.norm(view.place(view.agent, 0) - hub) > 25
     return known_or_even(taken(view, things), things) if alone else even(things)
 
@@ -192,7 +200,8 @@ def self_moved(view: View) -> dict:
 class Ideal(Observer):
     "Knows goals, efficiency, affiliation, helping, belief and what makes an agent."
 
-    name, needs = "ideal", "states"
+    name = "ideal"
+    needs = "states"
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
         "Which concept the display is about, and what it says."
@@ -217,7 +226,9 @@ class Ideal(Observer):
 # %% ../../nbs/infant/11_reasoners.ipynb #573c9f00
 COST_UNIT = 4  # px: the published betas are for another unit of cost; chosen on items that no figure shows
 BETAS = np.array([0.2, 0.283, 0.4, 0.566, 0.8]) / COST_UNIT
-GRID, EVERY = 10, 10  # px of the grid; frames between steps: 20 px along the axis in which more is to go
+# px of the grid; frames between steps: 20 px along the axis in which more is to go
+GRID = 10
+EVERY = 10
 SIDE = SIZE // GRID
 HOPS = np.array([(r, c) for r in range(-2, 3) for c in range(-2, 3) if np.gcd(r, c) == 1])  # 16 neighbours
 PASSED = [[(0, 0), tuple(hop)] + [(r, c) for r in (hop[0] // 2, -(-hop[0] // 2)) for c in (hop[1] // 2, -(-hop[1] // 2))] for hop in HOPS]
@@ -298,7 +309,8 @@ def candidates(view: View) -> list:
 # %% ../../nbs/infant/11_reasoners.ipynb #33179981
 def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likelihood of each beta
     "What the judged agent's history says."
-    counts, log = dict.fromkeys(things, 0), np.zeros(len(BETAS))
+    counts = dict.fromkeys(things, 0)
+    log = np.zeros(len(BETAS))
     ends = taken(view, things)
     moved = lambda key, trial: (view.place(key, trial) != view.end(key, trial)).any()
     carried = [trial for trial in range(TEST) if any(moved(key, trial) for key in view.which("key"))]
@@ -318,7 +330,8 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
 def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the way left
     "What the agent may be after, and how far it is; a closed-in object is reached by way of the key."
     things = candidates(view)
-    keys, spots = [one for one in things if view.kind[one] == "key"], [view.place(one, TEST, first) for one in things]
+    keys = [one for one in things if view.kind[one] == "key"]
+    spots = [view.place(one, TEST, first) for one in things]
     left = dict(zip(things, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
     can = {one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR}
     closed_in = {one: left[keys[0]] for one in things if keys and one not in can}
@@ -329,7 +342,8 @@ def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the 
 class Bayesian(Observer):
     "Infers goals and efficiency; surprise is minus the log of each step's predictive probability."
 
-    name, needs = "bayesian", "states"
+    name = "bayesian"
+    needs = "states"
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
         "The surprise of each step of the last walk."

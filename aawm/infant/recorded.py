@@ -38,9 +38,11 @@ def check_video(
     lengths: np.ndarray,  # frames of each trial
 ) -> None:
     "Check that a video is square and has as many frames as its states; `BadData` where not."
-    count, shape = 0, ()
+    count = 0
+    shape = ()
     for picture in frames_of(path):
-        count, shape = count + 1, picture.shape
+        count = count + 1
+        shape = picture.shape
     if count != sum(lengths):
         raise BadData(f"{path} has {count} frames, its trials {sum(lengths)} ({', '.join(map(str, lengths))}); copy both files anew")
     if shape[0] != shape[1]:

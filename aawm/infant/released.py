@@ -183,7 +183,8 @@ def inside(state: np.ndarray) -> bool:
 
 def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole cells of the stage
     "Walls or barrier tiles as cells. Repeats are one; those that are not whole cells of the stage are dropped."
-    cells, off = np.zeros((CELLS, CELLS), bool), 0
+    cells = np.zeros((CELLS, CELLS), bool)
+    off = 0
     for place, *rest in things_in(value):
         sides = rest[0] if rest else None
         if not are_numbers(place, 2) or not are_numbers(sides, 2):
@@ -199,7 +200,8 @@ def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole
 # %% ../../nbs/infant/13_released.ipynb #afbabf0a
 def read_trial(frames: list, cast: dict, path: str | Path, notes: list, old: bool = False) -> Trial:
     "One trial; `cast` (identity -> entity number, colour) and `notes` grow as things appear, `old`: names of key and lock."
-    states, gates = [], []
+    states = []
+    gates = []
     shown = next((frame["walls"] for frame in frames if "walls" in frame), None)
     walls, off = cells_of(shown)
     notes += ["walls off the lattice"] * bool(off)
@@ -272,7 +274,9 @@ def read_released(
 
 def video_of(trials: list, name: str, item: int, member: str, known: dict, path: str | Path) -> tuple:
     "A video from the trials of a file, and what was left out of it; `known`: its entry in the labels."
-    cast, notes, old = {}, [], has_old_names(trials, path)
+    cast = {}
+    notes = []
+    old = has_old_names(trials, path)
     for row in known.get("cast", ()):
         looks = row["kind"], row["shape"]
         cast[*looks, sum(key[:2] == looks for key in cast)] = [len(cast), tuple(row["color"]), row["half_size"]]
@@ -318,7 +322,8 @@ def import_released(
     names: str | Path = "",  # a CSV `file,name`, for files whose own names do not fit
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
-    found, left_out = {}, []
+    found = {}
+    left_out = []
     paths = released_files(files)
     called = read_names(names, {path.name for path in paths}) if names else {}
     for path in tqdm(paths, disable=not progress, unit="file"):
@@ -412,7 +417,8 @@ def read_names(
         raise BadData(f"{table} lacks the column {' and '.join(missing)}; its first line must be file,name")
     found = {}
     for number, row in enumerate(rows, 1):
-        file, name = row["file"] or "", row["name"] or ""
+        file = row["file"] or ""
+        name = row["name"] or ""
         if file not in files:
             raise BadData(f"{table}, row {number}: {file!r} is none of the files to import")
         if file in found:
@@ -471,11 +477,15 @@ def export_released(
     progress: bool = False,
 ) -> Path:
     "Write episodes as released files."
-    episodes, folder, labels = open_episodes(episodes), Path(folder), {}
+    episodes = open_episodes(episodes)
+    folder = Path(folder)
+    labels = {}
     conditions = {}
     for row in tqdm(range(episodes.sizes["episode"]), disable=not progress, unit="video"):
         episode = episodes.isel(episode=row).load()
-        name, item, member = str(episode["set"].values), int(episode["item"]), str(episode["member"].values)
+        name = str(episode["set"].values)
+        item = int(episode["item"])
+        member = str(episode["member"].values)
         known = conditions.setdefault((name, item, member), [])
         known.append(str(episode["condition"].values))
         stem = f"{item:06d}{CODES[name]}{len(known) - 1 if len(known) > 1 else ''}{member}"
@@ -494,9 +504,11 @@ def content_of(episode: object, cast: list, old: bool) -> list:  # of trials, ea
     "One episode as a file has it."
     trials = []
     for trial in range(TRIALS):
-        walls, gate = as_rectangles(episode["walls"].values[trial]), episode["gate"].values[trial]
+        walls = as_rectangles(episode["walls"].values[trial])
+        gate = episode["gate"].values[trial]
         states = episode["state"].values[trial, : int(episode["length"][trial])]
-        tiles, frames = gate[None] > np.arange(len(states))[:, None, None], []
+        tiles = gate[None] > np.arange(len(states))[:, None, None]
+        frames = []
         for k in range(len(states)):
             same = k and (states[k] == states[k - 1]).all() and (tiles[k] == tiles[k - 1]).all()
             frames.append(frames[-1] if same else frame_of(cast, states[k], walls, as_rectangles(tiles[k]), old))

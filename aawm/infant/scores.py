@@ -21,7 +21,8 @@ from .observers import Observer, checked_surprise, make_observer
 from .stage import NEVER, OUTCOMES, STILL_AFTER, STILL_BEFORE, TEST, TRAINING_SETS
 
 # %% ../../nbs/infant/12_scores.ipynb #19f4d401
-REDUCTIONS, WINDOWS = ("mean", "max"), ("all", "motion")
+REDUCTIONS = ("mean", "max")
+WINDOWS = ("all", "motion")
 FACTS = ("item", "set", "condition", "outcome", "member", "ending")  # of a video, that its scores are sorted by
 
 
@@ -60,7 +61,9 @@ def watch(
     progress: bool = False,  # show a bar
 ) -> pd.DataFrame:  # one row a video: its facts and `mean all`, `max all`, `mean motion`, `max motion`
     "Let an observer watch every video, alone and in shuffled order."
-    episodes, batch_size, seed = open_episodes(episodes), whole_number(batch_size, "batch_size", 1), whole_number(seed, "seed", 0)
+    episodes = open_episodes(episodes)
+    batch_size = whole_number(batch_size, "batch_size", 1)
+    seed = whole_number(seed, "seed", 0)
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
     scores = np.full((len(order), 4), np.nan)
     branch = episodes["branch"].values
@@ -84,7 +87,8 @@ def pair_table(
     rows = []
     for (name, item), group in videos.groupby(["set", "item"], sort=True):
         for one, other in itertools.permutations(group.index, 2):
-            a, b = group.loc[one], group.loc[other]
+            a = group.loc[one]
+            b = group.loc[other]
             part, apart = (a.condition, a.condition != b.condition) if name == "belief" else ("", False)
             more_plausible = OUTCOMES.index(a.outcome) < OUTCOMES.index(b.outcome)
             if more_plausible and not apart and (a.condition == b.condition) != (a.ending == b.ending):
@@ -106,7 +110,8 @@ def right(
     plausible: np.ndarray,  # scores of the more plausible ones
 ) -> np.ndarray:  # 1 right, 0.5 tie, 0 wrong; NaN where one has no score
     "Whether each pair is right."
-    odd, plausible = np.asarray(odd, float), np.asarray(plausible, float)
+    odd = np.asarray(odd, float)
+    plausible = np.asarray(plausible, float)
     known = np.isfinite(odd) & np.isfinite(plausible)
     return np.where(known, np.where(odd == plausible, 0.5, odd > plausible), np.nan)
 
@@ -126,7 +131,8 @@ def score_table(
     gate: float = np.nan,  # as in `SCORE_COLUMNS`; NaN where nothing was learnt
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Accuracy by set and pair type, with Wilson intervals; a pair without a score counts as a tie."
-    pairs, rows = pair_table(videos), []
+    pairs = pair_table(videos)
+    rows = []
     alone = unpaired(videos, pairs).set.value_counts()
     for (name, part, kind), group in pairs.groupby(["set", "part", "pair_type"], sort=False):
         for reduction, window in kinds_of_scores(videos):
@@ -138,7 +144,9 @@ def score_table(
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/infant/12_scores.ipynb #b5f92013
-DRAFT_RULE, BIB_RULE = ("mean", "all"), ("max", "all")  # reduction and window
+# reduction and window
+DRAFT_RULE = ("mean", "all")
+BIB_RULE = ("max", "all")
 OWN_SCALE = dict.fromkeys(("transformer", "frame_transformer", "untrained", "copy_last"), DRAFT_RULE)
 OWN_SCALE |= dict.fromkeys(("bc_mlp", "bc_rnn"), BIB_RULE)
 
@@ -158,7 +166,8 @@ def crossed_table(
     videos: pd.DataFrame,  # as `watch` gives them
 ) -> pd.DataFrame:  # `set, reduction, window, accuracy, low, high, items`; no row for a set without crossed items
     "Crossed scores: does history change which ending surprises, whatever an ending does by itself?"
-    rows, kinds = [], ["condition", "ending"]
+    rows = []
+    kinds = ["condition", "ending"]
     for name, group in videos.groupby("set", sort=False):
         group = group.groupby("item").filter(lambda item: len(item) == len(item[kinds].drop_duplicates()) == 4)
         expected = group.loc[group.outcome == "E", kinds].drop_duplicates()

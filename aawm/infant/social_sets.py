@@ -28,7 +28,8 @@ def pattern(
     orientation: int,  # 0-7: the first segment's direction, and whether the second turns right
 ) -> np.ndarray:  # px `[3, 2]`, from its start
     "An L."
-    first, second = DIRECTIONS[orientation % 4], DIRECTIONS[(orientation + (1 if orientation < 4 else 3)) % 4]
+    first = DIRECTIONS[orientation % 4]
+    second = DIRECTIONS[(orientation + (1 if orientation < 4 else 3)) % 4]
     return np.array([(0, 0), SEGMENT * first, SEGMENT * (first + second)])
 
 # %% ../../nbs/infant/06_social_sets.ipynb #6c8ba730
@@ -102,7 +103,9 @@ def imitation_places(own: object, rng: np.random.Generator):
 @maker("imitation")
 def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "To imitate without need is to affiliate."
-    cast, orientation, mine = models_cast(rng), int(rng.integers(8)), "right" if second else "left"
+    cast = models_cast(rng)
+    orientation = int(rng.integers(8))
+    mine = "right" if second else "left"
     own, others = (pattern(int(k)) for k in rng.permutation(8)[:2])
     shown = {name: boxed(own if name == mine else others, corner) for name, corner in BOXES.items()}
     beside, away, goal = imitation_places(own, rng)
@@ -136,25 +139,34 @@ def approach_history(cast: list, rng: np.random.Generator, mine: str) -> list:  
 @maker("approach")
 def approach(rng: np.random.Generator, second: bool, balanced: bool):
     "Who likes one of two does as that one does."
-    cast, orientation, mine = models_cast(rng), int(rng.integers(8)), ("left", "right")[rng.integers(2)]
+    cast = models_cast(rng)
+    orientation = int(rng.integers(8))
+    mine = ("left", "right")[rng.integers(2)]
     history = [oriented(trial, orientation) for trial in approach_history(cast, rng, mine)]
     patterns = [pattern(int(k)) for k in rng.permutation(8)[:2]]
     liked, other = patterns[::-1] if second else patterns
     shown = {name: boxed(liked if name == mine else other, corner) for name, corner in BOXES.items()}
-    order, corner = ("left", "right")[:: 1 if rng.integers(2) else -1], (110, 50 + 20 * int(rng.integers(3)))
+    order = ("left", "right")[:: 1 if rng.integers(2) else -1]
+    corner = (110, 50 + 20 * int(rng.integers(3)))
     scenes = []
     for condition, outcomes in (("social", "EU"), ("instrumental", ("NE", "NE"))):
         for member, outcome, ending, own in zip("eu", outcomes, ("liked", "other"), (liked, other)):
-            path, touching = boxed(own, corner), condition == "instrumental"
+            path = boxed(own, corner)
+            touching = condition == "instrumental"
             walls, goal = (fenced(path), beyond(path)) if touching else (ring(), None)
             test = demonstration(cast, order, walls, shown | {"agent": path}, goal, touching)
             scenes.append(Scene(outcome, member, condition, ending, history, oriented(test, orientation)))
     return cast, scenes
 
 # %% ../../nbs/infant/06_social_sets.ipynb #bd6d74f4
-SEEKER, BESIDE = (150, 100), {"left": (160, 40), "right": (160, 160)}  # px
+# px
+SEEKER = (150, 100)
+BESIDE = {"left": (160, 40), "right": (160, 160)}
 ROOMS = {"left": 50, "right": 150}  # column of each room's object and entrance, px
-DOOR_ROW, PUSH_ROW, KEPT_OUT = 95, 108, 130  # px: of the door, of who slides it, and where the seeker stops short
+# px: of the door, of who slides it, and where the seeker stops short
+DOOR_ROW = 95
+PUSH_ROW = 108
+KEPT_OUT = 130
 
 
 def rooms() -> np.ndarray:  # bool `[10, 10]`
@@ -216,7 +228,10 @@ def helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
 # %% ../../nbs/infant/06_social_sets.ipynb #9eeb53fc
 HIDING = {"upper": (50, 50), "lower": (150, 50)}  # px
 SLABS = {"slab_upper": (50, 90), "slab_lower": (150, 90)}
-STAND, TURNING, OUTSIDE, CARRIER = (100, 150), (100, 90), (100, 214), (100, 30)
+STAND = (100, 150)
+TURNING = (100, 90)
+OUTSIDE = (100, 214)
+CARRIER = (100, 30)
 EMPTY_FRAMES = 15
 
 
@@ -320,7 +335,8 @@ def attribution_trial(cast: list, hub: object, alone: bool, target: str, goals: 
     "One trial of history: an element that starts alone, or is struck."
     start, angle = struck(hub, goals[target])
     if alone:
-        start, angle = np.add(hub, (int(rng.integers(-6, 7)), int(rng.integers(34, 42)))), angle + 40
+        start = np.add(hub, (int(rng.integers(-6, 7)), int(rng.integers(34, 42))))
+        angle = angle + 40
     take = spinner_take(cast, hub, start, goals, angle, "under")
     return take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end()
 
@@ -333,7 +349,8 @@ def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
     up = int(rng.integers(2)) * 2 - 1
 
     def goals(swapped):
-        across, along = int(rng.integers(40, 60)), int(rng.integers(90, 110))
+        across = int(rng.integers(40, 60))
+        along = int(rng.integers(90, 110))
         sign = -up if swapped else up
         return {"preferred": hub + (-sign * across, along), "other": hub + (sign * across, along)}
 
@@ -343,7 +360,8 @@ def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
         for condition in ("agent", "non_agent")
     }
     swapped = not (balanced and second)
-    layout, start = goals(swapped), hub + (0, 15)
+    layout = goals(swapped)
+    start = hub + (0, 15)
     angle = struck(hub, layout["preferred"])[1] + 20
     tests = {
         name: spinner_take(cast, hub, start, layout, angle, "over")

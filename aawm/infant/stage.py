@@ -39,9 +39,16 @@ NAVIGATED = tuple(name for name in SETS if name not in SOCIAL_SETS)  # walls and
 
 # %% ../../nbs/infant/01_stage.ipynb #9ee4191b
 RATE = 25  # frames a second
-SIZE, CELL, CELLS = 200, 20, 10  # of the stage and a cell in px; cells a side, the outer ring wall
-TRIALS, TEST = 9, 8  # trials of an episode; the place of the test
-STILL_BEFORE, STILL_AFTER = 31, 83  # frames
+# of the stage and a cell in px; cells a side, the outer ring wall
+SIZE = 200
+CELL = 20
+CELLS = 10
+# trials of an episode; the place of the test
+TRIALS = 9
+TEST = 8
+# frames
+STILL_BEFORE = 31
+STILL_AFTER = 83
 SPEED = 2  # px a frame, along the axis in which more is to go
 REACH = 2.5  # px: a walk stops once centres are nearer than the two half-sizes less this
 WAIT = 10  # frames that actors wait for each other
@@ -108,7 +115,8 @@ def draw_looks(
     "Agents and objects, no two of a kind alike in shape or, while they last, in colour."
     found = []
     for kind, names, shapes, colors in (("agent", agents, AGENT_SHAPES, AGENT_COLORS), ("object", objects, OBJECT_SHAPES, OBJECT_COLORS)):
-        shape, color = rng.permutation(len(shapes)), rng.permutation(len(colors))
+        shape = rng.permutation(len(shapes))
+        color = rng.permutation(len(colors))
         for k, name in enumerate(names):
             found.append(Entity(name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]]))
     return found

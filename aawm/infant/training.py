@@ -99,7 +99,8 @@ class Episodes:
     "The episodes of a split of several stores, ready to be drawn from."
 
     def __init__(self, stores: object, split: str):
-        self.parts, kinds = [], []
+        self.parts = []
+        kinds = []
         for store in stores:
             episodes = open_episodes(store)
             rows = np.flatnonzero(episodes["split"].values == split)

@@ -55,7 +55,8 @@ def train_single_object(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("train_preference")
 def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
     "Two objects beside home, one of them taken; no walls."
-    cast, trials = [*draw_looks(rng), prop("home")], []
+    cast = [*draw_looks(rng), prop("home")]
+    trials = []
     for _ in range(TRIALS):
         home, (preferred, other) = beside_home(rng, 2)
         trials.append(chase(cast, ring(), {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred"))
@@ -65,7 +66,9 @@ def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("train_multi_agent")
 def train_multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
     "One object beside home, and a new agent from some trial on."
-    cast, trials, change = [*draw_looks(rng, agents=("agent", "newcomer"), objects=("goal",)), prop("home")], [], int(rng.integers(1, TRIALS))
+    cast = [*draw_looks(rng, agents=("agent", "newcomer"), objects=("goal",)), prop("home")]
+    trials = []
+    change = int(rng.integers(1, TRIALS))
     for k in range(TRIALS):
         home, (goal,) = beside_home(rng, 1)
         walker = "newcomer" if k >= change else "agent"
@@ -103,7 +106,8 @@ def unlock_from_inside(cast: list, layout: tuple):
 @maker("train_instrumental")
 def train_instrumental(rng: np.random.Generator, second: bool, balanced: bool):
     "The agent is closed in; key and lock are with it."
-    cast, trials = tool_cast(rng), []
+    cast = tool_cast(rng)
+    trials = []
     while len(trials) < TRIALS:
         trial = unlock_from_inside(cast, sampled(rng, enclosed_layout))
         trials += [trial] if trial is not None else []
@@ -132,7 +136,8 @@ def lit_walk(
 @maker("train_preference_lighting")
 def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: bool):
     "Preference without walls; what is touched lights up, and a spinner stands by."
-    cast, trials = [*draw_looks(rng), prop("home"), prop("spinner")], []
+    cast = [*draw_looks(rng), prop("home"), prop("spinner")]
+    trials = []
     for _ in range(TRIALS):
         home, (preferred, other) = beside_home(rng, 2)
         trials.append(lit_walk(cast, rng, {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred", True))
@@ -142,8 +147,11 @@ def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: 
 @maker("train_single_lighting")
 def train_single_lighting(rng: np.random.Generator, second: bool, balanced: bool):
     "One object that lights up; sometimes a spinner, sometimes a return."
-    cast, trials = [*draw_looks(rng, objects=("goal",)), prop("home"), prop("spinner")], []
-    spinner, back, walls = bool(rng.integers(2)), bool(rng.integers(2)), scattered_walls(rng, int(rng.integers(0, 9)))
+    cast = [*draw_looks(rng, objects=("goal",)), prop("home"), prop("spinner")]
+    trials = []
+    spinner = bool(rng.integers(2))
+    back = bool(rng.integers(2))
+    walls = scattered_walls(rng, int(rng.integers(0, 9)))
     for _ in range(TRIALS):
         spots = sampled(rng, lambda rng: free_spots(rng, ("agent", "goal"), walls=walls))
         trials.append(lit_walk(cast, rng, spots | {"home": spots["agent"]}, "goal", spinner and not walls[1:-1, 1:-1].any(), walls, back))
@@ -153,7 +161,9 @@ def train_single_lighting(rng: np.random.Generator, second: bool, balanced: bool
 @maker("train_spinner_goal")
 def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
     "The arm sends an element to one of two objects; which one may vary."
-    cast, trials, hub = [*draw_looks(rng), prop("spinner"), prop("under")], [], np.array([100, 50]) + rng.integers(-4, 5, 2)
+    cast = [*draw_looks(rng), prop("spinner"), prop("under")]
+    trials = []
+    hub = np.array([100, 50]) + rng.integers(-4, 5, 2)
     for _ in range(TRIALS):
         goals = {"preferred": hub + (-int(rng.integers(30, 60)), 100), "other": hub + (int(rng.integers(30, 60)), 100)}
         target = ("preferred", "other")[rng.integers(2)]
@@ -166,12 +176,15 @@ def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("train_spinner_free")
 def train_spinner_free(rng: np.random.Generator, second: bool, balanced: bool):
     "The arm sends an element until it meets a wall, or an object."
-    cast, trials = [*draw_looks(rng, objects=("goal",)), prop("spinner"), prop("under")], []
+    cast = [*draw_looks(rng, objects=("goal",)), prop("spinner"), prop("under")]
+    trials = []
     for _ in range(TRIALS):
-        hub, aim = np.array([100, 100]) + rng.integers(-10, 11, 2), rng.uniform(0, 2 * np.pi)
+        hub = np.array([100, 100]) + rng.integers(-10, 11, 2)
+        aim = rng.uniform(0, 2 * np.pi)
         way = np.array([np.sin(aim), np.cos(aim)])
         end = hub + way * 66
-        goals, hits = {"goal": end if rng.integers(2) else hub - way * 60}, False
+        goals = {"goal": end if rng.integers(2) else hub - way * 60}
+        hits = False
         start, angle = struck(hub, end)
         take = spinner_take(cast, hub, start, goals, angle, "under")
         hits = np.allclose(goals["goal"], end)
@@ -196,8 +209,10 @@ def two_patterns(rng: np.random.Generator) -> list:
 @maker("train_imitation")
 def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "Both models demonstrate in every trial, the agent imitates one, and at the test approaches it."
-    cast, orientation = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",)), int(rng.integers(8))
-    mine, patterns = ("left", "right")[rng.integers(2)], two_patterns(rng)
+    cast = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
+    orientation = int(rng.integers(8))
+    mine = ("left", "right")[rng.integers(2)]
+    patterns = two_patterns(rng)
     corners = {"left": (30, 30), "right": (30, 130)}
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in corners.items()}
     shown["agent"] = boxed(patterns[0], (110, 30 + 20 * int(rng.integers(5))))
@@ -209,8 +224,10 @@ def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("train_imitation_goal")
 def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool):
     "Imitation that leads to an object; at the test the agent goes to the object."
-    cast, orientation = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",)), int(rng.integers(8))
-    mine, patterns = ("left", "right")[rng.integers(2)], two_patterns(rng)
+    cast = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
+    orientation = int(rng.integers(8))
+    mine = ("left", "right")[rng.integers(2)]
+    patterns = two_patterns(rng)
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in {"left": (30, 30), "right": (30, 130)}.items()}
     shown["agent"] = boxed(patterns[0], (110, 50 + 20 * int(rng.integers(3))))
     goal = beyond(shown["agent"])
@@ -243,7 +260,8 @@ def train_helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool
     "The helper slides the door away from the seeker's room, the hinderer slides it there."
     cast = [*draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",)), prop("door")]
     helper, hinderer = ("left", "right")[:: 1 if rng.integers(2) else -1]
-    order, goal = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4, (165, 100)
+    order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
+    goal = (165, 100)
     trials = [inside_take(cast, room, goal).walk("agent", "goal").light("goal").end() for room in order[:4]]
     for room, helped in zip(order[4:], rng.permutation([True, True, False, False])):
         empty = "left" if room == "right" else "right"
@@ -290,7 +308,8 @@ def square_spot(rng: np.random.Generator, track: np.ndarray, test: bool):
 @maker("train_square")
 def train_square(rng: np.random.Generator, second: bool, balanced: bool):
     "A gray square, behind everything at first, before everything in the test, hiding nothing that matters."
-    cast, trials = [*draw_looks(rng, objects=("goal",)), prop("home"), prop("under"), prop("over")], []
+    cast = [*draw_looks(rng, objects=("goal",)), prop("home"), prop("under"), prop("over")]
+    trials = []
     for k in range(TRIALS):
         home, (goal,) = beside_home(rng, 1)
         square = sampled(rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test))

@@ -174,20 +174,27 @@ class TransformerBatches:
     def __init__(
         self, batch_of: object, config: TransformerConfig, batch: int, seed: int, device: torch.device | str = "cpu", trials: int = TRIALS
     ):
-        self.batch_of, self.config, self.batch, self.seed, self.device, self.trials = batch_of, config, batch, seed, device, trials
+        self.batch_of = batch_of
+        self.config = config
+        self.batch = batch
+        self.seed = seed
+        self.device = device
+        self.trials = trials
 
     def chosen(self, rng: np.random.Generator, lengths: np.ndarray, last: bool) -> tuple:  # sample `[B, S]`, seen `[B, S]`
         "Which samples are kept; `last`: whether the last one may be."
         counts = np.minimum(-(-lengths // self.config.stride), self.config.samples) - (not last)
         kept = [min(self.config.keep, max(1, round((1 - self.config.dropped) * count))) for count in counts]
-        sample, seen = np.zeros((len(lengths), max(kept)), int), np.zeros((len(lengths), max(kept)), bool)
+        sample = np.zeros((len(lengths), max(kept)), int)
+        seen = np.zeros((len(lengths), max(kept)), bool)
         for row, (count, keep) in enumerate(zip(counts, kept)):
             sample[row, :keep], seen[row, :keep] = np.sort(rng.permutation(count)[:keep]), True
         return sample, seen
 
     def frames(self, batch: Batch, trial: np.ndarray, sample: np.ndarray) -> torch.Tensor:  # uint8 `[B, S, size, size, 3]`
         "Draw samples of one trial of each video."
-        video, shape = np.arange(len(batch))[:, None] + 0 * sample, (*sample.shape, self.config.size, self.config.size, 3)
+        video = np.arange(len(batch))[:, None] + 0 * sample
+        shape = (*sample.shape, self.config.size, self.config.size, 3)
         frame = np.minimum(sample * self.config.stride, batch.length[np.arange(len(batch)), trial][:, None] - 1)
         return draw(batch, video, trial[:, None] + 0 * sample, frame, self.config.size, self.device).reshape(shape)
 
@@ -210,7 +217,9 @@ class TransformerObserver(Observer):
     name = "frame_transformer"
 
     def __init__(self, model: VideoTransformer, seed: int = 0, at_once: int = 8):
-        self.model, self.seed, self.at_once = model.eval(), seed, at_once
+        self.model = model.eval()
+        self.seed = seed
+        self.at_once = at_once
 
     @torch.no_grad()
     def surprise(self, batch: Batch):
@@ -219,11 +228,14 @@ class TransformerObserver(Observer):
 
     def watch(self, batch: Batch) -> np.ndarray:  # `[B, F]`
         "Surprise of a few videos at once."
-        config, device = self.model.config, self.model.head.weight.device
-        draws, found = TransformerBatches(None, config, len(batch), 0, device), np.full((len(batch), batch.state.shape[2]), np.nan)
+        config = self.model.config
+        device = self.model.head.weight.device
+        draws = TransformerBatches(None, config, len(batch), 0, device)
+        found = np.full((len(batch), batch.state.shape[2]), np.nan)
         counts = np.minimum(-(-batch.length // config.stride), config.test_samples)
         sample = np.arange(counts[:, TEST].max())[None].repeat(len(batch), 0)
-        frames, errors = draws.frames(batch, np.full(len(batch), TEST), sample), 0.0
+        frames = draws.frames(batch, np.full(len(batch), TEST), sample)
+        errors = 0.0
         target = to_patches(frames[:, 1:], config.patch)
         for trial in range(TEST - config.pairings, TEST):
             known = np.arange(counts[:, trial].max())[None].repeat(len(batch), 0)

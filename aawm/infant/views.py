@@ -47,7 +47,8 @@ shapes = cache(outlines)  # shape -> list of (filled, polygon)
 
 def thing_svg(entity: object, state: np.ndarray) -> str:
     "An entity where it is; `entity` an `Entity`, or `None` for a dot."
-    row, column = int(state[ROW]), int(state[COLUMN])
+    row = int(state[ROW])
+    column = int(state[COLUMN])
     if entity is None:
         return f'<circle cx="{column}" cy="{row}" r="6" fill="#0072B2"/>'
     color = rgb(COLORS["lit"]) if state[LIT] else rgb(entity.color)
@@ -81,7 +82,8 @@ def panels_svg(
     title: str = "",
 ) -> str:
     "Stages side by side."
-    wide, tall = (SIZE + 12) * len(panels), SIZE + 40
+    wide = (SIZE + 12) * len(panels)
+    tall = SIZE + 40
     parts = [f'<text x="0" y="14" font-size="14" font-weight="bold">{html.escape(title)}</text>']
     for k, (inside, words, color) in enumerate(panels):
         frame = f'<rect width="{SIZE}" height="{SIZE}" fill="none" stroke="{color}" stroke-width="3"/>'

@@ -45,7 +45,8 @@ def ship_observer(
     folder: str | Path = SHIPPED,  # absolute, or relative to the root of the repository
 ) -> Path:  # the weights file
     "Write the weights of a run in half precision, with card and log."
-    settings, gate = run_settings(run), read_gate(run)
+    settings = run_settings(run)
+    gate = read_gate(run)
     if gate is None:
         raise UsageError(f"{run} has no gate; run its training again, which measures it")
     path = resolve(folder) / weights_name(settings["model"], VARIANT, settings["seed"])
@@ -78,11 +79,13 @@ def pretrained(
     card = read_small(path.with_suffix(".json"), dict) if path.with_suffix(".json").is_file() else {}
     if card.get("sha256") != sha256(path):
         raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy both anew")
-    module, weights = rebuild(record), read_tensors(path)
+    module = rebuild(record)
+    weights = read_tensors(path)
     check_weights(module, weights, path)
     module.load_state_dict(weights)
     one = WRAPS[record["model"]](module.to(choose_device(device)).eval(), seed=record["seed"])
-    one.gate, one.card = said.gate, card
+    one.gate = said.gate
+    one.card = card
     return one
 
 

@@ -51,7 +51,8 @@ def share_words(
     mean = rows.astype({"value": float, "low": float, "high": float}).groupby("metric")[["value", "low", "high"]].mean() if len(rows) else rows
     if "recall" not in mean.index or np.isnan(mean.value["recall"]):
         return "no such trial"
-    recall, false = mean.loc["recall"], mean.value.get("false_positive", np.nan)
+    recall = mean.loc["recall"]
+    false = mean.value.get("false_positive", np.nan)
     falsely = "-" if np.isnan(false) else f"{false:.2f} of {rows[rows.metric == 'false_positive']['count'].max()}"
     return f"{recall.value:.2f} [{recall.low:.2f}, {recall.high:.2f}], falsely {falsely}"
 
@@ -178,7 +179,8 @@ def write_board(
     "Write README.md and Figure 3 of all tested entries and the references."
     folder = resolve(folder)
     rows = board_rows(folder)
-    tested, ranked = sum(row.entry is not None for row in rows), sum(row.ranked for row in rows)
+    tested = sum(row.entry is not None for row in rows)
+    ranked = sum(row.ranked for row in rows)
     waiting = len(entry_files(folder)) - tested
     words = f"{tested} tested {'entry' if tested == 1 else 'entries'}, {ranked} of them ranked; {waiting} wait for their test."
     drawn = [row for row in rows if row.entry or not row.privileged]

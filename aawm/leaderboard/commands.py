@@ -126,7 +126,8 @@ def score(
     paths = chosen_entries(entries, rollouts)
     for path in paths if entries else (waiting := scoring.waiting_entries(paths)):
         store = scoring.entry_tests(path, trials, workers or None, progress)
-        scores, file = scoring.score_entry(path, store, weights, rollouts or (), device, progress), scoring.scores_path(path)
+        scores = scoring.score_entry(path, store, weights, rollouts or (), device, progress)
+        file = scoring.scores_path(path)
         write_text(file, form_text(scores))
         typer.echo(f"{file}: goal score {scores.goal.value} on {scores.trials} trials; {scores.non_finite} rollouts failed")
         for written in scoring.score_references(file.parents[1], store, entry_commit(path)):
@@ -153,9 +154,12 @@ def check(
     if apart:
         refuse_together(apart)
     for path in chosen_entries(entries, rollouts):
-        entry, faults, done = read_entry(path), [], "in form, not scored"
+        entry = read_entry(path)
+        faults = []
+        done = "in form, not scored"
         if scoring.scores_path(path).is_file():
-            faults, done = scoring.scores_faults(path), "in form, scores are of it"
+            faults = scoring.scores_faults(path)
+            done = "in form, scores are of it"
         if scoring.scores_path(path).is_file() and recompute and (entry.kind == "weights" or rollouts):
             there = scoring.read_scores(scoring.scores_path(path)).trials
             store = scoring.entry_tests(path, there, workers or None, progress)

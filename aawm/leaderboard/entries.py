@@ -93,7 +93,8 @@ def read_entry(
     path: str | Path,
 ) -> Entry:
     "An entry; `BadData` where its form is wrong, `Refused` where it asks for a model that the package does not have."
-    entry, name = read_small(path, Entry), Path(path).stem
+    entry = read_small(path, Entry)
+    name = Path(path).stem
     if name in REFERENCES or not re.fullmatch(r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII):
         raise BadData(f"{path}: {name!r} is no name of an entry; use letters, digits, hyphens and underscores")
     if entry.kind == "weights" and entry.model not in MODELS:

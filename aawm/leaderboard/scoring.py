@@ -52,7 +52,8 @@ def entry_tests(
     progress: bool = True,
 ) -> Path:  # the store
     "The test trials of an entry, simulated where they are not there yet."
-    seed, number = commit_seed(entry_commit(path)), trials or read_entry(path).trials
+    seed = commit_seed(entry_commit(path))
+    number = trials or read_entry(path).trials
     return generate(resolve(TESTS) / f"{seed}-{number}", number, seed=seed, workers=workers, progress=progress)
 
 
@@ -85,7 +86,8 @@ def answered_by(
     files: Iterable[str | Path],  # of rollouts
 ) -> dict:  # digest of requests -> training seed -> file
     "Which requests and which training seed each file of rollouts is of; `BadData` where it is not of this entry."
-    answers, seeds = {}, [each.seed for each in entry.files]
+    answers = {}
+    seeds = [each.seed for each in entry.files]
     for file in files:
         said = read_arrays(file, ("rollouts", "request"))[1]
         for name, stated in (("model", said.get("model")), ("privileged", said.get("privileged", entry.privileged))):
@@ -105,7 +107,10 @@ def sealed_parts(
     files: Iterable[str | Path],  # of rollouts
 ) -> tuple:  # `about` of each part that may be given out; for each answered one: training seed -> file
     "How far a program has come, its rollouts checked; the last part given out may still wait for them."
-    answers, sealed, opened, answered = answered_by(entry, files), [], [], []
+    answers = answered_by(entry, files)
+    sealed = []
+    opened = []
+    answered = []
     parts = request_parts(exam.requests)
     for part in range(parts.max() + 1):
         opened.append(part_about(exam.about, exam.requests, part, sealed))
@@ -207,7 +212,8 @@ def object_movement(
 ) -> tuple:  # largest jump in a step, m; all movement, m; that without a robot near, m
     "How objects move in rollouts, from the last shown step on."
     jump = total = alone = 0.0
-    states, ground = flatten(test.states), list(GROUND_PLANE)
+    states = flatten(test.states)
+    ground = list(GROUND_PLANE)
     for request, offset, broken in zip(rollouts.requests.itertuples(), rollouts.offset, rollouts.broken):
         if broken >= 0:
             continue
@@ -216,7 +222,9 @@ def object_movement(
         moved = np.linalg.norm(np.diff(xyz[:, OBJECT_INDEX], axis=0), axis=-1)
         apart = np.linalg.norm((xyz[:, OBJECT_INDEX, None] - xyz[:, None, AGENT_INDEX])[..., ground], axis=-1).min(-1)
         far = np.minimum(apart[1:], apart[:-1]) > NEAR_ROBOT
-        jump, total, alone = max(jump, float(moved.max())), total + float(moved.sum()), alone + float(moved[far].sum())
+        jump = max(jump, float(moved.max()))
+        total = total + float(moved.sum())
+        alone = alone + float(moved[far].sum())
     return jump, total, alone
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #ffd1381d
@@ -338,7 +346,10 @@ def test_fields(
     by_seed: dict,  # training seed -> `Rollouts`
 ) -> dict:  # fields of `Scores`
     "All that is measured of a model's rollouts."
-    tasks, tables, curves, moved = find_tasks(task_names(exam.about["tasks"])), [], [], []
+    tasks = find_tasks(task_names(exam.about["tasks"]))
+    tables = []
+    curves = []
+    moved = []
     for seed, rollouts in by_seed.items():
         table, curve, _, _ = score(exam.plan, rollouts, exam.test, tasks, SCORINGS["strict"])
         tables.append(table[table.behavior == "all"].assign(training_seed=seed))
@@ -379,7 +390,9 @@ def score_entry(
     progress: bool = True,
 ) -> Scores:
     "Test an entry."
-    entry, commit, files = read_entry(path), entry_commit(path), []
+    entry = read_entry(path)
+    commit = entry_commit(path)
+    files = []
     exam = exam_on(store, entry.tasks, entry.privileged)
     if entry.kind == "weights":
         by_seed = weights_rollouts(entry, exam, weights, device, progress)
@@ -398,7 +411,8 @@ def score_references(
     "Score the worlds that need no training, where that was not done on these trials."
     written = []
     for name, world in REFERENCES.items():
-        path, exam = Path(folder) / "scores" / f"{name}.yaml", exam_on(store, privileged=world.privileged)
+        path = Path(folder) / "scores" / f"{name}.yaml"
+        exam = exam_on(store, privileged=world.privileged)
         if path.is_file() and (there := read_scores(path)).commit == commit and there.trials >= len(exam.test):
             continue
         by_seed = {0: roll_out(world(), exam.requests, exam.test, progress=False)}
@@ -425,7 +439,8 @@ def scores_faults(
     path: str | Path,  # of an entry
 ) -> list:  # of sentences
     "What is wrong with an entry's scores, as far as that is seen without running it."
-    entry, scores = read_entry(path), read_scores(scores_path(path))
+    entry = read_entry(path)
+    scores = read_scores(scores_path(path))
     if scores.entry != entry_digest(entry):
         return ["its scores are of another form of this entry; score it again"]
     faults = [] if scores.commit == entry_commit(path) else [f"it was tested for commit {scores.commit[:12]}, and stands since another"]
@@ -458,7 +473,9 @@ def score_differences(
         rows = {(row.task, row.target, row.metric, f"of training seed {row.training_seed}"): (row.value, row.count) for row in scores.scores}
         return rows | {("goal score",): (scores.goal.value, 0), ("largest jump",): (scores.jump, 0), ("movement alone",): (scores.alone, 0)}
 
-    before, after, faults = numbers(old), numbers(new), []
+    before = numbers(old)
+    after = numbers(new)
+    faults = []
     for name in {**before, **after}:
         (was, count), (is_, again) = before.get(name, (None, None)), after.get(name, (None, None))
         room = tolerance * (1 if name[2:3] not in (("ade",), ("fde",)) and name[0] != "largest jump" else max(1.0, abs(was or 0)))
@@ -477,7 +494,8 @@ def recheck_entry(
     progress: bool = True,
 ) -> list:  # of sentences; empty where the scores are true
     "What is wrong with an entry's scores, everything computed again."
-    old, faults = read_scores(scores_path(path)), scores_faults(path)
+    old = read_scores(scores_path(path))
+    faults = scores_faults(path)
     faults += [other] if (other := other_trials(old, trial_set(store, None))) else []
     if not faults:
         new = score_entry(path, store, weights, rollouts, device, progress)

@@ -82,7 +82,8 @@ def call(
 # %% ../../nbs/lessons/09_checks.ipynb #05eca498
 def same(answer: object, value: object, tolerance: float) -> bool:
     "Are two answers equal, up to rounding?"
-    answer, value = np.asarray(answer), np.asarray(value)
+    answer = np.asarray(answer)
+    value = np.asarray(value)
     return answer.shape == value.shape and bool(np.allclose(answer.astype(float), value.astype(float), atol=tolerance, rtol=0, equal_nan=True))
 
 # %% ../../nbs/lessons/09_checks.ipynb #63de3f2c
@@ -122,7 +123,8 @@ def made_up_trial(steps: int = 12, seed: int = 1) -> np.ndarray:  # `[steps, 5, 
 # %% ../../nbs/lessons/09_checks.ipynb #ce47fe28
 def check_height(height: Callable) -> None:  # height(states [T, 5, 7], entity) -> [T]
     "Lesson 1, exercise 1."
-    what, states = "Exercise 1", made_up_trial()
+    what = "Exercise 1"
+    states = made_up_trial()
     for name in ("agent1", "obj2"):
         at = ENTITIES.index(name)
         mistakes = {
@@ -136,11 +138,13 @@ def check_height(height: Callable) -> None:  # height(states [T, 5, 7], entity) 
 # %% ../../nbs/lessons/09_checks.ipynb #3fa082e6
 def check_walked(walked: Callable) -> None:  # walked(states [T, 5, 7], entity) -> m
     "Lesson 1, exercise 2."
-    what, states = "Exercise 2", made_up_trial()
+    what = "Exercise 2"
+    states = made_up_trial()
     length = lambda points: np.linalg.norm(np.diff(points, axis=0), axis=-1)
     for name in ("agent0", "obj1"):
         path = states[:, ENTITIES.index(name)]
-        floor, place = path[:, list(GROUND_PLANE)], path[:, POSITION]
+        floor = path[:, list(GROUND_PLANE)]
+        place = path[:, POSITION]
         mistakes = {
             "you measure in 3D. On the floor only x and z count; a robot whose arm bobs has not walked.": length(place).sum(),
             "you take x and y, the first two numbers. The floor is x and z: y is up.": length(path[:, :2]).sum(),
@@ -237,7 +241,8 @@ def circle(radius: float, steps: int = 40) -> np.ndarray:  # `[step, 3]`
 # %% ../../nbs/lessons/09_checks.ipynb #95bfa9bd
 def check_moved(moved: Callable) -> None:  # moved(paths [..., step, 3], threshold) -> bool [...]
     "Lesson 2, exercise 2."
-    what, line = "Exercise 2", np.linspace([0, 0, 0], [3.0, 0, 0], 31)
+    what = "Exercise 2"
+    line = np.linspace([0, 0, 0], [3.0, 0, 0], 31)
     slope = np.linspace([0, 0, 0], [2.0, 0, 2.0], 31)  # 2.83 m long, 4 m by streets
     lost = np.where(np.arange(40)[:, None] == 20, np.nan, circle(2))
     cases = {
@@ -284,7 +289,8 @@ def check_confusion(confusion: Callable) -> None:  # confusion(said, logged) -> 
     what = "Exercise 4"
     said = np.array([[True, True, False], [True, False, False]])
     logged = np.array([[True, False, True], [True, True, False]])
-    answer, right = call(what, confusion, said, logged), {"hits": 2, "false_alarms": 1, "misses": 2}
+    answer = call(what, confusion, said, logged)
+    right = {"hits": 2, "false_alarms": 1, "misses": 2}
     if not isinstance(answer, dict) or set(answer) != set(right):
         raise Wrong(f"{what}: give a dict with {', '.join(right)}; got {answer!r}.")
     for name, value in answer.items():
@@ -299,7 +305,9 @@ def check_confusion(confusion: Callable) -> None:  # confusion(said, logged) -> 
 # %% ../../nbs/lessons/09_checks.ipynb #6eea8583
 def check_ade(ade: Callable) -> None:  # ade(predicted [T, 5, 7], true [T, 5, 7]) -> m
     "Lesson 3, exercise 1."
-    what, said, true = "Exercise 1", made_up_trial(seed=2), made_up_trial(seed=3)
+    what = "Exercise 1"
+    said = made_up_trial(seed=2)
+    true = made_up_trial(seed=3)
     off = positions(said) - positions(true)
     far = np.linalg.norm(off, axis=-1)
     mistakes = {
@@ -324,7 +332,8 @@ def check_ade(ade: Callable) -> None:  # ade(predicted [T, 5, 7], true [T, 5, 7]
 # %% ../../nbs/lessons/09_checks.ipynb #e47bd1be
 def check_nearly(nearly: Callable) -> None:  # nearly(states [T, 5, 7], least) -> states [T, 5, 7]
     "Lesson 3, exercise 2."
-    what, states = "Exercise 2", made_up_trial(steps=30)
+    what = "Exercise 2"
+    states = made_up_trial(steps=30)
     states[..., POSITION] = 2 * states[..., POSITION] + GOAL  # some nearer than 2.2 m, some farther than 3 m
     distance = lambda states, point: np.linalg.norm(states[:, :3, POSITION] - point, axis=-1)
     for least in (2.2, 3.0):
@@ -337,7 +346,8 @@ def check_nearly(nearly: Callable) -> None:  # nearly(states [T, 5, 7], least) -
             raise Wrong(f"{what}: the robots have changed too; only objects, the first three entities, are to be kept away.")
         if not np.array_equal(answer[..., 3:], states[..., 3:]):
             raise Wrong(f"{what}: rotations have changed; only the positions are to be moved.")
-        near, now = distance(states, GOAL) < least, distance(answer, GOAL)
+        near = distance(states, GOAL) < least
+        now = distance(answer, GOAL)
         if np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < least], least):
             raise Wrong(f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up.")
         if not np.array_equal(answer[:, :3][~near], states[:, :3][~near]):
@@ -372,7 +382,8 @@ def check_two_winners(two_winners: Callable) -> None:  # two_winners(table) -> (
 # %% ../../nbs/lessons/09_checks.ipynb #8d1a06ba
 def check_pairs(pairs: Callable) -> None:  # pairs(states [B, T, 35]) -> (before, now, after), each [B, T - 2, 35]
     "Lesson 4, exercise 1."
-    what, states = "Exercise 1", torch.arange(2 * 6 * STATE_SIZE, dtype=torch.float32).reshape(2, 6, STATE_SIZE)
+    what = "Exercise 1"
+    states = torch.arange(2 * 6 * STATE_SIZE, dtype=torch.float32).reshape(2, 6, STATE_SIZE)
     answer = call(what, pairs, states)
     if not isinstance(answer, tuple) or len(answer) != 3:
         raise Wrong(f"{what}: give three tensors back: `return before, now, after`.")
@@ -398,8 +409,10 @@ def check_pairs(pairs: Callable) -> None:  # pairs(states [B, T, 35]) -> (before
 # %% ../../nbs/lessons/09_checks.ipynb #bb35bd0a
 def check_unroll(unroll: Callable) -> None:  # unroll(step, before, now, horizon) -> [B, horizon, 35]
     "Lesson 4, exercise 2."
-    what, step = "Exercise 2", lambda before, now: now + (now - before) + 1
-    before, now = torch.zeros(2, STATE_SIZE), torch.ones(2, STATE_SIZE)
+    what = "Exercise 2"
+    step = lambda before, now: now + (now - before) + 1
+    before = torch.zeros(2, STATE_SIZE)
+    now = torch.ones(2, STATE_SIZE)
     answer = call(what, unroll, step, before, now, 4)
     if not isinstance(answer, torch.Tensor):
         raise Wrong(f"{what}: give one tensor back: `torch.stack(future, 1)`.")
@@ -419,7 +432,8 @@ def check_unroll(unroll: Callable) -> None:  # unroll(step, before, now, horizon
 # %% ../../nbs/lessons/09_checks.ipynb #9b2b729f
 def check_frozen(frozen: Callable) -> None:  # frozen(states [B, T, 35], context, horizon) -> [B, horizon, 35]
     "Lesson 4, exercise 3."
-    what, states = "Exercise 3", torch.arange(10.0)[None, :, None].expand(2, 10, STATE_SIZE).clone()
+    what = "Exercise 3"
+    states = torch.arange(10.0)[None, :, None].expand(2, 10, STATE_SIZE).clone()
     states[:, 4:] = torch.nan  # the future is hidden
     answer = call(what, frozen, states, 4, 3)
     if not isinstance(answer, torch.Tensor) or tuple(answer.shape) != (2, 3, STATE_SIZE):
@@ -460,7 +474,8 @@ def driven(
 
 def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7], agent, steps) -> 0, 1 or 2
     "Lesson 5, exercise 2."
-    what, shown = "Exercise 2", np.zeros((20, len(ENTITIES), len(FEATURES)))
+    what = "Exercise 2"
+    shown = np.zeros((20, len(ENTITIES), len(FEATURES)))
     shown[:, 0, POSITION] = [1, 0, -1]  # near, but it moves away from it
     shown[:, 1, POSITION] = [0, 0, 6]  # far, and straight ahead
     shown[:, 2, POSITION] = [-6, 0, -6]
@@ -476,7 +491,8 @@ def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7
     compare(what, call(what, approached, shown, "agent0", 5), 0, {"look at the robot that is named.": 2}, "the same, objects 0 and 1 exchanged")
     shown = shown[:, [0, 1, 2, 4, 3]]
     compare(what, call(what, approached, shown, "agent1", 5), 0, {"look at the robot that is named.": 2}, "the robots exchanged")
-    here, there = shown[-5, 4, POSITION].copy(), shown[0, 2, POSITION]
+    here = shown[-5, 4, POSITION].copy()
+    there = shown[0, 2, POSITION]
     shown[-5:, 4, POSITION] = here + np.linspace(0, 1, 5)[:, None] * (there - here)
     whole = {"look at the last `steps` steps alone, not at the whole trial.": 0}
     compare(what, call(what, approached, shown, "agent1", 4), 2, whole, "after it has turned")
@@ -491,7 +507,8 @@ def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7
 # %% ../../nbs/lessons/09_checks.ipynb #0fd6e3ec
 def check_straight_on(straight_on: Callable) -> None:  # straight_on(states [B, T, 35], context [B], horizon) -> [B, horizon, 35]
     "Lesson 5, exercise 3."
-    what, steps = "Exercise 3", torch.arange(12.0) ** 2
+    what = "Exercise 3"
+    steps = torch.arange(12.0) ** 2
     states = steps[None, :, None].expand(2, 12, STATE_SIZE).clone()
     context = torch.tensor([4, 6])
     states[torch.arange(12)[None, :] >= context[:, None]] = torch.nan
@@ -528,7 +545,8 @@ class Recorder:
 # %% ../../nbs/lessons/09_checks.ipynb #ea6df06a
 def check_hears(hears: Callable) -> None:  # hears(model, states [B, T, 35], context) -> bool
     "Lesson 6, exercise 1."
-    what, states = "Exercise 1", torch.as_tensor(made_up_trial(30)).flatten(1)[None].float()
+    what = "Exercise 1"
+    states = torch.as_tensor(made_up_trial(30)).flatten(1)[None].float()
     said = {last: call(what, hears, Recorder(last), states, 20) for last in (True, False)}
     if not all(isinstance(answer, (bool, np.bool_)) for answer in said.values()):
         raise Wrong(f"{what}: give True or False, not {said[True]!r}; `bool(...)` makes one.")
@@ -546,7 +564,8 @@ def check_hears(hears: Callable) -> None:  # hears(model, states [B, T, 35], con
 # %% ../../nbs/lessons/09_checks.ipynb #a7c9698e
 def check_apart(apart: Callable) -> None:  # apart(states [N, 300, 35], lag) -> float
     "Lesson 6, exercise 2."
-    what, states = "Exercise 2", np.random.default_rng(0).normal(size=(3, 120, STATE_SIZE))
+    what = "Exercise 2"
+    states = np.random.default_rng(0).normal(size=(3, 120, STATE_SIZE))
     states = states.cumsum(1)
     far = lambda first, second: np.linalg.norm(states[:, first] - states[:, second], axis=-1).mean()
     half = far(slice(50, 70), slice(100, 120))
@@ -564,7 +583,8 @@ def check_apart(apart: Callable) -> None:  # apart(states [N, 300, 35], lag) -> 
 # %% ../../nbs/lessons/09_checks.ipynb #0d8b3fa0
 def check_own_recall(own_recall: Callable) -> None:  # own_recall(lengths, moved, carried) -> float
     "Lesson 6, exercise 3."
-    what, lengths = "Exercise 3", np.array([0.0, 0.05, 0.3, 2.0, 3.9, 4.1, 8.0, 12.0])
+    what = "Exercise 3"
+    lengths = np.array([0.0, 0.05, 0.3, 2.0, 3.9, 4.1, 8.0, 12.0])
     mistakes = {
         "that is a share of all objects; recall is a share of those that truly moved.": 3 / 8,
         "that is the share that moved; ask which of those also pass the second threshold.": 6 / 8,
@@ -578,7 +598,8 @@ def check_own_recall(own_recall: Callable) -> None:  # own_recall(lengths, moved
 def check_recall(recall: Callable) -> None:  # recall(outcomes) -> float
     "Lesson 7, exercise 1."
     what = "Exercise 1"
-    truth, prediction = np.repeat([True, False], [4, 6]), np.isin(np.arange(10), (0, 1, 2, 4, 5))
+    truth = np.repeat([True, False], [4, 6])
+    prediction = np.isin(np.arange(10), (0, 1, 2, 4, 5))
     outcomes = pd.DataFrame({"trial": np.arange(10) // 2, "truth": truth, "prediction": prediction})
     mistakes = {
         "that is accuracy: it counts what rightly did not happen, too. Take the rows in which it truly happened.": 0.7,
@@ -593,7 +614,8 @@ def check_recall(recall: Callable) -> None:  # recall(outcomes) -> float
 # %% ../../nbs/lessons/09_checks.ipynb #b0511d8c
 def check_interval(interval: Callable) -> None:  # interval(first [N], second [N], draws, seed) -> (low, high)
     "Lesson 7, exercise 2."
-    what, random = "Exercise 2", np.random.default_rng(5)
+    what = "Exercise 2"
+    random = np.random.default_rng(5)
     second = random.random(400) < 0.4
     first = second | (random.random(400) < 0.2)  # trial by trial at least as good
     answer = call(what, interval, first.astype(float), second.astype(float), 2000, 0)
@@ -601,7 +623,8 @@ def check_interval(interval: Callable) -> None:  # interval(first [N], second [N
         raise Wrong(f"{what}: give two numbers, the lower and the upper end; got {answer!r}.")
     low, high = map(float, answer)
     difference = first.astype(float) - second
-    middle, error = difference.mean(), difference.std() / np.sqrt(len(difference))
+    middle = difference.mean()
+    error = difference.std() / np.sqrt(len(difference))
     alone = np.sqrt(first.var() / 400 + second.var() / 400)
     width = (high - low) / 2
     if low > high:

@@ -24,8 +24,10 @@ from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
 # %% ../../nbs/lessons/08_copies.ipynb #838905c9
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-BEGIN_HIDDEN, END_HIDDEN = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+BEGIN = "### BEGIN SOLUTION"
+END = "### END SOLUTION"
+BEGIN_HIDDEN = "### BEGIN HIDDEN TESTS"
+END_HIDDEN = "### END HIDDEN TESTS"
 YOUR_CODE = ("# write your own lines here, in place of the next one", "raise NotImplementedError()")
 YOUR_WORDS = "*Write your answer here.*"
 CELL_KINDS = {  # tag -> what nbgrader is told of the cell
@@ -42,7 +44,8 @@ def without_part(
     instead: Iterable[str] = (),  # lines to put there
 ) -> str:
     "The source without what stands between two marks; `BadData` where one mark lacks the other."
-    lines, inside = [], False
+    lines = []
+    inside = False
     for line in source.split("\n"):
         if begin in line or end in line:
             if inside == (begin in line):
@@ -80,10 +83,12 @@ def instructor_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
     "The lesson with solutions, without outputs, with what nbgrader needs to know."
-    lesson, count = copy.deepcopy(lesson), itertools.count(1)
+    lesson = copy.deepcopy(lesson)
+    count = itertools.count(1)
     for cell in lesson.cells:
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
+            cell.execution_count = None
         if kind := kind_of(cell):
             own = {"schema_version": 3, "grade_id": f"{kind}-{next(count)}", "task": False, "cell_type": cell.cell_type}
             cell.metadata["nbgrader"] = own | CELL_KINDS[kind]
@@ -98,7 +103,8 @@ def student_copy(
     "The lesson without solutions, hidden tests and outputs."
     lesson = instructor_copy(lesson)
     for place, cell in enumerate(lesson.cells):
-        kind, source = kind_of(cell), cell.source
+        kind = kind_of(cell)
+        source = cell.source
         if kind == "written":
             cell.source = YOUR_WORDS
             continue
@@ -142,7 +148,8 @@ def slides_copy(
     lesson: nbformat.NotebookNode,  # notebook, with outputs
 ):  # notebook
     "The lesson as slides: outputs stay, solutions and checks go."
-    slides, student = copy.deepcopy(lesson), student_copy(lesson)
+    slides = copy.deepcopy(lesson)
+    student = student_copy(lesson)
     for cell, unsolved in zip(slides.cells, student.cells):
         cell.source, cell.metadata = unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}}
     return slides
@@ -182,7 +189,8 @@ def build_lessons(
     data: bool = False,  # write `lesson_data` too: the trials that lessons share (a minute or two)
 ) -> Path:  # the folder
     "Write `student/NAME/NAME.ipynb`, and the same under `instructor` and `slides`, for every lesson."
-    out, found = Path(out), find_lessons(folder)
+    out = Path(out)
+    found = find_lessons(folder)
     if out.is_file() or repository_root() / "nbs" in [out.resolve(), *out.resolve().parents]:
         raise UsageError(f"{out} is a file, or lies among the library's notebooks; choose another folder")
     for path, (name, made) in itertools.product(found, COPIES.items()):

@@ -44,7 +44,9 @@ def check_needed(needed) -> None:  # needed(curve) -> share of the trial, 1.0 wh
 # %% ../../nbs/lessons/11_detective_checks.ipynb #395d44b5
 def check_method(method) -> None:  # method(house, evidence, query, preferences) -> (p_a, p_b)
     "The detective, exercise 3."
-    what, house, query = "Exercise 3", golden_house(), (104, 5)
+    what = "Exercise 3"
+    house = golden_house()
+    query = (104, 5)
     runs = [plan(house, name, (11, 13, 3)) for name in ("do_laundry", "change_outfit")]
     belief = ({"do_laundry": 0.5, "change_outfit": 0.5},) * 2
     for tau in (0, 7, 20, 33):

@@ -17,7 +17,8 @@ from .checks import Wrong, call, compare
 # %% ../../nbs/lessons/13_expectation_checks.ipynb #190ff135
 def check_video_score(video_score: Callable) -> None:  # video_score(curve, first, end) -> a number
     "Expectations, exercise 1."
-    what, nan = "Exercise 1", np.nan
+    what = "Exercise 1"
+    nan = np.nan
     for curve, first, end in (([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)):
         curve = np.array(curve, float)
         part = curve[first:end]
@@ -36,7 +37,8 @@ def check_share_right(share_right: Callable) -> None:  # share_right(odd, plausi
     "Expectations, exercise 2."
     what = "Exercise 2"
     for odd, plausible in (([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])):
-        odd, plausible = np.array(odd, float), np.array(plausible, float)
+        odd = np.array(odd, float)
+        plausible = np.array(plausible, float)
         right = np.where(odd == plausible, 0.5, odd > plausible).mean()
         mistakes = {
             "you count a tie as right; it counts one half.": (odd >= plausible).mean(),
@@ -61,7 +63,8 @@ def four_pairs() -> Batch:  # eight videos: expected, unexpected, in turn
 # %% ../../nbs/lessons/13_expectation_checks.ipynb #ea0de72b
 def check_observer(surprise: Callable) -> None:  # surprise(batch) -> [videos, frames]
     "Expectations, exercise 3."
-    what, batch = "Exercise 3", four_pairs()
+    what = "Exercise 3"
+    batch = four_pairs()
     found = np.asarray(call(what, surprise, batch))
     expected = len(batch), batch.state.shape[2]
     if found.shape != expected or found.dtype.kind not in "fiub":

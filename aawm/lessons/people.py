@@ -19,10 +19,12 @@ CAME = np.array([[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]], dtype=bool)
 
 def check_recall_and_false(recall_and_false: Callable) -> None:  # recall_and_false(named, came) -> two shares
     "People, exercise 1."
-    what, answer = "Exercise 1", call("Exercise 1", recall_and_false, NAMED, CAME)
+    what = "Exercise 1"
+    answer = call("Exercise 1", recall_and_false, NAMED, CAME)
     if not (isinstance(answer, tuple) and len(answer) == 2):
         answer = (answer, np.nan)
-    recall, falsely = (NAMED & CAME).sum() / CAME.sum(), (NAMED & ~CAME).sum() / (~CAME).sum()
+    recall = (NAMED & CAME).sum() / CAME.sum()
+    falsely = (NAMED & ~CAME).sum() / (~CAME).sum()
     mistakes = {
         "that is a share of what was *named*, which is precision. Recall is a share of what *came*.": (NAMED & CAME).sum() / NAMED.sum(),
         "that is a share of all objects. Divide by the number of those that came.": (NAMED & CAME).sum() / CAME.size,
@@ -59,7 +61,8 @@ def check_brier(brier: Callable) -> None:  # brier(said, came) -> number
     "People, exercise 3."
     what = "Exercise 3"
     for said, came in (([0.7, 0.1, 0.1], [1, 0, 0]), ([0.5, 0.5], [1, 0]), ([1.0, 0.0, 0.0], [0, 0, 1])):
-        said, came = np.array(said), np.array(came, dtype=bool)
+        said = np.array(said)
+        came = np.array(came, dtype=bool)
         off = said - came
         mistakes = {
             "that is the mean distance; square before you take the mean.": np.abs(off).mean(),

@@ -37,7 +37,9 @@ def jackknife(
     houses = sums.index
 
     scenarios = houses.get_level_values("scenario")
-    names, hits, counts = scenarios.unique(), sums["sum"].to_numpy(), sums["count"].to_numpy()
+    names = scenarios.unique()
+    hits = sums["sum"].to_numpy()
+    counts = sums["count"].to_numpy()
     members = np.stack([scenarios == scenario for scenario in names])  # bool `[scenarios, houses]`
 
     def value(keep) -> float:
@@ -45,7 +47,9 @@ def jackknife(
         with np.errstate(invalid="ignore"):
             return float(statistic(pd.DataFrame((some @ hits) / (some @ counts), names, sums["sum"].columns)[some.any(1)]))
 
-    whole, influence, unknown = value(np.ones(len(houses), bool)), {}, 0.0
+    whole = value(np.ones(len(houses), bool))
+    influence = {}
+    unknown = 0.0
     for k, (scenario, house) in enumerate(houses):
         others = np.arange(len(houses)) != k
         fellows = (houses.get_level_values("scenario") == scenario).sum()
@@ -61,7 +65,8 @@ def mean_needed(curves: pd.DataFrame) -> float:
     return float(np.mean([evidence_needed(curve)[0] for curve in curves.to_numpy()]))
 
 # %% ../../nbs/marple/18_claims.ipynb #723907f6
-EXACT, POLICIES = "exact", "policies"
+EXACT = "exact"
+POLICIES = "policies"
 SETTINGS = {EXACT: ("0.5", "exact"), POLICIES: ("1.0", "softmax"), LANGUAGE_MODEL: ("0.5", "ratio")}  # method -> prior, combining rule
 SOURCES = {EXACT: "exact inference", POLICIES: "policies", LANGUAGE_MODEL: LANGUAGE_MODEL}
 
@@ -76,7 +81,8 @@ class Scored(Evidence):
         accuracy: pd.DataFrame | None = None,  # of policies, per action: columns variant, mission, accuracy
     ):
         super().__init__()
-        self.method, self.accuracy = check_name(method, SETTINGS, "method"), accuracy
+        self.method = check_name(method, SETTINGS, "method")
+        self.accuracy = accuracy
         self.table = pd.DataFrame(columns=["variant", "prior", "rule", "training"]) if table is None else table
         self.missing = {POLICIES: "learned policies", LANGUAGE_MODEL: "recorded answers"}.get(method, "trials")
 
@@ -165,7 +171,8 @@ def claim_8(scored: Scored):
     for variant in ("V", "V+L"):
         rows = scored.accuracy[scored.accuracy.variant == variant]
         each = rows.groupby("mission").accuracy.mean()
-        name, influence = f"action accuracy, {variant}", (each - each.mean()) / len(each)
+        name = f"action accuracy, {variant}"
+        influence = (each - each.mean()) / len(each)
         measured[variant] = scored.note(name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence))
     return above(measured["V+L"], measured["V"])
 

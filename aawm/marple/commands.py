@@ -202,14 +202,16 @@ def language_scores(pairs: list, endpoint: str, model: str, variant: str, snapsh
     from aawm.marple.language import Recorded, language_method
     from aawm.marple.scores import score_pairs
 
-    style, completions = settings["prompt"], settings["completions"]
+    style = settings["prompt"]
+    completions = settings["completions"]
     words = {"examples": settings["examples"]} if style == "paper" else {}
     prompts = collect_prompts(pairs, variant, 0, style, snapshot, **words)
     if endpoint:
         if not model:
             raise UsageError("--endpoint needs --model, the name that the server knows the model by")
         server = Endpoint(endpoint, model, settings["temperature"])
-        record, client = Recorded(settings["answers"], about=server.about), server.client()
+        record = Recorded(settings["answers"], about=server.about)
+        client = server.client()
         request_all(record, lambda text: request_answer(client, server, text), prompts, completions, settings["concurrency"], progress)
     record = Recorded(settings["answers"])
     typer.echo("; ".join(f"{count} {name}" for name, count in tally(record, prompts, completions, style).items()))
@@ -274,7 +276,8 @@ def infer(
     if ":" not in method:
         check_name(method, METHODS, "method")
     check_options(method, given)
-    combining, preferred = method_rule(method, rule), prior or DEFAULTS.get(method, ("0.5", ""))[0]
+    combining = method_rule(method, rule)
+    preferred = prior or DEFAULTS.get(method, ("0.5", ""))[0]
     weight = preferred if preferred == "open" else number(preferred)
     pairs = pairs_to_score(folder, limit, weight)
     if method == "llm":

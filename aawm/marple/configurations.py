@@ -120,7 +120,9 @@ def grid_house(
     where: object,  # the file, for the message
 ) -> House:
     "The house of a grid; `BadData` where its parts do not fit together."
-    rooms, pieces, things = [], [], []
+    rooms = []
+    pieces = []
+    things = []
     for room in grid.rooms.initial:
         rooms.append(Room(room.type, *room.top, *room.size))
         for piece in room.furnitures.initial:
@@ -197,7 +199,8 @@ def configuration_files(
     paths: list,  # files and folders
 ) -> tuple:  # list of files, list of templates passed over
     "The configurations among some paths; a file that is named is never passed over."
-    files, templates = [], []
+    files = []
+    templates = []
     for path in map(Path, paths):
         inside = visible_files(path, "*.json") if path.is_dir() else [path]
         passed = [file for file in inside if path.is_dir() and is_template(file)]

@@ -92,7 +92,8 @@ def read_reply(reply: object) -> Answer:
     choices = getattr(reply, "choices", None)
     if not choices:
         raise EnvironmentProblem("the server's reply has no choices, so it is no chat; check the address, which often ends in /v1")
-    message, usage = choices[0].message, getattr(reply, "usage", None)
+    message = choices[0].message
+    usage = getattr(reply, "usage", None)
     refusal = getattr(message, "refusal", None)
     finish = "refusal" if refusal else str(choices[0].finish_reason or "stop")
     tokens = [int(getattr(usage, name, 0) or 0) for name in ("prompt_tokens", "completion_tokens")]
@@ -158,7 +159,8 @@ def tally(
     style: str = "plain",
 ) -> dict:  # counts: prompts, answers, read, refused, cut short, unreadable, tokens in, tokens out
     "What came back."
-    read, counts = PROMPTS[style][1], Counter(prompts=len(prompts))
+    read = PROMPTS[style][1]
+    counts = Counter(prompts=len(prompts))
     for answer in (answer for text in prompts for answer in record.kept.get(digest(text), [])[:completions]):
         counts.update({"answers": 1, "tokens in": answer.tokens_in, "tokens out": answer.tokens_out})
         try:

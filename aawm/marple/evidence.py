@@ -80,7 +80,8 @@ def look(
     poses = np.concatenate([run.poses[: seen + 1], np.repeat(run.poses[seen : seen + 1], still, axis=0)])
     actions, targets = (np.concatenate([values[:seen], np.zeros(still, np.uint8)]) for values in (run.actions, run.targets))
     quiet = np.isin(actions, (IDLE, NULL))
-    actions, targets = np.where(quiet, NULL, actions).astype(np.uint8), np.where(quiet, 0, targets).astype(np.uint8)
+    actions = np.where(quiet, NULL, actions).astype(np.uint8)
+    targets = np.where(quiet, 0, targets).astype(np.uint8)
     known = {}
     if "A" in variant:
         known["sound"] = int(SOUND_OF[run.actions[tau]]) if tau < len(run) else 0
@@ -107,7 +108,8 @@ def read_actions(
     actions, targets = np.zeros((2, len(states) - 1), np.uint8)
     spots = [np.argwhere(state[..., AGENT] == 1)[0] for state in states]
     for t, (before, after) in enumerate(zip(states, states[1:])):
-        here, there = spots[t], spots[t + 1]
+        here = spots[t]
+        there = spots[t + 1]
         turned = (int(after[tuple(there)][HEADING]) - int(before[tuple(here)][HEADING])) % 4
         changed = np.argwhere(before[..., FURNITURE_STATE] != after[..., FURNITURE_STATE])
         aside = np.ones(before.shape[:2], bool)

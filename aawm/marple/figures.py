@@ -30,7 +30,8 @@ from .vocabulary import AHEAD, KINDS
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title
 
 # %% ../../nbs/marple/19_figures.ipynb #0dc67322
-A_COLOR, B_COLOR = "#0072B2", "#D55E00"
+A_COLOR = "#0072B2"
+B_COLOR = "#D55E00"
 LOOKS = {  # series -> colour, marker, dashes
     "V": ("#0072B2", "o", "-"), "V+A": ("#E69F00", "s", (0, (4, 1.5))), "V+L": ("#009E73", "^", (0, (6, 1.5, 1.5, 1.5))),
     "V+A+L": ("#CC79A7", "D", (0, (1.5, 1.2))), "snapshot": ("#56B4E9", "v", (0, (2, 2))),
@@ -70,7 +71,8 @@ def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = 
     "Furniture with its name, and objects as dots where the array has them."
     for piece in house.furniture:
         kind = KINDS[piece.kind]
-        corner, inside = (piece.x + 0.12, piece.y + 0.12), (kind.width - 0.24, kind.height - 0.24)
+        corner = (piece.x + 0.12, piece.y + 0.12)
+        inside = (kind.width - 0.24, kind.height - 0.24)
         axes.add_patch(FancyBboxPatch(corner, *inside, boxstyle="round,pad=0,rounding_size=0.15", fc=PIECE_COLOR, ec=INK, lw=0.4))
         if labels:
             name = kind.name.replace("electric_", "").replace("_", "\n")
@@ -84,7 +86,8 @@ def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = 
 def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, size: float = 0.42) -> None:
     "A triangle at a cell, pointing where the agent is heading."
     dx, dy = AHEAD[heading]
-    cx, cy = x + 0.5, y + 0.5
+    cx = x + 0.5
+    cy = y + 0.5
     back = [(cx - size * (dx + dy), cy - size * (dy - dx)), (cx - size * (dx - dy), cy - size * (dy + dx))]
     corners = [(cx + size * dx, cy + size * dy), *back]
     axes.add_patch(Polygon(corners, fc=color, ec="white", lw=0.5, zorder=5))
@@ -233,7 +236,8 @@ def fig_modality(
 ):  # figure, table
     "Accuracy over time by the kind of evidence."
     drawn = curve_table(table[table.scenario.isin(scenarios)])
-    drawn, many = drawn[drawn.scenario.isin(scenarios)], table[table.scenario.isin(scenarios)].groupby("scenario").trial.nunique().max()
+    drawn = drawn[drawn.scenario.isin(scenarios)]
+    many = table[table.scenario.isin(scenarios)].groupby("scenario").trial.nunique().max()
     with house_style():
         figure, axes = plt.subplots(1, len(scenarios), figsize=(WIDTH if len(scenarios) > 1 else 4.6, 3.2), sharey=True, squeeze=False)
         for ax, name, letter in zip(axes[0], scenarios, "ABCDE"):
@@ -262,7 +266,8 @@ def fig_preferences(
     note: str = "",
 ):  # figure, table
     "Accuracy over time by how much is known of preferences, mean of the scenarios, for each combining rule."
-    rules, opened = list(dict.fromkeys(table.rule)), table[table.prior == "open"].trial.nunique()
+    rules = list(dict.fromkeys(table.rule))
+    opened = table[table.prior == "open"].trial.nunique()
     any_of_ten = f"Any of ten: not even the two missions are known; {opened} trials in houses furnished for all ten." if opened else ""
     with house_style():
         figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
@@ -391,13 +396,15 @@ def fig_learned(
     note: str = "",
 ):  # figure, table
     "Rollouts of learned policies: accuracy over time by evidence, in the paper's setting and beside exact inference."
-    trainings, found = list(dict.fromkeys(learned.training)), []
+    trainings = list(dict.fromkeys(learned.training))
+    found = []
     settings = (("1.0", "softmax", "rollouts", "mission known"), ("0.5", "exact", "weighed", "nothing known"))
     with house_style():
         figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
         for row, (prior, rule, method, title) in enumerate(settings):
             for column, training in enumerate(trainings):
-                ax, panel = axes[row, column], f"{title}, {TAUGHT.get(training, training)}"
+                ax = axes[row, column]
+                panel = f"{title}, {TAUGHT.get(training, training)}"
                 here = learned[(learned.prior == prior) & (learned.method == method) & (learned.training == training)]
                 here = recombine(here, rule)
                 drawn = [curve_table(here)] + ([curve_table(exact.assign(variant="exact inference, V"))] if prior == "0.5" else [])
@@ -459,7 +466,8 @@ def fig_rules(
     every = pd.concat([recombine(learned, rule) for rule in RULES])
     found = [needed_table(rows, "rule").assign(**dict(zip(keys, key))) for key, rows in every.groupby(keys, sort=False)]
     table = pd.concat(found, ignore_index=True).drop(columns="series")
-    trainings, weights = list(dict.fromkeys(learned.training)), list(dict.fromkeys(learned.prior))
+    trainings = list(dict.fromkeys(learned.training))
+    weights = list(dict.fromkeys(learned.prior))
     plain = table[(table.variant == variant) & (table.scenario == "mean")]
     with house_style():
         figure, axes = plt.subplots(1, len(trainings), figsize=(WIDTH, 3.4), sharey=True, squeeze=False)
@@ -495,7 +503,8 @@ def fig_similarity(note: str = ""):  # figure, table
                 for column, other in enumerate(SHORT.values()):
                     value = table.iloc[row, column]
                     marked = (one, other) in pairs or (other, one) in pairs
-                    ink, weight = "white" if value > 0.8 else INK, "bold" if marked else "normal"
+                    ink = "white" if value > 0.8 else INK
+                    weight = "bold" if marked else "normal"
                     ax.text(column, row, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=6, color=ink, weight=weight)
                     if marked:
                         ax.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, fill=False, ec="#D55E00", lw=1.2))
@@ -524,7 +533,8 @@ def fig_ledger(
         figure, axes = plt.subplots(figsize=(WIDTH, 0.7 + 0.3 * ledger.claim.nunique()))
         for row, judged in zip(grid.itertuples(), ledger.judged):
             color, ink = VERDICT_COLORS[row.verdict]
-            box, look = (row.column + 0.03, row.line - 0.42), dict(fc=color, lw=0) if judged else dict(fc="none", ec=color, lw=1.2)
+            box = (row.column + 0.03, row.line - 0.42)
+            look = dict(fc=color, lw=0) if judged else dict(fc="none", ec=color, lw=1.2)
             axes.add_patch(Rectangle(box, 0.94, 0.84, **look))
             word = row.word.replace(": needs", ":\nneeds")
             axes.text(row.column + 0.5, row.line, word, ha="center", va="center", color=ink if judged else INK, fontsize=7)

@@ -44,8 +44,10 @@ def cut_rooms(
     draw: Callable = released_cut,  # or `varied_cut`
 ):  # four rectangles (x, y, width, height), three walls (vertical?, where, from, to)
     "Cut the inside of a house into four."
-    ends, start = [width - 2, height - 2], [1, 1]
-    rooms, walls = [], []
+    ends = [width - 2, height - 2]
+    start = [1, 1]
+    rooms = []
+    walls = []
     for cut in range(3):
         axis = cut % 2  # 0: the wall is vertical and divides x
         at = draw(start[axis], ends[axis], cut, rng)

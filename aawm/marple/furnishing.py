@@ -46,14 +46,16 @@ def choose_pieces(room: Room, needs: dict, rng: np.random.Generator) -> list:  #
 # %% ../../nbs/marple/05_furnishing.ipynb #dde6a6c4
 def place_pieces(plan: House, needs: dict, rng: np.random.Generator):  # list of (Piece, Need or None), or None
     "Furniture for every room; `None` where something found no place."
-    empty, placed = plan.room_grid > 0, []
+    empty = plan.room_grid > 0
+    placed = []
     for door in plan.doors:
         for dx, dy in AHEAD:
             empty[door.y + dy, door.x + dx] = False
     for number, room in enumerate(plan.rooms):
         for kind, need in choose_pieces(room, needs, rng):
             for _ in range(TRIES):
-                x, y = room.x + int(rng.integers(room.width)), room.y + int(rng.integers(room.height))
+                x = room.x + int(rng.integers(room.width))
+                y = room.y + int(rng.integers(room.height))
                 box = slice(y, y + FURNITURE[kind].height), slice(x, x + FURNITURE[kind].width)
                 inside = box[0].stop <= room.y + room.height and box[1].stop <= room.x + room.width
                 if inside and empty[box].all():
@@ -67,9 +69,12 @@ def place_pieces(plan: House, needs: dict, rng: np.random.Generator):  # list of
 # %% ../../nbs/marple/05_furnishing.ipynb #d36449dc
 def place_objects(plan: House, placed: list, rng: np.random.Generator):  # pieces and objects, numbered
     "Objects for every piece of furniture; each piece and object gets a number of its own."
-    pieces, things, number = [], [], FIRST_NUMBER
+    pieces = []
+    things = []
+    number = FIRST_NUMBER
     for piece, need in placed:
-        kind, room = FURNITURE[piece.kind], plan.rooms[piece.room].type
+        kind = FURNITURE[piece.kind]
+        room = plan.rooms[piece.room].type
         first = need.things if need else ()
         count = 0
         if kind.area > 1 and kind.name not in BARE:

@@ -175,7 +175,8 @@ def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
     "Raise `BadData` if a piece leaves its room or stands on something."
     if piece.kind not in FURNITURE or not 0 <= piece.room < len(house.rooms):
         raise BadData(f"furniture {place} ({piece}) is of no known type or in no room")
-    room, name = house.rooms[piece.room], FURNITURE[piece.kind].name
+    room = house.rooms[piece.room]
+    name = FURNITURE[piece.kind].name
     for x, y in piece.cells:
         if not (room.x <= x < room.x + room.width and room.y <= y < room.y + room.height):
             raise BadData(f"{name} {piece.number} at ({piece.x}, {piece.y}) leaves its room at cell ({x}, {y})")
@@ -229,7 +230,8 @@ def static_array(
 ROOM_COLORS = {
     "Kitchen": "#FFF1D6", "Bedroom": "#E3ECF7", "Bathroom": "#DDF3EE", "LivingRoom": "#F6E4EC", "Garage": "#EEEEEE", "Study": "#F0EAD8",
 }
-WALL_COLOR, PIECE_COLOR = "#4D4D4D", "#B9A58A"
+WALL_COLOR = "#4D4D4D"
+PIECE_COLOR = "#B9A58A"
 CELL = 14  # pixels
 
 
@@ -251,7 +253,8 @@ def house_svg(
         kind = FURNITURE[piece.kind]
         name = kind.name.removeprefix("electric_").replace("_", " ")
         parts.append(box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name))
-        x, y = CELL * (piece.x + kind.width / 2), CELL * (piece.y + kind.height / 2) + 2
+        x = CELL * (piece.x + kind.width / 2)
+        y = CELL * (piece.y + kind.height / 2) + 2
         parts.append(f'<text x="{x:g}" y="{y:g}" font-size="6.5" text-anchor="middle">{name}</text>' if kind.width > 1 else "")
     parts += [f'<circle cx="{CELL * (thing.x + 0.5):g}" cy="{CELL * (thing.y + 0.82):g}" r="1.4"/>' for thing in house.objects]
     size = f'width="{CELL * house.width}" height="{CELL * house.height}"'

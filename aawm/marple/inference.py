@@ -44,7 +44,8 @@ class Moves:
     "For one house: the three moves from every pose, and which of them are shortest towards which furniture."
 
     def __init__(self, house: House):
-        atlas, poses = atlas_of(house), np.arange(atlas_of(house).poses)
+        atlas = atlas_of(house)
+        poses = np.arange(atlas_of(house).poses)
         self.cost = costs_to_go(house)  # `[furniture, poses]`
         self.after = np.stack([atlas.forward[: len(poses)], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)])  # `[3, poses]`
         self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)  # `[furniture, 3, poses]`
@@ -85,9 +86,11 @@ def read_prefix(
     noise: float = NOISE,
 ):  # log-likelihood, stage reached
     "How well a mission explains what was seen, and how far it has come."
-    moves, steps = moves_of(house), stages(house, mission)
+    moves = moves_of(house)
+    steps = stages(house, mission)
     poses = pose_number(evidence.poses, moves.width).tolist()
-    total, stage = 0.0, 0
+    total = 0.0
+    stage = 0
     for pose, action, target in zip(poses, evidence.actions.tolist(), evidence.targets.tolist()):
         chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
         total += np.log(chance)
@@ -97,7 +100,8 @@ def read_prefix(
 # %% ../../nbs/marple/12_inference.ipynb #54b1b02c
 def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
     "Log-likelihood of what is heard and told, for a mission at a stage."
-    steps, total = stages(house, mission), 0.0
+    steps = stages(house, mission)
+    total = 0.0
     step = steps[stage] if stage < len(steps) else None
     if evidence.sound is not None:
         heard = np.flatnonzero(SOUND_OF == evidence.sound).tolist()
@@ -127,7 +131,8 @@ def spread(
     noise: float,
 ) -> np.ndarray:  # the same, one step later
     "One step of the action model for a whole distribution."
-    later, slip = np.zeros_like(chance), noise / TYPES
+    later = np.zeros_like(chance)
+    slip = noise / TYPES
     for stage in np.flatnonzero(chance.any(1)).tolist():
         here = chance[stage]
         if stage == len(steps):
@@ -148,7 +153,8 @@ def world_stages(house: House, mission: Mission | str) -> list:  # of (states of
     "What a mission has changed at every stage, poses aside."
     from aawm.marple.missions import Pantry
 
-    pantry, found = Pantry(house), []
+    pantry = Pantry(house)
+    found = []
     goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
     for step in program(house, mission):
         found += [(tuple(pantry.state), tuple(pantry.place))] * step.times
@@ -159,7 +165,8 @@ def world_stages(house: House, mission: Mission | str) -> list:  # of (states of
 @lru_cache(maxsize=256)
 def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.ndarray:  # float `[stages + 1, poses]`
     "Where an agent on a mission is after tau steps, from a uniform start."
-    moves, steps = moves_of(house), stages(house, mission)
+    moves = moves_of(house)
+    steps = stages(house, mission)
     if tau:
         return spread(moves, steps, arrived(house, mission, tau - 1, noise), noise)
     chance = np.zeros((len(steps) + 1, moves.cost.shape[1]))
@@ -171,7 +178,8 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
     "How well a mission explains one state at tau, and at which stage it may be."
     pose = int(pose_number(evidence.poses[-1], house.width))
     here = arrived(house, mission, evidence.tau, noise)[:, pose]
-    states, places = evidence.piece_states[: len(house.furniture)], evidence.places[: len(house.objects)]
+    states = evidence.piece_states[: len(house.furniture)]
+    places = evidence.places[: len(house.objects)]
     fits = np.array([world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)])
     steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits)]
     weights = np.zeros(len(fits))
@@ -199,7 +207,8 @@ def reach(
     goal = next((k for k in range(stage, len(steps)) if (steps[k].target, steps[k].action) == tuple(query)), None)
     if goal is None or within is None:
         return float(goal is not None)
-    moves, chance = moves_of(house), np.zeros((goal + 2, atlas_of(house).poses))
+    moves = moves_of(house)
+    chance = np.zeros((goal + 2, atlas_of(house).poses))
     chance[stage, pose] = 1.0
     for _ in range(within):
         chance = spread(moves, steps[: goal + 1], chance, noise)
@@ -354,13 +363,16 @@ def imagine(
     seed: int | tuple = 0,
 ):  # int `[agents]` final stages, int `[agents]` final poses
     "Let many agents act by the action model."
-    rng, moves = np.random.default_rng(seed), moves_of(house)
+    rng = np.random.default_rng(seed)
+    moves = moves_of(house)
     todo = stages(house, mission)
     piece = np.array([step.piece for step in todo] + [0])
-    stages_now, poses = np.full(agents, stage), np.full(agents, pose)
+    stages_now = np.full(agents, stage)
+    poses = np.full(agents, pose)
     for _ in range(steps):
         busy = stages_now < len(todo)
-        p, k = piece[stages_now], poses
+        p = piece[stages_now]
+        k = poses
         slips = rng.random(agents) < noise
         kind = rng.integers(TYPES, size=agents)  # of a slip: 0, 1, 2 moves, 3 what is to be done here, others nothing
         facing = moves.cost[p, k] == 0

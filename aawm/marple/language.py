@@ -52,7 +52,8 @@ def state_words(kind: int, state: int) -> str:
 # %% ../../nbs/marple/17_language.ipynb #49982b92
 def describe_world(world: World, agent: bool = True) -> str:
     "What is to be seen of the first agent's world; with or without the agent itself."
-    house, lines = world.atlas.houses[world.which[0]], []
+    house = world.atlas.houses[world.which[0]]
+    lines = []
     for place, room in enumerate(house.rooms):
         pieces = []
         for k, piece in enumerate(house.furniture):
@@ -81,7 +82,8 @@ def scene_graph(
     agent: bool = True,  # with the agent's place and what it carries
 ) -> dict:
     "The first agent's world as JSON knows it: rooms, furniture, objects, and their states."
-    house, rooms = world.atlas.houses[world.which[0]], []
+    house = world.atlas.houses[world.which[0]]
+    rooms = []
     for place, room in enumerate(house.rooms):
         pieces = []
         for k, piece in enumerate(house.furniture):

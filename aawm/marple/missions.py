@@ -222,7 +222,8 @@ class Pantry:
 
     def pieces(self, goal: Subgoal) -> list:
         "The furniture that a subgoal may mean, in order."
-        rooms, found = self.house.rooms, enumerate(self.house.furniture)
+        rooms = self.house.rooms
+        found = enumerate(self.house.furniture)
         return [k for k, piece in found if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)]
 
     def is_shut(self, k: int) -> bool:
@@ -267,7 +268,8 @@ def program(
 ) -> tuple:  # of Step
     "The steps of a mission in a house; `BadData` in one line where it cannot be done there."
     mission = MISSIONS[check_name(mission, MISSIONS, "mission")] if isinstance(mission, str) else mission
-    pantry, steps = Pantry(house), []
+    pantry = Pantry(house)
+    steps = []
     for place, goal in enumerate(mission.subgoals):
         try:
             if (k := pantry.target(goal)) is None:

@@ -99,7 +99,8 @@ class Plan:
 
     def place(self, index: int) -> tuple:  # scenario, house number, pair number
         "Which pair stands at an index of the store."
-        scenario, number = self.scenarios[index // self.pairs], index % self.pairs
+        scenario = self.scenarios[index // self.pairs]
+        number = index % self.pairs
         return scenario, TEST_HOUSES + number if self.split == "ood" else number % self.houses, number
 
     def pair(self, index: int) -> Pair:
@@ -243,7 +244,8 @@ def open_pairs(
 ) -> list:  # of Pair
     "The pairs of a store."
     wanted = [check_name(name, SCENARIOS, "scenario") for name in scenarios or SCENARIOS]
-    dataset, houses = open_store(path, LAYOUT), read_house_tables(path)
+    dataset = open_store(path, LAYOUT)
+    houses = read_house_tables(path)
     names = dataset.scenario.values.astype(str)
     rank = pd.Series(names).groupby(names).cumcount().to_numpy()
     keep = np.isin(names, wanted) & (rank < (limit or len(names)))
@@ -254,7 +256,8 @@ def open_pairs(
 def read_pair(dataset: object, arrays: dict, houses: dict, index: int) -> Pair:
     "One pair of an opened store."
     row = {name: dataset[name].values[index] for name in PAIR_COLUMNS}
-    house, scenario = houses[str(row["house"])], SCENARIOS[str(row["scenario"])]
+    house = houses[str(row["house"])]
+    scenario = SCENARIOS[str(row["scenario"])]
     runs = []
     for agent, letter in enumerate("ab"):
         count = int(row[f"steps_{letter}"])

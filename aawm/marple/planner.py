@@ -135,7 +135,8 @@ def walk(
     rng: np.random.Generator,
 ):  # list of moves, list of poses after them
     "A shortest way, each shortest move equally likely."
-    moves, poses = [], []
+    moves = []
+    poses = []
     while cost[pose]:
         after = (int(forward[pose]), (pose & ~3) | (pose - 1 & 3), (pose & ~3) | (pose + 1 & 3))
         best = [k for k in range(3) if cost[after[k]] == cost[pose] - 1]
@@ -156,12 +157,17 @@ def plan(
 ) -> Run:
     "Let an agent follow a mission; `BadData` where it cannot be done in the house."
     mission = MISSIONS[check_name(mission, MISSIONS, "mission")] if isinstance(mission, str) else mission
-    rng, atlas, cost = np.random.default_rng(seed), atlas_of(house), costs_to_go(house)
+    rng = np.random.default_rng(seed)
+    atlas = atlas_of(house)
+    cost = costs_to_go(house)
     steps = program(house, mission)
     pose = house.starts()[rng.integers(len(house.starts()))] if pose is None else np.asarray(pose)
     World(house, [pose])  # refuses a pose in a wall
     here = int(pose_number(pose, house.width))
-    actions, targets, places, subgoals = [], [], [here], []
+    actions = []
+    targets = []
+    places = [here]
+    subgoals = []
     for step in steps:
         if cost[step.piece, here] >= FAR:
             kind = KINDS[house.furniture[step.piece].kind].name
@@ -217,7 +223,8 @@ def facing(moves: list, start: tuple, cell: tuple, width: int):  # list of moves
         poses.append((x, y, heading))
     for move in turns(heading, AHEAD.index((cell[0] - x, cell[1] - y))):
         x, y, heading = moved_pose(x, y, heading, move)
-        moves, poses = [*moves, move], [*poses, (x, y, heading)]
+        moves = [*moves, move]
+        poses = [*poses, (x, y, heading)]
     return moves, [int(pose_number(np.array(pose), width)) for pose in poses]
 
 # %% ../../nbs/marple/07_planner.ipynb #2145ecde
@@ -234,7 +241,11 @@ class CellNode:
     __slots__ = ("cell", "cost", "rank", "before", "closed")
 
     def __init__(self, cell: tuple):
-        self.cell, self.cost, self.rank, self.before, self.closed = cell, FAR, 0, None, False
+        self.cell = cell
+        self.cost = FAR
+        self.rank = 0
+        self.before = None
+        self.closed = False
 
     def __lt__(self, other: "CellNode") -> bool:
         return self.rank < other.rank
@@ -247,7 +258,8 @@ def cell_way(
     end: tuple,  # cell x, y
 ) -> list:  # cells from start to end
     "A best-first search over cells. As released, a turn is counted from the neighbour looked at before, not from the way here."
-    nodes, move = {start: CellNode(start)}, AHEAD[heading]
+    nodes = {start: CellNode(start)}
+    move = AHEAD[heading]
     nodes[start].cost, queue = 0, [nodes[start]]
     while (here := heapq.heappop(queue)).cell != end:
         here.closed = True
@@ -260,7 +272,10 @@ def cell_way(
                 continue
             if node.before:
                 queue.remove(node)  # it waits already
-            node.before, node.cost, move = here, cost, ahead  # the fault: `move` should stay
+            # the fault: `move` should stay
+            node.before = here
+            node.cost = cost
+            move = ahead
             node.rank = cost + abs(near[0] - end[0]) + abs(near[1] - end[1])
             heapq.heappush(queue, node)
     way = [here.cell]

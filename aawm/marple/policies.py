@@ -83,7 +83,8 @@ def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents
     "What a policy is shown of a world: arrays without agents, and what is in the hand."
     seen = arrays(world)
     flat = seen.reshape(len(world), -1, len(CHANNELS))
-    here, k = flat[..., AGENT].argmax(1), np.arange(len(world))
+    here = flat[..., AGENT].argmax(1)
+    k = np.arange(len(world))
     flat[k, here, OBJECT_KIND : OBJECT_NUMBER + 1] = 1, 0, 0  # what is in the hand stands there
     flat[k, here, AGENT : HEADING + 1] = 0
     cells = np.zeros((len(world), SIDE, SIDE, len(CHANNELS)), np.uint8)
@@ -116,7 +117,9 @@ def scene_key(world: World, mission: str, language: tuple | None, agent: int = 0
 # %% ../../nbs/marple/15_policies.ipynb #4fa8702b
 def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
     "The scenes of one run, in order; the world is the one before anything is done in the scene."
-    goals, world, width = MISSIONS[run.mission].subgoals, World(run.house, [run.poses[0]]), run.house.width
+    goals = MISSIONS[run.mission].subgoals
+    world = World(run.house, [run.poses[0]])
+    width = run.house.width
     poses, numbers, start = pose_in_scene(run.poses), pose_number(run.poses, width), 0
     for goal, last in run.ends().items():
         language = language_of(goals[goal])
@@ -130,7 +133,9 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
 # %% ../../nbs/marple/15_policies.ipynb #a8af142e
 def collect(runs: Iterable[Run]) -> Scenes:
     "All scenes of many runs, each once."
-    places, columns, rows = {}, [], {}
+    places = {}
+    columns = []
+    rows = {}
     for run in runs:
         for key, world, language, done in run_scenes(run):
             if key not in places:
@@ -203,7 +208,8 @@ class FieldPolicy(Policy):
 
     def inputs(self, batch: dict) -> torch.Tensor:  # `[scenes, width, 20, 20]`
         "Scenes as one vector a cell."
-        cells, places = batch["cells"], torch.arange(8, device=batch["cells"].device)
+        cells = batch["cells"]
+        places = torch.arange(8, device=batch["cells"].device)
         bits = torch.stack([(cells[..., c].long()[..., None] - 1).clamp(min=0) >> places & 1 for c in (FURNITURE_STATE, OBJECT_STATE)], -2)
         x = self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long()) + self.room(cells[..., ROOM].long())
         return (x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]).permute(0, 3, 1, 2)
@@ -211,7 +217,8 @@ class FieldPolicy(Policy):
     def features(self, batch: dict) -> torch.Tensor:  # `[scenes, 2 * width, 20, 20]`
         "What is known of every cell, before the two outputs."
         x = self.inputs(batch).contiguous(memory_format=torch.channels_last)
-        h, gate = torch.relu(x), torch.sigmoid(self.gate(x))
+        h = torch.relu(x)
+        gate = torch.sigmoid(self.gate(x))
         for _ in range(self.settings.waves):
             h = h + gate * torch.tanh(self.wave(torch.relu(self.near(h))) - 0.1 * h)
         return torch.relu(self.mix(torch.cat([h, x], 1)))
@@ -223,12 +230,16 @@ class FieldPolicy(Policy):
         return tuple(values.reshape(len(h), 4, size, SIDE, SIDE).permute(0, 3, 4, 1, 2).flatten(1, 3) for values, size in split)
 
     def logits(self, batch: dict, handled: torch.Tensor | None = None) -> tuple:
-        h, rows = self.features(batch), batch["rows"]
+        h = self.features(batch)
+        rows = batch["rows"]
         return self.at_rows(self.actions, h, rows), self.at_rows(self.things, h, rows if handled is None else rows[handled])
 
     def at_rows(self, head: nn.Conv2d, h: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # `[rows, size]`
         "One output, at the poses of some rows alone: two fifths of a training step's work are objects where nothing is handled."
-        scene, y, x, heading = rows[:, 0], rows[:, 1] // (4 * SIDE), rows[:, 1] // 4 % SIDE, rows[:, 1] % 4
+        scene = rows[:, 0]
+        y = rows[:, 1] // (4 * SIDE)
+        x = rows[:, 1] // 4 % SIDE
+        heading = rows[:, 1] % 4
         values = nn.functional.linear(h[scene, :, y, x], head.weight[:, :, 0, 0], head.bias)
         return values.unflatten(1, (4, -1))[torch.arange(len(rows), device=rows.device), heading]
 
@@ -266,9 +277,13 @@ class PatchPolicy(Policy):
         self.actions, self.things = stack(width, settings.head_layers, len(ACTIONS)), stack(width, settings.head_layers, KINDS_COUNT)
 
     def logits(self, batch: dict, handled: torch.Tensor | None = None) -> tuple:
-        scene, pose = batch["rows"][:, 0], batch["rows"][:, 1]
-        cells, k = batch["cells"][scene], torch.arange(len(scene), device=scene.device)  # an array with its agent for each row
-        y, x = pose // (4 * SIDE), pose // 4 % SIDE
+        scene = batch["rows"][:, 0]
+        pose = batch["rows"][:, 1]
+        # an array with its agent for each row
+        cells = batch["cells"][scene]
+        k = torch.arange(len(scene), device=scene.device)
+        y = pose // (4 * SIDE)
+        x = pose // 4 % SIDE
         cells[k, y, x, AGENT], cells[k, y, x, HEADING] = 1, (pose % 4 + 1).to(torch.uint8)
         cells = cells.flatten(1, 2)
         seen = self.cell(cells.float() / 16)
@@ -418,7 +433,8 @@ def policy_accuracy(
     batch: int = 16,  # scenes
 ) -> dict:  # mission -> share
     "The share of actions that a policy finds likeliest, by mission."
-    right, total = torch.zeros(len(ORDER)), torch.zeros(len(ORDER))
+    right = torch.zeros(len(ORDER))
+    total = torch.zeros(len(ORDER))
     for which in torch.arange(len(scenes)).split(batch):
         some = scenes.batch(which, torch.full((len(which),), float(language)))
         rows = some["rows"]
@@ -435,10 +451,13 @@ def best_accuracy(
     "The accuracy of a perfect imitator: at each move one of the equally short ones, and it knows how long the agent idles."
     from aawm.marple.inference import moves_of, stages
 
-    right, total = {}, {}
+    right = {}
+    total = {}
     for run in runs:
-        moves, steps = moves_of(run.house), stages(run.house, run.mission)
-        stage, chances = 0, []
+        moves = moves_of(run.house)
+        steps = stages(run.house, run.mission)
+        stage = 0
+        chances = []
         for pose, action in zip(pose_number(run.poses, run.house.width), run.actions.tolist()):
             walks = moves.cost[steps[stage].piece, pose] > 0
             chances.append(1 / moves.count[steps[stage].piece, pose] if walks else 1.0)

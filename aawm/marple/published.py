@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 # %% ../../nbs/marple/14_published.ipynb #edefa5ec
-PEOPLE, LANGUAGE_MODEL = "people", "language model"
+PEOPLE = "people"
+LANGUAGE_MODEL = "language model"
 PUBLISHED_NEEDED = pd.DataFrame(
     {
         "in": {PEOPLE: 0.48, "V+A+L": 0.58, "V+L": 0.64, "V+A": 0.80, "V": 0.85, LANGUAGE_MODEL: 0.95},

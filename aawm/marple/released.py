@@ -36,10 +36,13 @@ def state_configuration(
     subgoal: str,
 ) -> dict:
     "The first agent's world in the form of a configuration: the release's scene graph."
-    house, rooms, width = world.atlas.houses[world.which[0]], [], world.atlas.width
+    house = world.atlas.houses[world.which[0]]
+    rooms = []
+    width = world.atlas.width
 
     def thing_entry(j: int) -> dict:
-        thing, cell = house.objects[j], int(world.cell[0, j])
+        thing = house.objects[j]
+        cell = int(world.cell[0, j])
         y, x = divmod(cell, width) if cell >= 0 else (-1, -1)
         return named(thing.kind, thing.number, x, y, thing.state)
 
@@ -76,14 +79,16 @@ def write_run(
 ) -> None:
     "One agent's run as files."
     folder.mkdir(parents=True, exist_ok=True)
-    world, goals = World(run.house, [run.poses[0]]), MISSIONS[run.mission].subgoals
+    world = World(run.house, [run.poses[0]])
+    goals = MISSIONS[run.mission].subgoals
     for step in range(len(run) + 1):
         subgoal = str(goals[int(run.subgoals[step])]) if step < len(run) else ""
         write_state(folder, f"{step:05d}_states", world, run.mission, subgoal)
         if step == run.horizon:
             write_state(folder, f"{step:05d}_inference_states", world, run.mission, subgoal)
         if step < len(run):
-            action, target = int(run.actions[step]), int(run.targets[step])
+            action = int(run.actions[step])
+            target = int(run.targets[step])
             write_small(folder / f"{step:05d}_action.json", action_entry(world, action, target))
             world.step(np.array([action]), np.array([target]))
     write_small(folder / "timesteps.json", scored_at(horizon).tolist())
@@ -94,12 +99,15 @@ def action_entry(world: World, action: int, target: int) -> dict:
     x, y, _ = world.pose[0].tolist()
     if action in MOVES:
         return {"action_type": action, "coordinate": [x, y], "object_type": -1, "object_id": -1}
-    house, piece = world.atlas.houses[world.which[0]], int(world.atlas.front[world.place[0]])
-    number, place = house.furniture[piece].number, (house.furniture[piece].x, house.furniture[piece].y)
+    house = world.atlas.houses[world.which[0]]
+    piece = int(world.atlas.front[world.place[0]])
+    number = house.furniture[piece].number
+    place = (house.furniture[piece].x, house.furniture[piece].y)
     if action in (PICKUP, DROP):
         there = piece if action == PICKUP else -1
         thing = next(thing for j, thing in enumerate(house.objects) if thing.kind == target and world.on[0, j] == there)
-        number, place = thing.number, (thing.x, thing.y)
+        number = thing.number
+        place = (thing.x, thing.y)
     return {"action_type": action, "coordinate": list(place), "object_type": target, "object_id": number}
 
 # %% ../../nbs/marple/24_released.ipynb #94197b8c
@@ -108,7 +116,9 @@ def export_released(
     folder: str | Path,  # filled with a folder for each pair of missions, and experiments.json
 ) -> Path:
     "Pairs in the released form; `experiments.json` lists them all."
-    folder, judged, rooms = Path(folder), {}, {}
+    folder = Path(folder)
+    judged = {}
+    rooms = {}
     if visible_files(folder):
         raise UsageError(f"{folder} is not empty; give a new folder")
     for pair in pairs:
@@ -194,7 +204,8 @@ def read_array(path: Path) -> np.ndarray:  # uint8 `[height, width, 8]`
 # %% ../../nbs/marple/24_released.ipynb #dc95822a
 def check_array(path: Path, world: World) -> None:
     "Refuse an array that is not the replayed state, drawn as released or as ours."
-    array, versions = read_array(path), [arrays(world, released)[0] for released in (False, True)]
+    array = read_array(path)
+    versions = [arrays(world, released)[0] for released in (False, True)]
     if array.shape != versions[0].shape:
         raise BadData(f"{path} is {array.shape[1]} x {array.shape[0]} cells, the house {versions[0].shape[1]} x {versions[0].shape[0]}")
     nearest = min(versions, key=lambda version: int((array != version).sum()))
@@ -215,7 +226,8 @@ def read_run(
     steps = sorted(folder.glob("[0-9]*_action.json"))
     if [path.name for path in steps] != [f"{step:05d}_action.json" for step in range(len(steps))] or not steps:
         raise BadData(f"{folder}: actions must be numbered 00000 to {max(len(steps) - 1, 0):05d}, one a step; some are missing")
-    poses, done = [pose], []
+    poses = [pose]
+    done = []
     for step, path in enumerate(steps):
         check_array(folder / f"{step:05d}_states.npy", world)
         action, target = read_action(path)
@@ -238,7 +250,8 @@ def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndar
         todo = [step for step in program(house, mission) for _ in range(step.times)]
     except BadData as fault:
         raise BadData(f"{folder}: {fault}") from None
-    subgoals, stage = [], 0
+    subgoals = []
+    stage = 0
     for number, (action, target) in enumerate(done):
         if stage == len(todo):
             raise BadData(f"{folder}: step {number} comes after the end of the mission {mission}")
@@ -273,7 +286,8 @@ def trials_of(
         scenario = by_missions[frozenset(missions)]
         places = [path.relative_to(folder / name).parts for path in visible_files(folder / name, "*/*")]
         if entry is not None:
-            missions, places = (entry.A_mission, entry.B_mission), entry.trajs
+            missions = (entry.A_mission, entry.B_mission)
+            places = entry.trajs
             if set(missions) != set(scenario.missions) or entry.inference_answer != "AB"[missions.index(scenario.culprit)]:
                 raise BadData(f"{experiments}: {name}: the answer {entry.inference_answer!r} is not the one who {scenario.question[4:-1]}")
         trials += [(scenario, folder / name / room / number, missions, f"{scenario.name} {room}") for room, number in places]
@@ -291,7 +305,9 @@ def import_released(
     folder = Path(folder)
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others")
-    trials, pairs, keys = trials_of(folder, Path(experiments) if experiments else None), [], {}
+    trials = trials_of(folder, Path(experiments) if experiments else None)
+    pairs = []
+    keys = {}
     for scenario, place, missions, group_name in trials:
         runs = tuple(read_run(place / mission, scenario) for mission in missions)
         if runs[0].house != runs[1].house:

@@ -23,7 +23,10 @@ class Case:
     "A trial to be solved: look, guess, be scored."
 
     def __init__(self, pair: Pair):
-        self.pair, self.step, self.guesses, self.solved = pair, 0, {}, False
+        self.pair = pair
+        self.step = 0
+        self.guesses = {}
+        self.solved = False
 
     def __repr__(self) -> str:
         return f"Case({self.pair.scenario.question} step {self.step} of at most {self.pair.horizon}, {len(self.guesses)} guesses)"
@@ -75,16 +78,20 @@ def play(
     "A trial with a slider: look, guess, and see who was right."
     import ipywidgets as widgets
 
-    case, picture = Case(pair), widgets.Image(format="png", layout=widgets.Layout(max_width="760px"))
+    case = Case(pair)
+    picture = widgets.Image(format="png", layout=widgets.Layout(max_width="760px"))
     time = widgets.IntSlider(0, 0, pair.horizon, description="step", continuous_update=False, layout=widgets.Layout(width="500px"))
     said = widgets.FloatSlider(0.5, min=0, max=1, step=0.05, description="it was A", layout=widgets.Layout(width="500px"))
-    guess, tell, text = widgets.Button(description="guess"), widgets.Button(description="who was it?"), widgets.HTML()
+    guess = widgets.Button(description="guess")
+    tell = widgets.Button(description="who was it?")
+    text = widgets.HTML()
 
     def show(*_):
         if time.value < case.step:
             time.value = case.step  # time runs forward
         case.look(time.value)
-        figure, content = case.draw(), io.BytesIO()
+        figure = case.draw()
+        content = io.BytesIO()
         figure.savefig(content, format="png", dpi=110)
         plt.close(figure)
         picture.value = content.getvalue()
@@ -99,7 +106,9 @@ def play(
         if not case.guesses:
             text.value = "Guess first."
             return
-        score, culprit, guess.disabled = case.score(), case.reveal(), True
+        score = case.score()
+        culprit = case.reveal()
+        guess.disabled = True
         verdict = "before" if score.you_right.mean() >= score.exact_right.mean() else "behind"
         text.value = f"It was {culprit}. You are {verdict} exact inference.{score.round(2).to_html()}"
 

@@ -57,14 +57,20 @@ class Advisor:
     "A policy, and what it has said about scenes."
 
     def __init__(self, policy: Policy, limit: int = 3000):
-        self.policy, self.known, self.limit = policy.eval(), {}, limit  # scenes remembered at most
+        # scenes remembered at most
+        self.policy = policy.eval()
+        self.known = {}
+        self.limit = limit
 
     def batch(self, world: World, agents: list, mixture: int, language: tuple | None) -> dict:
         "The input of a policy for some agents, a row for each."
         few = World(world.atlas, world.pose[agents], world.which[agents])
-        few.state, few.on, few.cell = world.state[agents], world.on[agents], world.cell[agents]
+        few.state = world.state[agents]
+        few.on = world.on[agents]
+        few.cell = world.cell[agents]
         cells, hand = (torch.from_numpy(values) for values in scene_of(few))
-        count, numbers = len(agents), language_numbers(language) if language is not None else (0, 0, 0, 0)
+        count = len(agents)
+        numbers = language_numbers(language) if language is not None else (0, 0, 0, 0)
         rows = torch.stack([torch.arange(count), torch.from_numpy(pose_in_scene(few.pose))], 1)
         columns = {"cells": cells, "hand": hand, "mixture": torch.full((count,), mixture), "rows": rows}
         columns["last"] = torch.from_numpy(world.last[agents].astype(np.int64))
@@ -80,7 +86,8 @@ class Advisor:
         for first in range(0, len(new), TOGETHER):
             some = new[first : first + TOGETHER]
             actions, things = self.policy(self.batch(world, some, mixture, language))
-            chances, objects = torch.softmax(actions, -1).numpy(), things.argmax(-1).numpy()
+            chances = torch.softmax(actions, -1).numpy()
+            objects = things.argmax(-1).numpy()
             for place, agent in enumerate(some):
                 self.known[scene_key(world, mixture, language, agent)] = chances[place], objects[place]
         return [self.known[key] for key in keys]
@@ -92,7 +99,8 @@ class Advisor:
             actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), things.argmax(1).numpy()
         poses = pose_in_scene(world.pose)
-        chances, objects = np.empty((len(world), 12), np.float32), np.empty(len(world), np.int64)
+        chances = np.empty((len(world), 12), np.float32)
+        objects = np.empty(len(world), np.int64)
         content = np.concatenate([values.astype(np.int64) for values in (world.which[:, None], world.state, world.cell, world.last)], 1)
         groups = {}  # content of a scene -> agents in it
         for agent, row in enumerate(content):
@@ -134,7 +142,9 @@ def share_reaching(
     language: tuple | None = None,
 ) -> float:
     "The share of rollouts that do the query."
-    many, reached, fresh = copies(world, agents), 0, np.ones(agents, bool)
+    many = copies(world, agents)
+    reached = 0
+    fresh = np.ones(agents, bool)
     for step in range(steps):
         chances, objects = advisor.advise(many, mixture)
         if language is not None and fresh.any():
@@ -179,7 +189,10 @@ class RolloutMethod:
         seed: int = 0,
         steps: int = LONGEST_ROLLOUT,
     ):
-        self.advisor, self.rollouts, self.seed, self.steps = Advisor(policy), rollouts, seed, steps
+        self.advisor = Advisor(policy)
+        self.rollouts = rollouts
+        self.seed = seed
+        self.steps = steps
         self.shares = {}  # of evidence seen before
 
     def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple) -> tuple:  # p_a, p_b
@@ -213,7 +226,8 @@ def explain(
 ) -> float:  # log-likelihood
     "How well a policy on a mission explains what was seen, heard and said; of a snapshot, what was said alone."
     alone = mixture_number(mission)
-    world, total = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1]), 0.0
+    world = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1])
+    total = 0.0
     poses = pose_in_scene(evidence.poses)
     numbers = pose_number(evidence.poses, atlas_of(evidence.house).width)
     remembers = isinstance(advisor.policy, FieldPolicy)
@@ -279,7 +293,9 @@ def monte_carlo_method(
 def planned_share(house: House, seen: Evidence, query: tuple, belief: dict, rollouts: int, steps: int, noise: float, seed: int) -> float:
     "The share of an agent's simulated runs that do the query."
     pose = int(pose_number(seen.poses[-1], house.width))
-    rng, weights, reached = np.random.default_rng((seed, seen.tau, pose)), {}, 0
+    rng = np.random.default_rng((seed, seen.tau, pose))
+    weights = {}
+    reached = 0
     for mission, prior in belief.items():
         if prior > 0:
             if seen.actions is None:

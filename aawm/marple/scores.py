@@ -26,7 +26,8 @@ LEGACY_STEPS = 40  # further off than this, the release's rollouts found nothing
 
 def share(one: ArrayLike, other: ArrayLike):
     "one / (one + other), and a half where both are 0."
-    one, other = np.asarray(one, float), np.asarray(other, float)
+    one = np.asarray(one, float)
+    other = np.asarray(other, float)
     total = one + other
     return np.where(total > 0, one / np.where(total > 0, total, 1), 0.5)
 
@@ -38,7 +39,8 @@ def combine(
 ):  # P(it was A)
     "One answer from two chances."
     check_name(rule, RULES[:3], "combining rule")
-    a, b = np.asarray(p_a, float), np.asarray(p_b, float)
+    a = np.asarray(p_a, float)
+    b = np.asarray(p_b, float)
     if rule == "exact":
         return share(a * (1 - b), b * (1 - a))
     return share(np.exp(SHARPNESS * a), np.exp(SHARPNESS * b)) if rule == "softmax" else share(a, b)
@@ -50,7 +52,8 @@ def legacy(
     horizon: ArrayLike,  # T; one, or one for each time
 ):  # float `[times]`: what was drawn as accuracy
     "The release's curve: the partner counts as 0, far queries as unreachable, and the last point, at T, is set to 1."
-    taus, horizon = np.asarray(taus), np.asarray(horizon)
+    taus = np.asarray(taus)
+    horizon = np.asarray(horizon)
     p = np.where(horizon + 5 - taus > LEGACY_STEPS, 0.0, np.asarray(p_culprit, float))
     return combine(np.where(taus >= horizon, 1.0, p), 0.0, "softmax")
 
@@ -172,7 +175,8 @@ def resampled_curves(
 ):  # curve `[times]`, curves of draws `[draws, times]`
     "The mean curve of a scenario, and mean curves of houses drawn again."
     by_house = table.groupby(["house", "part"]).accuracy.agg(["sum", "count"]).unstack("part")
-    sums, counts = by_house["sum"].to_numpy(), by_house["count"].to_numpy()
+    sums = by_house["sum"].to_numpy()
+    counts = by_house["count"].to_numpy()
     chosen = rng.integers(len(sums), size=(draws, len(sums)))
     return sums.sum(0) / counts.sum(0), sums[chosen].sum(1) / counts[chosen].sum(1)
 
@@ -187,7 +191,9 @@ def bootstrap(
     "A statistic of the mean curve of each scenario, with an interval over houses."
     if not len(table):
         raise UsageError("there is nothing to bootstrap; score some trials first")
-    rng, values, samples = np.random.default_rng(seed), {}, {}
+    rng = np.random.default_rng(seed)
+    values = {}
+    samples = {}
     for scenario, here in table.groupby("scenario", sort=False):
         curve, many = resampled_curves(here, draws, rng)
         values[scenario] = curve if statistic is None else np.array([statistic(curve)])

@@ -21,7 +21,9 @@ ABILITIES = {  # code -> name, in the order of the bits, highest first
     "c": "cooked", "d": "dusty", "f": "frozen", "o": "open", "s": "sliced", "k": "soaked", "t": "stained", "g": "on",
 }
 BITS = {code: 1 << (7 - place) for place, code in enumerate(ABILITIES)}
-OPEN, ON, DUSTY = BITS["o"], BITS["g"], BITS["d"]
+OPEN = BITS["o"]
+ON = BITS["g"]
+DUSTY = BITS["d"]
 
 
 def bits(
@@ -98,7 +100,11 @@ def read_objects(text: str) -> dict:  # id -> Kind
 
 
 OBJECTS = read_objects(OBJECT_TEXT)
-NOTHING, EMPTY, DOOR, WALL = 0, 1, 30, 84  # what stands in arrays where no furniture or object is
+# what stands in arrays where no furniture or object is
+NOTHING = 0
+EMPTY = 1
+DOOR = 30
+WALL = 84
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #32eec7e7
 KINDS = FURNITURE | OBJECTS
@@ -126,10 +132,12 @@ def action_text(
     actions: list,  # ids
 ) -> str:  # e.g. "FFR[open](idle x 11)"
     "A run in short: letters for moves, brackets for what is done to things."
-    text, idle = "", 0
+    text = ""
+    idle = 0
     for action in [*map(int, actions), NULL]:
         if idle and action != IDLE:
-            text, idle = text + f"(idle x {idle})", 0
+            text = text + f"(idle x {idle})"
+            idle = 0
         if action == IDLE:
             idle += 1
         elif action != NULL:

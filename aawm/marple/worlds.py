@@ -46,7 +46,8 @@ def move_tables(
     height: int,
 ):  # two int32 `[height * width * 4]`: pose after a step forward; furniture in front, -1 none
     "What lies before every pose of a house."
-    free, pieces = np.zeros((height, width), bool), np.full((height, width), -1)
+    free = np.zeros((height, width), bool)
+    pieces = np.full((height, width), -1)
     free[: house.height, : house.width], pieces[: house.height, : house.width] = house.free, house.piece_grid
     poses = pose_of(np.arange(height * width * 4), width)
     ahead = poses[:, :2] + np.array(AHEAD)[poses[:, 2]]
@@ -117,8 +118,11 @@ class World:
         self.which = np.broadcast_to(np.asarray(which, np.int32), len(poses)).copy()
         self.place = (pose_number(poses, self.atlas.width) + self.which * self.atlas.poses).astype(np.int32)
         self.check_poses(poses)
-        atlas, k = self.atlas, self.which
-        self.state, self.on, self.cell = atlas.state[k], atlas.on[k], atlas.cell[k]
+        atlas = self.atlas
+        k = self.which
+        self.state = atlas.state[k]
+        self.on = atlas.on[k]
+        self.cell = atlas.cell[k]
         self.since = np.zeros(self.on.shape, np.int16)  # when a held object was picked up
         self.last = np.zeros((len(poses), 2), np.uint8)  # action and target of the last thing done, 0 nothing yet; idling is nothing
         self.steps = 0
@@ -168,10 +172,14 @@ def handle(
     targets: np.ndarray,  # int `[rows]`: kinds, 0 the first that fits
 ) -> np.ndarray:  # bool `[rows]`: which had their effect
     "What is done to furniture and objects."
-    atlas, house = world.atlas, world.which[rows]
+    atlas = world.atlas
+    house = world.which[rows]
     piece = atlas.front[world.place[rows]]
-    faced, piece = piece >= 0, np.maximum(piece, 0)
-    can, kind, state = atlas.abilities[house, piece], atlas.kind[house, piece], world.state[rows, piece]
+    faced = piece >= 0
+    piece = np.maximum(piece, 0)
+    can = atlas.abilities[house, piece]
+    kind = atlas.kind[house, piece]
+    state = world.state[rows, piece]
     named = faced & ((targets == 0) | (kind == targets))
     is_open = (can & OPEN == 0) | (state & OPEN > 0)
     flips = np.zeros(len(rows), np.uint8)
@@ -198,8 +206,10 @@ def objects_of_kind(world: World, rows: np.ndarray, targets: np.ndarray) -> np.n
 def pick_up(world: World, rows: np.ndarray, piece: np.ndarray, targets: np.ndarray) -> np.ndarray:  # bool `[rows]`
     "Take the first such object off the furniture."
     found = objects_of_kind(world, rows, targets) & (world.on[rows] == piece[:, None])
-    done, thing = found.any(1), found.argmax(1)
-    rows, thing = rows[done], thing[done]
+    done = found.any(1)
+    thing = found.argmax(1)
+    rows = rows[done]
+    thing = thing[done]
     world.on[rows, thing] = world.cell[rows, thing] = -1
     world.since[rows, thing] = world.steps + 1
     return done
@@ -210,8 +220,13 @@ def put_down(world: World, rows: np.ndarray, piece: np.ndarray, targets: np.ndar
     found = objects_of_kind(world, rows, targets) & (world.on[rows] == -1)
     spots = world.atlas.spots[world.which[rows], piece]
     free = (spots >= 0) & ~(world.cell[rows][:, :, None] == spots[:, None, :]).any(1)
-    done, thing, spot = found.any(1) & free.any(1), found.argmax(1), free.argmax(1)
-    rows, thing, piece, cell = rows[done], thing[done], piece[done], spots[done, spot[done]]
+    done = found.any(1) & free.any(1)
+    thing = found.argmax(1)
+    spot = free.argmax(1)
+    rows = rows[done]
+    thing = thing[done]
+    piece = piece[done]
+    cell = spots[done, spot[done]]
     world.on[rows, thing], world.cell[rows, thing] = piece, cell
     return done
 
@@ -247,8 +262,10 @@ def arrays(
         cells = np.where(world.on == -1, agent[:, None], cells)
     rows, things = np.nonzero(cells >= 0)
     order = np.argsort(world.since[rows, things], kind="stable")
-    rows, things = rows[order], things[order]
-    house, cells = world.which[rows], cells[rows, things]
+    rows = rows[order]
+    things = things[order]
+    house = world.which[rows]
+    cells = cells[rows, things]
     for channel, values in ((OBJECT_KIND, atlas.thing), (OBJECT_STATE, atlas.thing_state + 1), (OBJECT_NUMBER, atlas.number)):
         flat[rows, cells, channel] = values[house, things]
     everyone = np.arange(len(world))
@@ -267,7 +284,8 @@ def moves_a_second(
 
     from aawm.marple.golden import golden_house
 
-    rng, house = np.random.default_rng(seed), golden_house()
+    rng = np.random.default_rng(seed)
+    house = golden_house()
     world = World(house, house.starts()[rng.integers(len(house.starts()), size=agents)])
     actions = rng.integers(FORWARD, RIGHT + 1, (steps, agents))
     best = np.inf

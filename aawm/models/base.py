@@ -322,7 +322,9 @@ class WorldModel(OnHub, nn.Module):
     "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     Config = NoSettings  # a frozen dataclass with a default for each field
-    name, shown = "", ("seed",)  # the name it is registered under; settings that its repr shows, where there are
+    # the name it is registered under; settings that its repr shows, where there are
+    name = ""
+    shown = ("seed",)
     variants = ("corrected",)  # which ones this class is
     privileged: tuple = ()  # what it is given beyond the context, such as `end_state`; marked in every table
     older: dict = {}  # settings that older files lack, with what those files mean

@@ -23,7 +23,8 @@ def codebook(
 ) -> torch.Tensor:  # `[size, d]`; the first is zero, and so are those not needed
     "Tokens that cover the changes."
     order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))[:CODEBOOK_CHANGES]
-    points, scale = points[order.to(points.device)].cpu().float(), torch.tensor(scale)
+    points = points[order.to(points.device)].cpu().float()
+    scale = torch.tensor(scale)
     mirror = torch.ones(len(scale)) if mirror is None else torch.tensor(mirror)
     points = points[(points * scale).norm(dim=-1) > radius]
     codes = [torch.zeros(len(scale))]

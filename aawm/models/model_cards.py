@@ -77,7 +77,8 @@ def model_card(
     cards: list,  # of dicts, one for each weights file
 ) -> str:  # Markdown with a YAML header
     "The card of a model on a hub."
-    first, lines = cards[0], score_rows(cards)
+    first = cards[0]
+    lines = score_rows(cards)
     given = ", ".join(first.get("privileged", ())) or "nothing beyond the context"
     seeds = ", ".join(str(card["seed"]) for card in cards)
     trained = ", ".join(f"{name} {value}" for name, value in sorted(first.get("training", {}).items()))
@@ -99,7 +100,9 @@ def export_models(
     only: Iterable[str] = (),  # names of models; none: all
 ) -> list:  # the folders written, one for each model and variant
     "Write trained weights as folders for a model hub, each file with its card."
-    folder, source, cards = Path(folder), resolve(weights), {}
+    folder = Path(folder)
+    source = resolve(weights)
+    cards = {}
     if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     for path in visible_files(source, "*.safetensors"):

@@ -81,7 +81,8 @@ def unroll_error(
     batch: Batch,  # with what the model declared privileged
 ) -> torch.Tensor:  # `[B, steps after the context, 35]`, in the model's scale
     "Predicted minus true states after the context of training windows."
-    states, context = model.scaler(batch["states"]), window_context(batch)
+    states = model.scaler(batch["states"])
+    context = window_context(batch)
     given = dict(batch)
     privileged = {name: model.scaler(given[name]) for name in model.privileged}
     return model.predict(states[:, :context], None, states.shape[1] - context, **privileged) - states[:, context:]
@@ -91,7 +92,8 @@ def unroll_error(
 class MultistepPredictor(WorldModel):
     "LSTM trained on its own rollout (AAWM, Multistep Predictor)."
 
-    Config, gone = MultistepConfig, ("object_weight",)
+    Config = MultistepConfig
+    gone = ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -122,7 +124,9 @@ class MultistepPredictor(WorldModel):
 class PublishedMultistepPredictor(WorldModel):
     "The Multistep Predictor as released: raw metres, whole states put out, a summed error."
 
-    Config, variants, gone = MultistepConfig, ("published",), ("object_weight",)
+    Config = MultistepConfig
+    variants = ("published",)
+    gone = ("object_weight",)
     released_settings = {
         "input_embed_size": "embedding_size",
         "rnn_hidden_size": "recurrent_size",
@@ -168,7 +172,8 @@ class DeltaConfig:
 class MultistepDelta(WorldModel):
     "LSTM that predicts the change to the next state (AAWM, Multistep Delta)."
 
-    Config, gone = DeltaConfig, ("object_weight",)
+    Config = DeltaConfig
+    gone = ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -185,14 +190,17 @@ class MultistepDelta(WorldModel):
         "The steps after `states [B, T, 35]`, scaled like them: changes, summed."
         return unroll(self.rnn, nn.Identity(), lambda top, state: state + self.fc2(functional.relu(self.fc1(top))), states, lengths, horizon)
 
-    loss, imagine = MultistepPredictor.loss, MultistepPredictor.imagine
+    loss = MultistepPredictor.loss
+    imagine = MultistepPredictor.imagine
 
 # %% ../../nbs/models/02_multistep.ipynb #0386f608
 @register("multistep_delta", "published")
 class PublishedMultistepDelta(WorldModel):
     "Multistep Delta as released: raw metres, a summed error, a last layer of the usual size."
 
-    Config, variants, gone = DeltaConfig, ("published",), ("object_weight",)
+    Config = DeltaConfig
+    variants = ("published",)
+    gone = ("object_weight",)
     released_settings = {"rnn_hidden_size": "recurrent_size", "num_rnn_layers": "recurrent_layers", "mlp_hidden_size": "hidden_size"}
     released_fixed = {"input_size": STATE_SIZE, "rnn_type": "LSTM", "num_mlp_layers": 2}  # counting the output
     scaler = Metres()

@@ -18,7 +18,9 @@ from ..schema import ENTITIES, FEATURES, STATE_SIZE
 class Oracle(WorldModel):
     "Multistep Predictor that is given the trial's last state (AAWM, Hierarchical Oracle)."
 
-    Config, privileged, gone = MultistepConfig, ("end_state",), ("object_weight",)
+    Config = MultistepConfig
+    privileged = ("end_state",)
+    gone = ("object_weight",)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -65,7 +67,9 @@ def along(
 class PublishedOracle(WorldModel):
     "The oracle in the released Multistep Predictor's form: raw metres, the final state beside each input, a summed error."
 
-    Config, privileged, variants = MultistepConfig, ("end_state",), ("published",)
+    Config = MultistepConfig
+    privileged = ("end_state",)
+    variants = ("published",)
     gone = ("object_weight",)
     scaler = Metres()
 

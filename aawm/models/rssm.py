@@ -66,11 +66,14 @@ class OneHot:
 
     def divergence(self, posterior: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
         "KL of the posterior from the prior `[...]`, nats, summed over categories."
-        posterior, prior = posterior.log_softmax(-1), prior.log_softmax(-1)
+        posterior = posterior.log_softmax(-1)
+        prior = prior.log_softmax(-1)
         return (posterior.exp() * (posterior - prior)).sum((-2, -1))
 
 # %% ../../nbs/models/03_rssm.ipynb #84776172
-SMALLEST_LATENT_SPREAD, LATENT_SPREAD_RANGE = 0.1, 2.0  # of bounded Gaussians
+# of bounded Gaussians
+SMALLEST_LATENT_SPREAD = 0.1
+LATENT_SPREAD_RANGE = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,7 +286,8 @@ class RSSM(LatentSteps):
         states = self.scaler(batch["states"])
         memories, latents, posterior = filter_states(self, states, mode)
         prior = self.prior(memories)
-        decoded, changes = self.decode(memories, latents), states.diff(dim=1) / self.change.spread
+        decoded = self.decode(memories, latents)
+        changes = states.diff(dim=1) / self.change.spread
         error = self.weighted(decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes)
         kl = self.latent.divergence(posterior, prior).mean()
         total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(self.latent, posterior, prior, self.config)
@@ -319,7 +323,9 @@ class PublishedRSSM(LatentSteps):
 
     variants = ("published",)
     released_fixed = {"input_size": STATE_SIZE, "rnn_type": "GRU"}
-    priors, posteriors = ("fc_prior",), ("fc_post",)  # names of the layers, as in the released state dicts
+    # names of the layers, as in the released state dicts
+    priors = ("fc_prior",)
+    posteriors = ("fc_post",)
     scaler = Metres()
 
     def __init__(self, config=None, variant="published"):
@@ -380,4 +386,5 @@ class PublishedContinuousRSSM(PublishedRSSM):
     Config = ContinuousConfig
     released_settings = {"deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "stoch_size": "latents"}
     released_fixed = PublishedRSSM.released_fixed | {"rssm_type": "continuous"}
-    priors, posteriors = ("mean_prior", "log_var_prior"), ("mean_post", "log_var_post")
+    priors = ("mean_prior", "log_var_prior")
+    posteriors = ("mean_post", "log_var_post")

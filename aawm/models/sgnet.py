@@ -52,7 +52,8 @@ class Goals(nn.Module):
 
     def __init__(self, c: SGNetConfig):
         super().__init__()
-        size, self.steps = c.hidden_size // 4, c.goal_steps
+        size = c.hidden_size // 4
+        self.steps = c.goal_steps
         self.start, self.cell, self.next_input = linear(c.hidden_size, size), nn.GRUCell(size, size), linear(size, size)
         self.for_encoder, self.for_decoder = linear(size, size), linear(size, size)
         self.weigh_encoder, self.weigh_decoder = nn.Linear(size, 1), nn.Linear(size, 1)
@@ -62,7 +63,8 @@ class Goals(nn.Module):
     def forward(self, encoded: torch.Tensor):
         "Features `[B, steps, size]` of the goals after `encoded [B, hidden]`."
         hidden = self.start(encoded)
-        read, features = torch.zeros_like(hidden), []
+        read = torch.zeros_like(hidden)
+        features = []
         for _ in range(self.steps):
             hidden = run_recurrent(self.cell, self.drop(read), hidden)
             read = self.next_input(hidden)
@@ -96,7 +98,8 @@ class Paths(nn.Module):
 
     def __init__(self, c: SGNetConfig, bounded: bool):
         super().__init__()
-        size, self.samples = c.hidden_size, c.samples
+        size = c.hidden_size
+        self.samples = c.samples
         self.latent = Gaussian(c.latents, bounded)
         self.future = nn.GRU(STATE_SIZE, size // 2, batch_first=True, bidirectional=True)  # read by the posterior alone
         self.prior = perceptron(size, size, 1, self.latent.parameters)
@@ -143,7 +146,8 @@ class SGNet(WorldModel):
 
     def __init__(self, config=None, variant=None):
         super().__init__(config, variant)
-        c, size = self.config, self.config.hidden_size
+        c = self.config
+        size = self.config.hidden_size
         self.embed = linear(STATE_SIZE, size)
         self.encoder = nn.GRUCell(size + size // 4, size)
         self.goals = Goals(c)
@@ -179,7 +183,8 @@ class SGNet(WorldModel):
         mode: bool = False, privileged: dict | None = None,
     ):
         states = self.scaler(states)
-        current, carried = last_shown(states, lengths), self.start(states)
+        current = last_shown(states, lengths)
+        carried = self.start(states)
         for step, seen in enumerate(self.embed(states).unbind(1)):
             encoded, _, summary = self.step(seen, *carried)
             shown = (step < lengths)[:, None]  # a trial whose context has ended waits
@@ -202,7 +207,8 @@ def read(
     summary: torch.Tensor,
 ) -> tuple:  # encoder outputs and goal features of every step, each a list; what is carried on
     "Run the encoder over states of which all count."
-    outputs, features = [], []
+    outputs = []
+    features = []
     for seen in model.embed(states).unbind(1):
         encoded, goals, summary = model.step(seen, encoded, summary)
         outputs.append(encoded)
@@ -231,7 +237,8 @@ def observed_loss(
     if steps < 1:
         raise UsageError(f"a window of {states.shape[1]} steps has no goals {goal_steps} steps ahead; take a longer window")
     outputs, features, *carried = read(model, states[:, :steps], *model.start(states))
-    outputs, features = torch.stack(outputs, 1), torch.stack(features, 1)
+    outputs = torch.stack(outputs, 1)
+    features = torch.stack(features, 1)
     target = states[:, 1:].unfold(1, goal_steps, 1).transpose(-1, -2)[:, :steps] - states[:, :steps, None]
     goal = distance(model.paths.regressor(model.goals.to_state(features)), target, model.weighted).mean()
     chosen = decoded_steps(steps, count)
@@ -250,7 +257,9 @@ def chunk_loss(
     summary: torch.Tensor,
 ) -> torch.Tensor:  # a scalar
     "Go on over own chunks: read the best path as if it had been observed, and decode the next."
-    steps, total, current = model.config.goal_steps, 0.0, states[:, start - 1]
+    steps = model.config.goal_steps
+    total = 0.0
+    current = states[:, start - 1]
     possible = (states.shape[1] - start) // steps
     for chunk in range(1, min(model.config.chunks, possible)):
         predicted = current[:, None] + path
@@ -267,8 +276,10 @@ def chunk_loss(
 class PublishedSGNet(SGNet):
     "SGNet trained as Wang et al. do, in raw metres: paths at every step of the context, none over its own chunks, unbounded latents."
 
-    variants, bounded = ("published",), False
-    scaler, weighted = Metres(), staticmethod(torch.square)
+    variants = ("published",)
+    bounded = False
+    scaler = Metres()
+    weighted = staticmethod(torch.square)
 
     def set_scale(self):
         "Metres as they are, and weights as PyTorch initialises them."

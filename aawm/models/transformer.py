@@ -63,8 +63,10 @@ def rotate(
     angle = positions[..., None] * pace
     if positions.ndim == 2:
         angle = angle[:, None]  # the same for all heads
-    sine, cosine = angle.sin().to(vectors.dtype), angle.cos().to(vectors.dtype)
-    first, second = vectors[..., :half], vectors[..., half:]
+    sine = angle.sin().to(vectors.dtype)
+    cosine = angle.cos().to(vectors.dtype)
+    first = vectors[..., :half]
+    second = vectors[..., half:]
     return torch.cat([first * cosine - second * sine, first * sine + second * cosine], -1)
 
 # %% ../../nbs/models/04_transformer.ipynb #c4d50004
@@ -86,7 +88,9 @@ class Attention(nn.Module):
 
     def __init__(self, c: TransformerConfig, rotary: bool):
         super().__init__()
-        self.heads, self.dropout, self.rotary = c.heads, c.dropout, rotary
+        self.heads = c.heads
+        self.dropout = c.dropout
+        self.rotary = rotary
         for name in ("key", "query", "value", "proj"):
             setattr(self, name, nn.Linear(c.width, c.width))
 
@@ -94,7 +98,8 @@ class Attention(nn.Module):
         "`inputs [B, T, width]`, `positions [T]` or `[B, T]`; kept: `(keys, values)`, each `[B, heads, places, size]`, or None."
         query, key, value = (part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
         if self.rotary:
-            query, key = rotate(query, positions), rotate(key, positions)
+            query = rotate(query, positions)
+            key = rotate(key, positions)
         dropout = self.dropout if self.training else 0.0
         if kept is None:
             mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, dropout_p=dropout)
@@ -153,7 +158,8 @@ def of_like_length(
 ) -> list:  # of row numbers, each a tensor
     "The rows of a batch in groups that hardly need padding."
     order = lengths.argsort(stable=True)
-    ordered, cuts = lengths[order].tolist(), [0]
+    ordered = lengths[order].tolist()
+    cuts = [0]
     for row, length in enumerate(ordered):
         if length > slack * ordered[cuts[-1]]:
             cuts.append(row)
@@ -221,13 +227,15 @@ class StepTokens(nn.Module):
         nearest = {}
         for kind, group, book in self.books():
             nearest[kind, group] = nearest_token(changes[..., ENTITY_KINDS[kind], GROUPS[group]], book, (1.0,) * book.shape[-1])
-        kinds, groups = range(len(ENTITY_KINDS)), range(len(GROUPS))
+        kinds = range(len(ENTITY_KINDS))
+        groups = range(len(GROUPS))
         return torch.cat([torch.stack([nearest[kind, group] for group in groups], -1) for kind in kinds], -2)
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
         "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
         changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
-        kinds, groups = range(len(ENTITY_KINDS)), range(len(GROUPS))
+        kinds = range(len(ENTITY_KINDS))
+        groups = range(len(GROUPS))
         changes = torch.cat([torch.cat([changes[kind, group] for group in groups], -1) for kind in kinds], -2)
         moved = unflatten(states) + changes
         turned = torch.where(tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION])
@@ -267,7 +275,8 @@ def sample_tokens(
 ) -> torch.Tensor:  # int64 `[B, 5, 2]`
     "The tokens of a step, each given those before it."
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
-    given, tokens = torch.zeros_like(hidden), {}
+    given = torch.zeros_like(hidden)
+    tokens = {}
     for place, slot in enumerate(ROBOTS_FIRST):
         logits = slot_logits(head, functional.gelu(query[:, place] + given), place)
         tokens[slot] = token = sample_categorical(logits, None if uniform is None else uniform[:, place], mode)
@@ -305,12 +314,15 @@ def append_tokens(
     before = torch.cat([states[:, :1], states[:, :-1]], 1)
     outputs, kept = model.read(states, before, torch.arange(states.shape[1], device=states.device))
     kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]
-    hidden, now, future = last_shown(outputs, lengths), last_shown(states, lengths), []
+    hidden = last_shown(outputs, lengths)
+    now = last_shown(states, lengths)
+    future = []
     for step in range(horizon):
         if step:
             hidden = model.read(now[:, None], before[:, None], (lengths + step - 1)[:, None], kept)[0][:, 0]
         uniform = streams and streams.uniform("token", step, SLOTS)
-        before, now = now, model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, mode))
+        before = now
+        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, mode))
         future.append(now)
     return torch.stack(future, 1)
 
@@ -320,7 +332,8 @@ def regression_loss(
     states: torch.Tensor,  # windows `[B, T, 35]`, scaled
 ) -> tuple[torch.Tensor, Logs]:
     "Weighted squared error of the next states, from noised ones in training."
-    shown, target = states[:, :-1], states[:, 1:]
+    shown = states[:, :-1]
+    target = states[:, 1:]
     if model.training:
         shown = shown + model.config.noise * model.change.spread * torch.randn_like(shown)
     predicted, _ = model.next_states(shown, torch.arange(shown.shape[1], device=shown.device))
@@ -351,11 +364,13 @@ LARGEST_INPUT = 5.0  # spreads of a step's change at which inputs are cut
 class Transformer(WorldModel):
     "Causal transformer over states that samples tokens of changes and appends them (AAWM, Transformer; corrected after GPT and IRIS)."
 
-    Config, older = TransformerConfig, {"form": "regression"}
+    Config = TransformerConfig
+    older = {"form": "regression"}
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
-        c, tokens = self.config, self.config.form == "tokens"
+        c = self.config
+        tokens = self.config.form == "tokens"
         self.embedder = state_embedder(c.width, STATE_SIZE * (1 + tokens))
         self.drop = nn.Dropout(c.dropout)
         self.transformer = Stack(c, rotary=True)
@@ -373,7 +388,8 @@ class Transformer(WorldModel):
 
     def read(self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
         "The trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
-        scaled, changed = self.scaler(states), (states - before) / (self.scaler.spread * self.change.spread)
+        scaled = self.scaler(states)
+        changed = (states - before) / (self.scaler.spread * self.change.spread)
         inputs = torch.cat([scaled, changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)], -1)
         return self.transformer(self.drop(self.embedder(inputs)), positions, kept)
 
@@ -402,7 +418,8 @@ class Transformer(WorldModel):
 class PublishedTransformer(WorldModel):
     "The Transformer as released: raw metres, learned positions, whole states put out, a window that is its own re-prediction."
 
-    Config, variants = TransformerConfig, ("published",)
+    Config = TransformerConfig
+    variants = ("published",)
     released_settings = {"embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"}
     released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
     released_fixed = {"obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2}
@@ -426,7 +443,8 @@ class PublishedTransformer(WorldModel):
         return self.decoder(mixed)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        shown, target = batch["states"][:, :-1], batch["states"][:, 1:]
+        shown = batch["states"][:, :-1]
+        target = batch["states"][:, 1:]
         error = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device)) - target
         return error.square().mean(), {"rmse": error.detach().square().mean().sqrt()}
 

@@ -70,7 +70,8 @@ def figure_choices(
 ) -> dict:  # figure -> its filled-in `notebook` and `parameters`
     "The figures of a paper, each with its notebook and the parameters that a profile gives to it."
     manifest = read_paper(paper)
-    values, entry = profile_values(profile or list(manifest["profiles"])[-1], None, manifest), manifest["jobs"]["figure"]
+    values = profile_values(profile or list(manifest["profiles"])[-1], None, manifest)
+    entry = manifest["jobs"]["figure"]
     choices = combinations(fill(entry["each"], values), paper_rules(manifest))
     parts = {key: entry[key] for key in ("notebook", "parameters")}
     return {"-".join(map(str, choice.values())): fill(parts, values | choice) for choice in choices}
@@ -128,7 +129,8 @@ def run_figure(
 ) -> Path:  # the folder
     "Run one figure's notebook by hand."
     check_name(profile, read_paper(paper)["profiles"], "profile")
-    every, here = figure_choices(paper), figure_choices(paper, profile)
+    every = figure_choices(paper)
+    here = figure_choices(paper, profile)
     if name in every and name not in here:
         raise UsageError(f"profile {profile} has no figure {name}; it has {', '.join(here)}")
     chosen = here[check_name(name, here, "figure")]

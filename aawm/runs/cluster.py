@@ -129,7 +129,9 @@ class LocalWorkers:
     ):
         self.count = count or min(cores(), 8)
         self.modules, self.gpus = tuple(modules), visible_gpus()
-        self.idle, self.busy = [], {}  # workers, as process and channel; name of a job -> its worker
+        # workers, as process and channel; name of a job -> its worker
+        self.idle = []
+        self.busy = {}
         threads = NAMED_THREADS or str(max(1, cores() // self.count))
         os.environ |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}  # inherited by workers and their kernels
         if QUIET not in (warnings := os.environ.get("PYTHONWARNINGS", "")):
@@ -158,7 +160,8 @@ class LocalWorkers:
 
     def ended(self, seconds: float) -> dict:  # name -> what the job gave, or the exception that it ended with
         "Wait for jobs that end, at most so long."
-        names, outcomes = {worker[1]: name for name, worker in self.busy.items()}, {}
+        names = {worker[1]: name for name, worker in self.busy.items()}
+        outcomes = {}
         for channel in wait(names, seconds):
             worker = self.busy.pop(names[channel])
             try:
@@ -173,7 +176,8 @@ class LocalWorkers:
         for process, channel in [*self.idle, *self.busy.values()]:
             process.kill()
             channel.close()
-        self.idle, self.busy = [], {}
+        self.idle = []
+        self.busy = {}
 
 # %% ../../nbs/runs/04_cluster.ipynb #85586f04
 def slurm_client(
@@ -247,7 +251,8 @@ class DaskWorkers:
     "The workers of a dask client, with the verbs of `LocalWorkers`."
 
     def __init__(self, client: object):  # a `dask.distributed.Client`
-        self.client, self.tasks = client, {}
+        self.client = client
+        self.tasks = {}
 
     @property
     def free(self) -> int:  # jobs that can be taken now; SLURM jobs begin one by one

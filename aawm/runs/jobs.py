@@ -69,7 +69,8 @@ def run_job(
     values: dict,  # the profile's values
 ) -> float:  # seconds
     "Run one job of a profile and leave its stamp; `AawmError` in one line where it fails."
-    begun, kept = time.monotonic(), job.kept
+    begun = time.monotonic()
+    kept = job.kept
     if is_done(job):  # the scheduler asks again where a worker was lost after its last line
         return 0.0
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would give memory back, and fetch it anew, at every training step
@@ -109,7 +110,8 @@ def job_progress(
             return (int(last) if last.isdigit() else 0), steps
         if (output / "unfinished").is_dir() and (arrays := sorted(output.glob("*.zarr/*/zarr.json"))):
             array = read_json(arrays[0], {})
-            count, chunk = array["shape"][0], array["chunk_grid"]["configuration"]["chunk_shape"][0]
+            count = array["shape"][0]
+            chunk = array["chunk_grid"]["configuration"]["chunk_shape"][0]
             return min(count, chunk * len(list((output / "unfinished").glob("chunk-*.json")))), count
     return 0, 0
 
@@ -129,7 +131,10 @@ class Times:
         stamps = {job.name: read_json(stamp_path(job), {}) for job in jobs}
         self.known = {name: stamp["seconds"] for name, stamp in stamps.items() if "seconds" in stamp}  # job -> s
         self.estimates = {frozenset(words.split()): seconds for words, seconds in (estimates or {}).items()}
-        self.jobs, self.started, self.first, self.last = {job.name: job for job in jobs}, {}, {}, None
+        self.jobs = {job.name: job for job in jobs}
+        self.started = {}
+        self.first = {}
+        self.last = None
 
     def start(self, name: str) -> None:
         "A job begins now."
@@ -153,14 +158,17 @@ class Times:
 
     def left(self, name: str, passed: float, share: float) -> float:  # s; NaN where nothing is known
         "What is left of a running job: by how far it is, the more the further it is."
-        expected, first = self.expected(name), self.first.setdefault(name, share)  # a resumed job does not begin at 0
+        # a resumed job does not begin at 0
+        expected = self.expected(name)
+        first = self.first.setdefault(name, share)
         seen = passed * (1 - share) / (share - first) if share > first else NOT_TIMED
         rest = max(expected - passed, 0) if expected == expected else NOT_TIMED
         return seen if rest != rest else rest if seen != seen else share * seen + (1 - share) * rest
 
     def smooth(self, estimate: float) -> float:  # s
         "The estimate, moved slowly from the one before."
-        now, before = time.monotonic(), self.last
+        now = time.monotonic()
+        before = self.last
         if before is not None:
             estimate = SLOWLY * estimate + (1 - SLOWLY) * max(before[1] - (now - before[0]), 0)
         self.last = (now, estimate)
@@ -216,7 +224,8 @@ class RunReport:
     ):
         self.progress, self.live, self.said = progress, progress and sys.stderr.isatty(), time.monotonic()
         self.bar = tqdm(total=total, initial=done, disable=not self.live, desc=name, bar_format=BAR)
-        self.done, self.total = done, total
+        self.done = done
+        self.total = total
 
     def line(self, text: str) -> None:
         "Say something above the bar."
@@ -248,7 +257,8 @@ class JobQueue:
         jobs: Iterable,  # of `Job` that are to be done
         times: Times,
     ):
-        self.waiting, self.times = {job.name: job for job in jobs}, times
+        self.waiting = {job.name: job for job in jobs}
+        self.times = times
         self.running, self.failures, self.lost = {}, {}, set()
 
     def ready(self) -> list:  # names, in the order in which they are to be taken
@@ -300,7 +310,8 @@ def run_jobs(
     manifest: dict | None = None,  # as `read_paper` gives it: what kernels begin with, and estimates
 ) -> None:
     "Run the jobs that are not done, in an order that their needs allow."
-    remaining, manifest = unfinished(jobs), manifest or {}
+    remaining = unfinished(jobs)
+    manifest = manifest or {}
     times = Times(jobs, manifest.get("estimates", {}).get(values["profile"].split("-custom-")[0]))
     report = RunReport(values["profile"], len(jobs), len(jobs) - len(remaining), progress)
     if not remaining:

@@ -100,7 +100,8 @@ class WarmProvisioner(LocalProvisioner):
         with without_main_script():
             process.start()
         self.process = ForkedKernel(process)
-        self.pid, self.cwd = process.pid, folder
+        self.pid = process.pid
+        self.cwd = folder
         return self.connection_info
 
 

@@ -173,8 +173,11 @@ def plan(
 ) -> list:  # of `Job`, each after those it needs
     "The jobs that make every figure of a profile."
     manifest = FOLDERS | {"packages": PACKAGES} | (manifest or read_paper())
-    rules, packages = paper_rules(manifest), tuple(manifest["packages"])
-    jobs, chosen, digests = {}, {}, {}
+    rules = paper_rules(manifest)
+    packages = tuple(manifest["packages"])
+    jobs = {}
+    chosen = {}
+    digests = {}
     for kind, entry in manifest["jobs"].items():
         if not fill(entry.get("when", True), values):
             continue

@@ -83,7 +83,8 @@ def hand_parameters(
     given = [place for place, source in enumerate(cells) if source.startswith(INJECTED)]
     if not given or not given[-1]:
         return {}
-    defaults, values = assigned(cells[given[-1] - 1]), assigned(cells[given[-1]])
+    defaults = assigned(cells[given[-1] - 1])
+    values = assigned(cells[given[-1]])
     checked = {name: typed(name, value, defaults[check_name(name, defaults, "parameter")]) for name, value in values.items()}
     folders = {Path(value).parts[1] for value in checked.values() if str(value).startswith("data/") and len(Path(value).parts) > 2}
     if "profile" in defaults and "profile" not in checked and len(folders) == 1:
@@ -121,7 +122,8 @@ def check_trials(
         if not trials:
             return
         trials = open_trials(resolve(trials))
-    own, here = records[0]["data_hash"], trials.attrs["data_hash"]
+    own = records[0]["data_hash"]
+    here = trials.attrs["data_hash"]
     if own != here:
         raise UsageError(f"the evaluation is of other trials (data {own[:12]}) than the store's (data {here[:12]}); give the store of these")
 

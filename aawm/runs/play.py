@@ -60,7 +60,8 @@ def imagine(
     "Roll models out on one trial, the future hidden."
     held = trial_set(one.assign(has_log=("trial", [True])), None)
     asked = pd.DataFrame([[0, 0, context, STEPS - context]], columns=REQUEST)
-    rollouts, privileged = {}, []
+    rollouts = {}
+    privileged = []
     for entry in models:
         model, _ = take_model(entry)
         name = series_of(model.name, model.variant)
@@ -125,7 +126,8 @@ def write_page(
     from papermill.iorw import load_notebook_node  # takes a second to import
     from papermill.parameterize import parameterize_notebook
 
-    output, page = Path(output), page_template()
+    output = Path(output)
+    page = page_template()
     if output.suffix != ".ipynb":
         raise UsageError(f"a notebook's name ends in .ipynb; got {output}")
     notebook = parameterize_notebook(load_notebook_node(str(page)), parameters, kernel_name="python3", language="python")

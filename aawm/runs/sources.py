@@ -102,7 +102,8 @@ def imported_names(
 
 @functools.cache  # until the file changes
 def _imported_names(module: str, file: Path, changed: int) -> list:
-    found, package = [], module if file.name == "__init__.py" else module.rpartition(".")[0]
+    found = []
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
@@ -135,7 +136,8 @@ def used_modules(
 ) -> dict:  # module -> its file
     "Modules and all that they import, from the library and from their own packages."
     ours = {"aawm", *(module.partition(".")[0] for module in first)}
-    waiting, found = set(first), {}
+    waiting = set(first)
+    found = {}
     while waiting:
         module = waiting.pop()
         found[module] = module_file(module)

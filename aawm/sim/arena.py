@@ -23,7 +23,9 @@ class Touches:
         roots = [model.body(model.body_rootid[body]).name for body in model.geom_bodyid]
         self.owner = [None if root == "world" else root for root in roots]  # of each geom; the floor has none
         self.pairs = {}  # contact geoms as bytes -> the pairs of names that touch
-        self.now, self.began = frozenset(), []  # pairs of names; each touch that began: frame, one, other
+        # pairs of names; each touch that began: frame, one, other
+        self.now = frozenset()
+        self.began = []
 
     def look(self, data: mujoco.MjData, frame: int):
         "Note what has begun to touch."
@@ -51,11 +53,16 @@ class Arena:
         settings: ArenaSettings = ArenaSettings(),
         fidelity: str = "full",  # of `FIDELITIES`
     ):
-        self.settings, self.kinds, self.fidelity = settings, [KINDS[k] for k in kinds], fidelity
+        self.settings = settings
+        self.kinds = [KINDS[k] for k in kinds]
+        self.fidelity = fidelity
         self.model = build_scene(kinds, settings, fidelity)
         self.data = mujoco.MjData(self.model)
         self.substeps = round(TICK / settings.timestep)
-        self.frame, self.events, self.notes, self.robots = 0, [], {}, []
+        self.frame = 0
+        self.events = []
+        self.notes = {}
+        self.robots = []
         self.holder = [None] * len(OBJECTS)  # the robot that carries each object
         self.touches = Touches(self.model)
         self.contacts = self.touches.began  # each touch that began: frame, one, other
@@ -104,7 +111,8 @@ class Thing:
         x, z, self.height, w, a, b, c = arena.q[7 * k : 7 * k + 7]
         kind = arena.kinds[k]
         up = (2 * (a * c + w * b), 2 * (b * c - w * a), 1 - 2 * (a * a + b * b))  # the object's own vertical
-        half, lean = kind.height / 2, math.sqrt(max(0.0, 1 - up[2] * up[2]))
+        half = kind.height / 2
+        lean = math.sqrt(max(0.0, 1 - up[2] * up[2]))
         self.base = (x, z)  # what the trial records, m
         self.place = (x + half * up[0], z + half * up[1])  # of its middle, m
         self.top = self.height + half * up[2] + half * abs(up[2]) + kind.radius * lean
@@ -139,7 +147,8 @@ def arm_joints(
     side: int = 0,  # of the arm: 1 left, -1 right, 0 middle
 ):  # shoulder, elbow, wrist, rad
     "Inverse kinematics of an arm; a target out of reach is approached as far as the arm goes."
-    reach, across = ahead - settings.shoulder, aside - side * settings.shoulder_width / 2
+    reach = ahead - settings.shoulder
+    across = aside - side * settings.shoulder_width / 2
     far = min(math.hypot(reach, across), 1.999 * settings.arm_link)
     elbow = (-2 if side > 0 else 2) * math.acos(far / (2 * settings.arm_link))
     shoulder = math.atan2(across, reach) - elbow / 2
@@ -166,7 +175,9 @@ class PlanarBase:
 
     def poses(self, record: np.ndarray):  # positions `[time, 3]`, quaternions `[time, 4]`
         "The robot's poses from a record of all joints' positions `[time, joints]`."
-        x, z, half = record[:, self.q], record[:, self.q + 1], record[:, self.q + 2] / 2
+        x = record[:, self.q]
+        z = record[:, self.q + 1]
+        half = record[:, self.q + 2] / 2
         flat = np.zeros(len(record))
         return np.stack([x, z, flat], -1), np.stack([np.cos(half), flat, flat, np.sin(half)], -1)
 
@@ -209,7 +220,9 @@ class ActionCount:
     "Counts the actions that a robot begins within one tick."
 
     def __init__(self, name: str):
-        self.name, self.frame, self.begun = name, 0, 0
+        self.name = name
+        self.frame = 0
+        self.begun = 0
 
     def count(self, frame: int):
         "One more action begins; raises `Watchdog` when there are too many."
@@ -226,9 +239,12 @@ class Arm:
         robot: "Robot",
         number: int,  # among `ARMS`
     ):
-        s, arms = robot.settings, list(ARMS[robot.arena.fidelity].items())
+        s = robot.settings
+        arms = list(ARMS[robot.arena.fidelity].items())
         self.name, self.side = arms[number]
-        self.settings, self.control, self.lift = s, robot.control, robot.driven
+        self.settings = s
+        self.control = robot.control
+        self.lift = robot.driven
         self.elbow = self.lift + 1 + 3 * number  # where its joints begin in the controls
         self.weld = len(OBJECTS) * (len(arms) * robot.index + number)  # the first of its welds
         self.folded = (s.folded, self.side * s.folded_aside, s.folded_height)
@@ -255,7 +271,10 @@ class Robot:
         self.base = BASES[arena.fidelity](arena.model, self.name)
         self.driven = BASE_CONTROLS
         self.speed, self.rate, self.watch = 0.0, 0.0, ActionCount(self.name)
-        self.held, self.home, self.hold, self.stalls = None, None, 0.0, None
+        self.held = None
+        self.home = None
+        self.hold = 0.0
+        self.stalls = None
         self.control = [0.0] * (self.driven + len(robot_joints(arena.fidelity)))
         arms = [Arm(self, number) for number in range(len(ARMS[arena.fidelity]))]
         self.arm = arms[-1]  # it works, the others stay folded
@@ -293,7 +312,9 @@ class Robot:
 
     def halt(self):
         "Stop at once, as a bump does."
-        self.speed, self.rate, self.hold = 0.0, 0.0, self.heading
+        self.speed = 0.0
+        self.rate = 0.0
+        self.hold = self.heading
         self.control[: self.driven] = [0.0] * self.driven
 
 # %% ../../nbs/sim/03_arena.ipynb #3950c54a
@@ -304,7 +325,8 @@ def obstacles(
     other: bool = True,  # whether the other robot is an obstacle
 ) -> list:  # of (x, z, radius), m
     "What to keep clear of: objects on the floor, the observer, the other robot where it now is."
-    s, arena = robot.settings, robot.arena
+    s = robot.settings
+    arena = robot.arena
     margin = s.robot_radius + s.clearance + room
     things = [Thing(arena, k) for k in range(len(OBJECTS)) if k not in spare and arena.holder[k] is None]
     discs = [(*thing.place, thing.radius + margin) for thing in things]

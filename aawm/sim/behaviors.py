@@ -27,7 +27,8 @@ class Shared:
         objects: list,  # the order in which objects are taken: a permutation of 0, 1, 2
         starts: list,  # (x, z) at which each object began, m
     ):
-        self.objects, self.starts = [int(k) for k in objects], starts
+        self.objects = [int(k) for k in objects]
+        self.starts = starts
         self.brought = None  # the object that lies delivered and may be taken back
         self.led = False  # the leader has picked up its first object
         self.targets = []  # every place the random robot has driven at
@@ -52,7 +53,8 @@ def bring(robot: Robot, k: int, *where: object, **how: object):
 @role
 def gathering(robot: Robot, shared: Shared):
     "Brings one object and goes home; brings it again when it was taken back (AAWM, Behaviours: single-step)."
-    k, s = shared.objects[0], robot.settings
+    k = shared.objects[0]
+    s = robot.settings
     while True:
         if not (yield from bring(robot, k, s.gathering_drop, patience=s.endurance)):
             yield from travel(robot, robot.home)
@@ -130,7 +132,8 @@ def free_place(robot: Robot, draw: Callable, tries: int = 30):
 # %% ../../nbs/sim/06_behaviors.ipynb #f6bd9216
 def roam(robot: Robot, target: tuple, near: float = 0.05, avoid: bool = True):
     "Drive freely, now and then without regard to objects; returns how it went."
-    blind, care = robot.random.random() < robot.settings.blind, robot.settings.goal_care
+    blind = robot.random.random() < robot.settings.blind
+    care = robot.settings.goal_care
     unseen = [k for k in range(len(OBJECTS)) if blind and Thing(robot.arena, k).goal_distance > care]
     return (yield from drive(robot, target, near, unseen, avoid))
 
@@ -164,7 +167,8 @@ def mimic(robot: Robot, shared: Shared):
     "Drives to each of the random robot's targets, as far from it as the two began apart (AAWM: mimicry)."
     yield from wait(robot, robot.settings.mimic_delay / FRAME_RATE)
     offset = np.subtract(robot.home, robot.other.home)
-    most, done = HALF - robot.settings.wall_margin, 0
+    most = HALF - robot.settings.wall_margin
+    done = 0
     while True:
         while len(shared.targets) <= done:
             yield
@@ -177,7 +181,8 @@ def mimic(robot: Robot, shared: Shared):
 # %% ../../nbs/sim/06_behaviors.ipynb #1ecdb77a
 def escape(robot: Robot):  # (x, z), m, or None
     "A free place in a cone away from the other robot; in a corner the cone widens until it is a full turn."
-    s, discs = robot.settings, obstacles(robot, other=False)
+    s = robot.settings
+    discs = obstacles(robot, other=False)
     away = bearing(robot.other.place, robot.place)
     for cone in np.repeat([s.runner_cone, 120.0, 180.0], 8).tolist():
         angle = away + math.radians(robot.random.uniform(-cone, cone))

@@ -39,7 +39,8 @@ def describe_trial(
     "What calibration wants to know of a trial."
     places = trial.states[::FRAMES_PER_STEP, OBJECT_INDEX, POSITION]
     path = np.abs(np.diff(places, axis=0)).sum((0, 2))  # L1, as the released code measures it
-    pickup, goal = first_steps(trial, "pickup"), first_steps(trial, "goal")
+    pickup = first_steps(trial, "pickup")
+    goal = first_steps(trial, "goal")
     once = (pickup != NEVER).sum() == 1 and (goal != NEVER).sum() == 1
     return dict(
         scenario=trial.scenario, pickup=pickup, goal=goal, failures=trial.info["failures"],
@@ -126,12 +127,14 @@ def delivery_times(
     objects: np.ndarray,  # `[3, steps, 2]`
 ) -> list:  # of dicts, one for each delivered object in the order of their lifts; steps and m
     "When and how each object was brought to the observer, by what the places on the floor show."
-    rows, point = [], OBSERVER[[0, 2]]
+    rows = []
+    point = OBSERVER[[0, 2]]
     for track in objects:
         rest = float(np.hypot(np.linalg.norm(track[-1] - point), GOAL[1]))
         if rest > GOAL_RADIUS or np.linalg.norm(track[0] - point) < GOAL_RADIUS:
             continue
-        lift, end = leaves(track, 0.15), stays(track, track[-1], 0.12)
+        lift = leaves(track, 0.15)
+        end = stays(track, track[-1], 0.12)
         robot = min(agents, key=lambda agent: np.linalg.norm(agent[lift : end + 1] - track[lift : end + 1], axis=-1).mean())
         rows.append({
             "lift": lift, "end": end, "stands before the lift (steps)": lift - stays(robot[: lift + 1], robot[lift], 0.25),

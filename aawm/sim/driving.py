@@ -54,7 +54,9 @@ def turn(
     robot.command(0.0, 0.0)
 
 # %% ../../nbs/sim/04_driving.ipynb #9b440b4b
-ARRIVED, BUMPED, STUCK = "arrived", "bumped", "stuck"
+ARRIVED = "arrived"
+BUMPED = "bumped"
+STUCK = "stuck"
 
 
 def stall(robot: Robot):
@@ -76,7 +78,8 @@ def first_met(
     target: tuple,  # (x, z), m
 ):  # (x, z), m, or None
     "The first object on the floor, or the other robot, that a robot will run into on its straight way to a place."
-    arena, reach = robot.arena, robot.settings.robot_radius
+    arena = robot.arena
+    reach = robot.settings.robot_radius
     things = [Thing(arena, k) for k in range(len(OBJECTS)) if arena.holder[k] is None]
     discs = [(*thing.place, thing.radius + reach) for thing in things] + [(*robot.other.place, 2 * reach)]
     met = [disc[:2] for disc in discs if not clear_line(robot.place, target, [disc])]
@@ -91,8 +94,11 @@ def straight(
 ):  # `ARRIVED`, `BUMPED` or `STUCK`
     "Drive along a straight line, fast at first and slower the nearer the target is."
     robot.begin()
-    s, before, still = robot.settings, set(robot.touching), 0
-    first, rate = first_met(robot, target), s.approach_rate
+    s = robot.settings
+    before = set(robot.touching)
+    still = 0
+    first = first_met(robot, target)
+    rate = s.approach_rate
     while (left := math.dist(robot.place, target) - near) > 0.02 and not (enough and enough()):
         before &= robot.touching
         if robot.touching - before:
@@ -162,7 +168,10 @@ def room_behind(robot: Robot, most: float) -> float:  # m
 def back_off(robot: Robot, most: float):
     "Drive backwards, up to `most` metres and no further than there is room."
     robot.begin()
-    far, start, ticks, before = room_behind(robot, most), robot.place, 0, set(robot.touching)
+    far = room_behind(robot, most)
+    start = robot.place
+    ticks = 0
+    before = set(robot.touching)
     while (left := far - math.dist(start, robot.place)) > 0.03 and ticks < 3 * FRAME_RATE:
         before &= robot.touching
         if ticks > 5 and robot.touching - before:

@@ -55,8 +55,10 @@ def fold(robot: Robot, seconds: float | None = None):
 # %% ../../nbs/sim/05_handling.ipynb #3ab0f131
 def ahead_and_aside(robot: Robot, place: tuple):  # (ahead, aside), m
     "A place in the robot's own frame."
-    dx, dz = place[0] - robot.place[0], place[1] - robot.place[1]
-    sin, cos = math.sin(robot.heading), math.cos(robot.heading)
+    dx = place[0] - robot.place[0]
+    dz = place[1] - robot.place[1]
+    sin = math.sin(robot.heading)
+    cos = math.cos(robot.heading)
     return -sin * dx + cos * dz, -cos * dx - sin * dz
 
 # %% ../../nbs/sim/05_handling.ipynb #f51a945c
@@ -67,9 +69,13 @@ def magnet(robot: Robot):
 # %% ../../nbs/sim/05_handling.ipynb #f208d606
 def hold(robot: Robot, k: int):
     "Switch the magnet on, with an object as it now is."
-    arena, weld = robot.arena, robot.arm.weld + k
-    tip, thing = magnet(robot), arena.data.body(OBJECTS[k])
-    inverse, turned, offset = np.zeros(4), np.zeros(4), np.zeros(3)
+    arena = robot.arena
+    weld = robot.arm.weld + k
+    tip = magnet(robot)
+    thing = arena.data.body(OBJECTS[k])
+    inverse = np.zeros(4)
+    turned = np.zeros(4)
+    offset = np.zeros(3)
     mujoco.mju_negQuat(inverse, tip.xquat)
     mujoco.mju_rotVecQuat(offset, thing.xpos - tip.xpos, inverse)
     mujoco.mju_mulQuat(turned, inverse, thing.xquat)
@@ -89,7 +95,8 @@ def release(robot: Robot):
 def gap(robot: Robot, k: int) -> float:  # m
     "Distance between the magnet and the surface of an object."
     model, body = robot.arena.model, robot.arena.model.body(OBJECTS[k])
-    tip, first = model.geom(f"{robot.name}_{robot.arm.name}_magnet").id, int(body.geomadr[0])
+    tip = model.geom(f"{robot.name}_{robot.arm.name}_magnet").id
+    first = int(body.geomadr[0])
     parts = range(first, first + int(body.geomnum[0]))
     return min(mujoco.mj_geomDistance(model, robot.arena.data, tip, part, 1.0, None) for part in parts)
 
@@ -100,8 +107,11 @@ def tip_over(
     way: tuple,  # (x, z): the direction in which it goes over
 ):
     "Push an object so that it falls: a kick along `way` and up, and a spin about its side."
-    arena, s = robot.arena, robot.settings
-    body, push, spin = arena.data.body(OBJECTS[k]), arena.kinds[k].mass / TICK, s.tip_spin / TICK
+    arena = robot.arena
+    s = robot.settings
+    body = arena.data.body(OBJECTS[k])
+    push = arena.kinds[k].mass / TICK
+    spin = s.tip_spin / TICK
     x, z = way
     body.xfrc_applied[:] = [push * s.tip_speed * x, push * s.tip_speed * z, push * s.tip_lift, -spin * z, spin * x, 0.0]
     arena.contacts.append((arena.frame, robot.name, OBJECTS[k]))
@@ -114,7 +124,8 @@ CAUSES = frozenset({"missed", "tipped", "lying", "out of reach", "taken", "block
 
 def stand_before(robot: Robot, k: int):  # (x, z), m, or None
     "The nearest free place from which an object can be reached."
-    s, place = robot.settings, Thing(robot.arena, k).place
+    s = robot.settings
+    place = Thing(robot.arena, k).place
     discs = obstacles(robot, spare=(k,), room=-s.clearance / 2)
     first = bearing(place, robot.place)
     for away in np.linspace(0, math.pi, 12).tolist():
@@ -127,7 +138,9 @@ def stand_before(robot: Robot, k: int):  # (x, z), m, or None
 # %% ../../nbs/sim/05_handling.ipynb #17af9115
 def reach(robot: Robot, k: int):  # None, or why it failed
     "Bring the magnet down on an object: first above it, then onto it."
-    s, arena, slow = robot.settings, robot.arena, slowness(robot)
+    s = robot.settings
+    arena = robot.arena
+    slow = slowness(robot)
     yield from turn(robot, bearing(robot.place, Thing(arena, k).place))
     error = (s.aim_spread * robot.random.standard_normal(2)).tolist()
     ahead, aside = ahead_and_aside(robot, Thing(arena, k).place)
@@ -194,7 +207,8 @@ def fetch(robot: Robot, k: int) -> bool:  # whether it holds the object
 # %% ../../nbs/sim/05_handling.ipynb #15c51e61
 def drop(robot: Robot) -> int:  # the object
     "Lower what is held, let it go and reset the arm."
-    s, k = robot.settings, robot.held
+    s = robot.settings
+    k = robot.held
     lower = s.drop_height - Thing(robot.arena, k).height
     yield from move_arm(robot, s.drop_seconds, height=robot.arm.place[2] + lower)
     release(robot)
@@ -210,7 +224,8 @@ def come_near(
     patience: int = 1,  # collisions after which it gives up
 ) -> bool:  # whether it came so near
     "Carry what is held straight at the observer; after each collision back off and go on."
-    s, middle = robot.settings, (OBSERVER[0] + shift, OBSERVER[2])
+    s = robot.settings
+    middle = (OBSERVER[0] + shift, OBSERVER[2])
     near = lambda: math.dist((robot.place[0], 0.0, robot.place[1]), (middle[0], GOAL[1], middle[1])) < distance
     risk(robot, math.dist(robot.place, middle))
     for _ in range(patience):

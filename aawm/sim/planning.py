@@ -19,7 +19,8 @@ def clear_line(
 ) -> bool:
     "Whether the straight line from `start` to `goal` stays outside every disc."
     x0, z0 = start
-    dx, dz = goal[0] - x0, goal[1] - z0
+    dx = goal[0] - x0
+    dz = goal[1] - z0
     length2 = dx * dx + dz * dz or 1e-12
     for x, z, radius in discs:
         along = min(1.0, max(0.0, ((x - x0) * dx + (z - z0) * dz) / length2))
@@ -68,7 +69,9 @@ def shortest(
     lengths: np.ndarray,  # `[nodes, nodes]`, inf where there is no edge
 ):  # list of node numbers from 0 to 1, or None
     "The shortest way from node 0 to node 1 (Dijkstra)."
-    queue, before, done = [(0.0, 0, 0)], {}, set()
+    queue = [(0.0, 0, 0)]
+    before = {}
+    done = set()
     rows = lengths.tolist()
     while queue:
         far, node, origin = heapq.heappop(queue)

@@ -122,12 +122,16 @@ def dress(
     for place, strength, shadow in (((-5, -6, 9), 0.5, True), ((6, 5, 9), 0.18, False)):
         spec.worldbody.add_light(pos=place, dir=[-part for part in place], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
                                  diffuse=[strength] * 3, specular=[0.05] * 3, castshadow=shadow)
-    untouched, half, thick = {"contype": 0, "conaffinity": 0}, ROOM / 2, 0.06
+    untouched = {"contype": 0, "conaffinity": 0}
+    half = ROOM / 2
+    thick = 0.06
     for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         size = [thick if x else half + 2 * thick, thick if y else half + 2 * thick, look.wall_height / 2]
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, rgba=color(look.wall), **untouched,
                                 pos=[x * (half + thick), y * (half + thick), look.wall_height / 2])
-    radius, parts = float(np.sqrt(GOAL_RADIUS**2 - GOAL[1] ** 2)), 30  # where an object on the floor counts as delivered
+    # where an object on the floor counts as delivered
+    radius = float(np.sqrt(GOAL_RADIUS**2 - GOAL[1] ** 2))
+    parts = 30
     for turn in np.arange(parts) * 2 * np.pi / parts:
         ends = [GOAL[axis] + radius * way for angle in (turn, turn + np.pi / parts) for axis, way in ((0, np.cos(angle)), (2, np.sin(angle)))]
         if all(abs(end) < half for end in ends):
@@ -142,7 +146,8 @@ def paint(
     "The colours of objects, robots, observer, floor and walls."
     for geom in range(model.ngeom):
         body = model.geom_bodyid[geom]
-        root, own = model.body(model.body_rootid[body]).name, model.body(body).name
+        root = model.body(model.body_rootid[body]).name
+        own = model.body(body).name
         if root in OBJECTS:
             model.geom_rgba[geom] = color(getattr(look, root))
         elif own in AGENTS and model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CYLINDER and model.geom_size[geom, 0] > 0.1:
@@ -177,7 +182,9 @@ def from_unity(
 
 # %% ../../nbs/sim/09_render.ipynb #44d7db9f
 REACH_SECONDS = 1.0  # s of reaching and of folding an arm, in pictures
-GRASP_HEIGHT, GRASP_DISTANCE = 0.03, 0.9  # m above the floor, and m between object and robot, of an object that is held
+# m above the floor, and m between object and robot, of an object that is held
+GRASP_HEIGHT = 0.03
+GRASP_DISTANCE = 0.9
 
 
 def grasping_robots(
@@ -185,7 +192,8 @@ def grasping_robots(
 ) -> np.ndarray:  # `[frames, object]`: which robot holds it, -1 none
     "Which robot holds which object."
     place = np.asarray(states, dtype=float)[..., POSITION]
-    objects, agents = place[:, : len(OBJECTS)], place[:, len(OBJECTS) :]
+    objects = place[:, : len(OBJECTS)]
+    agents = place[:, len(OBJECTS) :]
     flat = np.linalg.norm(objects[:, :, None, ::2] - agents[:, None, :, ::2], axis=-1)
     held = (objects[..., 1] > GRASP_HEIGHT) & (flat.min(-1) < GRASP_DISTANCE)
     return np.where(held, flat.argmin(-1), -1)
@@ -196,7 +204,8 @@ def reaching(
     rate: float,  # frames a second
 ) -> np.ndarray:  # `[frames, object, agent]`, 0 folded to 1 at the object
     "How far an arm of each robot is on its way to each object."
-    frames, ramp = np.arange(len(held)), max(1.0, REACH_SECONDS * rate)
+    frames = np.arange(len(held))
+    ramp = max(1.0, REACH_SECONDS * rate)
     way = np.zeros((*held.shape, len(AGENTS)))
     for k in range(held.shape[1]):
         for agent in range(len(AGENTS)):
@@ -212,11 +221,13 @@ def roots(
     model: mujoco.MjModel, agent: str,
 ) -> tuple:  # places in qpos of its base, and of its other joints with their places in qvel
     "The joints of a robot."
-    base, arm = [], []
+    base = []
+    arm = []
     for joint in range(model.njnt):
         body = model.jnt_bodyid[joint]
         if model.body(model.body_rootid[body]).name == agent:
-            first, speed = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+            first = int(model.jnt_qposadr[joint])
+            speed = int(model.jnt_dofadr[joint])
             base.append((joint, first)) if model.body(body).name == agent else arm.append((first, speed))
     return base, arm
 
@@ -241,7 +252,9 @@ def reach_point(
     steps: int = 60,
 ) -> None:
     "Move an arm's joints until its end is at a point, or as near as it comes."
-    jacobian, above, body = np.zeros((3, model.nv)), set(), magnet
+    jacobian = np.zeros((3, model.nv))
+    above = set()
+    body = magnet
     while body != model.body_rootid[magnet]:
         above.add(body)
         body = model.body_parentid[body]
@@ -270,7 +283,8 @@ def rest(model: mujoco.MjModel, data: mujoco.MjData, magnet: int) -> np.ndarray:
     across, ahead, up = data.xmat[agent].reshape(3, 3).T
     aside = float((data.xpos[magnet] - data.xpos[agent]) @ across)  # as far out as its shoulder
     target = data.xpos[agent] + FOLDED[0] * ahead + FOLDED[1] * up + aside * across
-    body, bend = model.body_parentid[magnet], list(BENT)
+    body = model.body_parentid[magnet]
+    bend = list(BENT)
     for joint in [j for b in (magnet, body, model.body_parentid[body]) for j in range(model.njnt) if model.jnt_bodyid[j] == b]:
         if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE and bend:
             data.qpos[model.jnt_qposadr[joint]] = bend.pop() * (-1 if aside > 0.01 else 1)
@@ -309,7 +323,8 @@ def frames_of(
     kinds: Iterable[str] = None,  # of the three objects, where the trial does not tell
 ) -> tuple:  # states, kinds
     "The states to be drawn, checked."
-    states, kinds = np.asarray(getattr(trial, "states", trial), dtype=float), tuple(kinds or getattr(trial, "object_kinds", ()))
+    states = np.asarray(getattr(trial, "states", trial), dtype=float)
+    kinds = tuple(kinds or getattr(trial, "object_kinds", ()))
     if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), 7) or not len(states):
         raise BadData(f"states must be [frames, {len(ENTITIES)}, 7], got {list(states.shape)}")
     if len(kinds) != len(OBJECTS):
@@ -351,7 +366,8 @@ def pictures(
     views = view if isinstance(view, (list, tuple)) else [view or Viewpoint()] * len(frames)
     way = reaching(grasping_robots(np.nan_to_num(states)), FRAME_RATE * len(states) / FRAMES if rate is None else rate)
     model = stage_model(kinds, look)
-    data, drawn = mujoco.MjData(model), []
+    data = mujoco.MjData(model)
+    drawn = []
     with renderer(model, look) as draw:
         for frame, seen in zip(frames, views):
             posture(model, data, states[frame], kinds, way[frame])

@@ -193,15 +193,23 @@ KINDS = {
 }
 
 # %% ../../nbs/sim/01_scene.ipynb #3089c187
-FLOOR, OBJECT, ROBOT, WALL, BUMPER = 1, 2, 4, 8, 16  # contact bits
-OBSERVER_RADIUS, OBSERVER_HEIGHT = 0.25, 1.0  # m (design: the papers give no size)
+# contact bits
+FLOOR = 1
+OBJECT = 2
+ROBOT = 4
+WALL = 8
+BUMPER = 16
+# m (design: the papers give no size)
+OBSERVER_RADIUS = 0.25
+OBSERVER_HEIGHT = 1.0
 
 
 def part_xml(part: Part) -> str:
     "Its type, size and place as attributes of a geom."
     along, across, up = (side / 2 for side in part.size)
     half = {"cylinder": (along, up), "box": (along, across, up), "capsule": (up, along - up)}[part.shape]
-    turned, place = ' zaxis="1 0 0"' if part.shape == "capsule" else "", (*part.aside, part.bottom + up)
+    turned = ' zaxis="1 0 0"' if part.shape == "capsule" else ""
+    place = (*part.aside, part.bottom + up)
     size, pos = (" ".join(f"{number:g}" for number in numbers) for numbers in (half, place))
     return f'type="{part.shape}" size="{size}" pos="{pos}"{turned}'
 
@@ -268,7 +276,8 @@ def base_xml(
     fidelity: str,
 ) -> str:  # MJCF of a robot's joints with the world, its base and its column
     "What carries torso and arms."
-    s, planar = settings, fidelity == "planar"
+    s = settings
+    planar = fidelity == "planar"
     low = 0.0 if planar else s.base_clearance
     half = (s.base_height - low) / 2
     skin = f'friction=".3 .005 .0001" priority="1" solref="{s.bump_seconds} 1"'
@@ -295,7 +304,8 @@ def arm_xml(
     settings: ArenaSettings,
 ) -> str:  # MJCF of one arm, in the frame of the torso
     "Two links and a magnet on a stem; it passes through things, as it works above them."
-    link, look = settings.arm_link, 'contype="0" conaffinity="0" rgba=".25 .25 .28 1"'
+    link = settings.arm_link
+    look = 'contype="0" conaffinity="0" rgba=".25 .25 .28 1"'
     return f"""
         <body name="{name}_{arm}_upper" pos="{-side * settings.shoulder_width / 2} 0 .2">
           <joint name="{name}_{arm}_shoulder" type="hinge" axis="0 0 1" armature=".05"/>
@@ -358,7 +368,8 @@ def scene_xml(
     "Room, observer, three objects, two robots and a weld for each magnet and object, in the order robot, arm, object."
     for kind in kinds:
         check_name(kind, KINDS, "kind of object")
-    newline, half = "\n", ROOM / 2
+    newline = "\n"
+    half = ROOM / 2
     touch = f'contype="{WALL}" conaffinity="0"'
     walls = newline.join(
         f'<geom name="wall{i}" type="plane" size="{half} 1 .1" pos="{pos}" zaxis="{axis}" rgba="1 1 1 .2" {touch}/>'

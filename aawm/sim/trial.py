@@ -84,7 +84,8 @@ def set_up(
     random = np.random.default_rng(setup)
     roles = tuple(SCENARIO_ROLES[scenario][i] for i in random.permutation(2))
     kinds = tuple(OBJECT_KINDS[i] for i in random.permutation(len(OBJECT_KINDS))[: len(OBJECTS)])
-    places, headings = start_places(random), random.uniform(-math.pi, math.pi, len(ENTITIES))
+    places = start_places(random)
+    headings = random.uniform(-math.pi, math.pi, len(ENTITIES))
     arena = Arena(kinds, settings, fidelity)
     arena.robots = [Robot(arena, i, np.random.default_rng(own[i])) for i in range(len(AGENTS))]
     for k in range(len(OBJECTS)):
@@ -104,7 +105,8 @@ def run(
     scripts: list,  # one generator for each robot
 ):  # positions `[1500, joints]` in MuJoCo's axes and order, and why it ended early or None
     "Let the roles act for 1,500 frames."
-    record, scripts = np.full((FRAMES, arena.model.nq), np.nan), list(scripts)
+    record = np.full((FRAMES, arena.model.nq), np.nan)
+    scripts = list(scripts)
     for frame in range(FRAMES):
         record[frame] = arena.data.qpos
         arena.read()

@@ -113,7 +113,8 @@ def house_contents(
     evidence: str = "V",  # of `VARIANTS`
 ) -> tuple:  # page, key
     "What page and key hold of a study of houses."
-    manifest, pairs = read_manifest(store, LAYOUT), open_pairs(store)
+    manifest = read_manifest(store, LAYOUT)
+    pairs = open_pairs(store)
     items = house_items(pairs, trials, seed)
     page = {"scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS, "bits": {"open": OPEN, "on": ON}}
     page["items"] = [house_page_item(pairs[item.row], item, evidence) for item in items]
@@ -206,7 +207,8 @@ def build_study(
     seed = whole_number(seed, "seed", 0)
     if not 0.25 <= speed <= 100:
         raise UsageError(f"speed must be from 0.25 to 100 times real time, got {speed}")
-    out, texts = Path(out), study_words(words, task)
+    out = Path(out)
+    texts = study_words(words, task)
     agreement = read_text(consent) if consent else asset("consent.txt")
     if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):
         raise UsageError(f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)")
@@ -224,7 +226,8 @@ def host_readme(
     key: dict,
 ) -> str:
     "What a host has to know."
-    kinds, task = [item["kind"] for item in key["items"]], STUDY_TASKS[key["task"]]
+    kinds = [item["kind"] for item in key["items"]]
+    task = STUDY_TASKS[key["task"]]
     sections = json.loads(asset("host.json"))
     values = {"task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH, "needed": task.needed}
     values |= {"minutes": round(len(kinds) * task.item_minutes + 2), "practice": kinds.count("practice"), "catch": task.catches}

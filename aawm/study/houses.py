@@ -23,7 +23,8 @@ from ..marple.worlds import World
 from .stimuli import balanced, step_changes
 
 # %% ../../nbs/study/02_houses.ipynb #37f0ff40
-PRACTICE_PAIRS, CATCH_PAIRS = 1, 3
+PRACTICE_PAIRS = 1
+CATCH_PAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,12 @@ def run_scene(
     last: int,  # step up to which it is drawn
 ) -> dict:
     "What the page draws of a run: changes of pose at each step, and `[step, what, place, ...]` for each change of things."
-    world, width, changes = World(run.house, [run.poses[0]]), run.house.width, []
+    world = World(run.house, [run.poses[0]])
+    width = run.house.width
+    changes = []
     for step in range(min(last, len(run))):
-        state, cell = world.state[0].copy(), world.cell[0].copy()
+        state = world.state[0].copy()
+        cell = world.cell[0].copy()
         world.step(run.actions[step : step + 1], run.targets[step : step + 1])
         changes += [[step + 1, "piece", int(place), int(world.state[0, place])] for place in np.flatnonzero(world.state[0] != state)]
         for place in np.flatnonzero(world.cell[0] != cell):

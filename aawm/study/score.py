@@ -172,7 +172,9 @@ def read_answers(
     key: StudyKey,
 ) -> pd.DataFrame:  # a row an answer: `file` and the fields of `AnswerRow`
     "Every answer to a study; `BadData` in one line where a file is damaged, not whole or of another study."
-    parts, owners, form = [], {}, RatingRow if key.task == "marple" else ChoiceRow
+    parts = []
+    owners = {}
+    form = RatingRow if key.task == "marple" else ChoiceRow
     for path in map(Path, paths):
         checked = []
         for number, row in enumerate(rows_of(path), start=1):
@@ -199,7 +201,8 @@ def check_answers(
     path: Path,
 ) -> None:
     "Raise `BadData` where answers are of another study, or do not follow its course."
-    items, sheets = {item.trial: item for item in key.items}, {}
+    items = {item.trial: item for item in key.items}
+    sheets = {}
     for number, row in enumerate(rows, start=1):
         if (row.study, row.seed) != (key.study, key.seed):
             other = f"is of study {row.study[:40]!r}, seed {row.seed}, not of {key.study}, seed {key.seed}"
@@ -223,7 +226,8 @@ def simulate_answers(
     skill: float = 0.7,  # share of questions of which the answer is known; 0: clicks by chance, catch trials too
 ) -> list:  # of dicts, as the page writes them
     "The answers of a simulated person: drawn from a rule, no data of people."
-    rng, rows = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    rows = []
     position = iter(rng.permutation(len(key.items)) + 1)
     for item in key.items:
         order = int(next(position))
@@ -241,7 +245,8 @@ def simulated_choices(
     rng: np.random.Generator,
 ) -> list:  # of dicts: answer, confidence
     "What a simulated person answers to an item of the arena."
-    given, share = {}, float(skill > 0) if item.kind == "catch" else skill
+    given = {}
+    share = float(skill > 0) if item.kind == "catch" else skill
     while not item.is_whole(list(given)):
         options = [*(name for name in OBJECTS if name not in given), "none"]
         truth = item.happened[len(given)] if len(given) < len(item.happened) else "none"
@@ -296,7 +301,8 @@ def stated_probability(
     thing: str,  # an object
 ) -> float:
     "How likely a person takes it that an object is brought to the observer."
-    options, missed = [*OBJECTS, "none"], 1.0
+    options = [*OBJECTS, "none"]
+    missed = 1.0
     for answer, confidence in given:
         if thing in options:
             missed *= 1 - (confidence / 100 if thing == answer else (1 - confidence / 100) / (len(options) - 1))
@@ -309,7 +315,8 @@ def person_outcomes(
     key: StudyKey,
 ) -> pd.DataFrame:  # `participant, trial, task, target, scenario, behavior, object, truth, prediction, score`
     "A row for each scored object of each test trial of each person, as models' outcomes are."
-    rows, items = [], {item.trial: item for item in key.items}
+    rows = []
+    items = {item.trial: item for item in key.items}
     for (participant, trial), part in answers[answers.kind == "test"].groupby(["participant", "trial"], sort=False):
         given = list(zip(part.answer, part.confidence))
         for scored in items[trial].rows:
@@ -334,7 +341,8 @@ def score_answers(
     outcomes: pd.DataFrame,  # of `person_outcomes`, of those who are included
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Scores of people, by the definitions of models."
-    table, alone = [], outcomes.participant.nunique() < 2
+    table = []
+    alone = outcomes.participant.nunique() < 2
     for (task, target), here in outcomes.groupby(["task", "target"], sort=False):
         for behavior, mask in by_behavior(here.behavior.to_numpy()):
             part = here[mask].assign(row=here.participant[mask], ceiling=here.truth[mask])
@@ -350,7 +358,8 @@ def rating_outcomes(
     key: StudyKey,
 ) -> pd.DataFrame:  # the columns of `aawm.marple.scores.score_pairs`, and `participant`
     "What people said of each pair at each stop, as methods' scores are."
-    rows, items = [], {item.trial: item for item in key.items}
+    rows = []
+    items = {item.trial: item for item in key.items}
     for said in answers[answers.kind == "test"].itertuples():
         item = items[said.trial]
         said_a = 1 - said.answer / 100
@@ -365,7 +374,8 @@ def rating_scores(
     outcomes: pd.DataFrame,  # of `rating_outcomes`, of those who are included
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`; behaviors are scenarios, and "all" their mean
     "Evidence needed, Brier score and accuracy by tenth of the way."
-    evidence, count = outcomes.variant.iloc[0], outcomes.groupby("scenario").trial.nunique()
+    evidence = outcomes.variant.iloc[0]
+    count = outcomes.groupby("scenario").trial.nunique()
     by_person = outcomes.assign(house=outcomes.participant)
     found = {"evidence_needed": bootstrap(by_person, needed)}
     found["brier"] = bootstrap(by_person.assign(accuracy=(1 - outcomes.accuracy) ** 2), np.mean)
@@ -407,7 +417,8 @@ def score_study(
     out: str | Path,  # folder of the tables; they are written anew
 ) -> tuple:  # scores of those included, people
     "Check and score answers, and write the tables."
-    key, out = read_key(folder), Path(out)
+    key = read_key(folder)
+    out = Path(out)
     outcomes_of, scores_of = tables_of(key)
     answers = read_answers(files, key)
     people = watchers(answers, key)

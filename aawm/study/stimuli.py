@@ -19,7 +19,9 @@ from ..schema import AGENTS, ENTITIES, NEVER, positions
 from ..viz.stage import headings
 
 # %% ../../nbs/study/01_stimuli.ipynb #27763be7
-PRACTICE, CATCHES = 2, 3  # items
+# items
+PRACTICE = 2
+CATCHES = 3
 AFTERWARDS = 6  # steps that a catch item goes on for after it has happened, and feedback after the last time
 
 
@@ -94,10 +96,12 @@ def balanced(
     left = [items[place] for place in rng.permutation(len(items))]
     taken = []
     times = Counter()  # how often each truth and each scenario was taken
-    truths, scenarios = len({item.truth for item in items}), len({item.scenario for item in items})
+    truths = len({item.truth for item in items})
+    scenarios = len({item.scenario for item in items})
 
     def often(item: object) -> tuple:
-        truth, where = times["truth", item.truth] * truths, times["scenario", item.scenario] * scenarios
+        truth = times["truth", item.truth] * truths
+        where = times["scenario", item.scenario] * scenarios
         return max(truth, where), truth + where
 
     while len(taken) < count:
@@ -115,12 +119,16 @@ def study_items(
     study: str = "goals",  # of `ARENA_STUDIES`
 ) -> list:  # of `StudyItem`: practice, then test and catch items in one mixed order
     "The items of a study of the arena; `BadData` where the test set has too few trials."
-    rng, tasks, steps = np.random.default_rng(seed), ARENA_STUDIES[study].tasks, ARENA_STUDIES[study].steps(test)
+    rng = np.random.default_rng(seed)
+    tasks = ARENA_STUDIES[study].tasks
+    steps = ARENA_STUDIES[study].steps(test)
     trained = PRACTICE // len(tasks)
-    practice, mixed = [], []
+    practice = []
+    mixed = []
     for place, task in enumerate(tasks):
         items = task_items(test, task, steps)
-        number, extra = (count + len(tasks) - 1 - place) // len(tasks), CATCHES * (place == 0)
+        number = (count + len(tasks) - 1 - place) // len(tasks)
+        extra = CATCHES * (place == 0)
         needed = number + trained + extra
         if len(items) < needed:
             raise BadData(f"the store has {len(items)} trials of {task}, the study needs {needed}; use fewer or a larger store")

@@ -37,14 +37,16 @@ def test_the_card_counts_what_the_store_holds(store, tmp_path, capsys):
 
 
 def test_statistics_agree_with_plain_code(store):
-    trials, table = open_trials(store), statistics(open_trials(store))
+    trials = open_trials(store)
+    table = statistics(open_trials(store))
     moved = carried = 0
     steps = []
     for t in range(27):
         for k in range(3):
             place = trials.state[t, :, k, :3].values.astype(float)
             length = sum(abs(float(b - a)) for axis in place.T for a, b in zip(axis[:-1], axis[1:]))
-            moved, carried = moved + (length > 0.1), carried + (length > 4)
+            moved = moved + (length > 0.1)
+            carried = carried + (length > 4)
             if "gathering_static" == trials.scenario[t] or "gathering_random" == trials.scenario[t]:
                 if trials.goal_step[t, k] >= 0:
                     steps.append(int(trials.goal_step[t, k] - trials.pickup_step[t, k]))

@@ -33,8 +33,10 @@ def shares_of(value, trials):
 
 def world(share=lambda key, value: value, curve=lambda key, step, value: value, seeds=3, trials=800, blur=0.01, models=MODELS, variant="corrected", scoring="strict"):
     "Tables as gathered."
-    outcomes, curves = [], []
-    ahead, around = np.arange(10, 251, 10), np.arange(-60, 61, 5)
+    outcomes = []
+    curves = []
+    ahead = np.arange(10, 251, 10)
+    around = np.arange(-60, 61, 5)
     for place, model in enumerate(MODELS):
         if model not in models:
             continue

@@ -33,7 +33,9 @@ from aawm.tests.conftest import heed_interrupt
 
 generating = sys.modules["aawm.data.making.generate"]
 storing = sys.modules["aawm.store"]
-TRIALS, CHUNK, SEED = 18, 3, 5
+TRIALS = 18
+CHUNK = 3
+SEED = 5
 CHUNKS = TRIALS // CHUNK
 
 
@@ -167,7 +169,8 @@ def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_pa
     begun = time.monotonic()
     subprocess.run([sys.executable, "-c", script(tmp_path / "whole", workers)], check=True)
     assert contents(tmp_path / "whole") == contents(store)
-    seconds, kept = time.monotonic() - begun, []
+    seconds = time.monotonic() - begun
+    kept = []
     for number in range(20):
         path = tmp_path / f"killed {number}"
         process = subprocess.Popen([sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE)
@@ -227,7 +230,8 @@ def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(quick_si
 
 def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
     store = call(tmp_path / "trials")
-    trials, manifest = open_trials(store), json.loads((store / "manifest.json").read_text())
+    trials = open_trials(store)
+    manifest = json.loads((store / "manifest.json").read_text())
     again = [index for index in range(TRIALS) if trials.seed.values[index] != trial_seed(SEED, index)]
     draws = manifest["rejected_draws"]
     assert again and sorted({draw["trial"] for draw in draws}) == again
@@ -248,7 +252,8 @@ def test_a_simulator_that_never_yields_is_an_error(quick_simulator, tmp_path, mo
 
 @pytest.mark.parametrize("stage", ["create_arrays", "write_chunk", "finish_store"])
 def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, monkeypatch, stage):
-    original, calls = getattr(storing, stage), []
+    original = getattr(storing, stage)
+    calls = []
 
     def full(*arguments, **options):
         calls.append(1)
@@ -388,7 +393,8 @@ def test_reading_a_part_is_reading_all_and_taking_it(tmp_path_factory, trial, st
 
 
 def test_the_dataset_is_as_described(store):
-    trials, events = open_trials(store), open_events(store)
+    trials = open_trials(store)
+    events = open_events(store)
     assert trials.state.dims == ("trial", "step", "entity", "feature") and trials.state.dtype == np.float32
     assert trials.pickup_step.dims == trials.goal_step.dims == trials.object_kind.dims == ("trial", "object")
     assert trials.pickup_step.dtype == trials.goal_step.dtype == trials.seed.dtype == np.int64
@@ -512,7 +518,8 @@ def test_windows_are_the_same_on_a_gpu():
     states = torch.randn(50, 300, 35)
     here, there = (Windows(part, batch=16, seed=3, symmetries="mirrored") for part in (states, states.cuda()))
     for step in (0, 2, 11):
-        one, other = here.batch(step), there.batch(step)
+        one = here.batch(step)
+        other = there.batch(step)
         assert all(value.is_cuda and torch.equal(one[name], value.cpu()) for name, value in other.items())
 
 
@@ -542,7 +549,8 @@ def test_interrupted_in_one_process_keeps_what_is_done(quick_simulator, tmp_path
 
 
 def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulator, tmp_path, monkeypatch):
-    accepted, options = [], {"seed": SEED, "workers": 1, "progress": False}
+    accepted = []
+    options = {"seed": SEED, "workers": 1, "progress": False}
 
     def counted(scenario, seed, fidelity):
         if len(accepted) == 55:

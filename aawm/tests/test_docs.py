@@ -89,7 +89,10 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.links, self.pictures, self.places, self.fetched = [], [], {"", "top"}, []
+        self.links = []
+        self.pictures = []
+        self.places = {"", "top"}
+        self.fetched = []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
@@ -116,7 +119,9 @@ def html(tmp_path_factory):
 def test_the_site_is_whole(html):
     pages = {path: Page(path) for path in html.rglob("*.html")}
     assert {"index.html", "figures.html", "reference.html", "search.html", "viz/05_player.html"} <= {path.relative_to(html).as_posix() for path in pages}
-    broken, wordless, outside = [], [], []
+    broken = []
+    wordless = []
+    outside = []
     for path, page in pages.items():
         here = path.relative_to(html).as_posix()
         for link in [*page.links, *page.fetched]:
@@ -140,7 +145,8 @@ def test_the_site_in_a_browser(browser, html):
     handler = functools.partial(Quiet, directory=str(html))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        home, page = f"http://127.0.0.1:{server.server_port}/", browser.new_page(viewport={"width": 1300, "height": 1000})
+        home = f"http://127.0.0.1:{server.server_port}/"
+        page = browser.new_page(viewport={"width": 1300, "height": 1000})
         page.set_default_timeout(120_000)
         faults = []
         page.on("request", lambda request: faults.append(request.url) if not request.url.startswith((home, "data:", "blob:")) else None)

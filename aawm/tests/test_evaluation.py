@@ -84,7 +84,8 @@ def made_up(paths, pickup, goal, scenario):
     states = np.zeros((1, STEPS, 5, 7), dtype=np.float32)
     states[..., 6] = 1
     states[0, :, :3, :3] = np.moveaxis(np.asarray(paths), 0, 1)
-    pickup, goal = np.array([pickup]), np.array([goal])
+    pickup = np.array([pickup])
+    goal = np.array([goal])
     return TrialSet(
         states, np.array([0]), np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1, (goal >= 0).sum(1) == 3, "made-up", None
     )
@@ -119,7 +120,9 @@ def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
     plan, requests = asked
     rollouts = noisy(test, requests, seed, 0.3)
     scores, _, outcomes, _ = score(plan, rollouts, test, find_tasks("single_goal_later"), STRICT)
-    hits, misses, left_out = [], [], 0
+    hits = []
+    misses = []
+    left_out = 0
     for row in np.flatnonzero(test.single_goal):
         thing = int(np.argmax(test.pickup_step[row] >= 0))
         context = test.pickup_step[row, thing] + 5
@@ -146,7 +149,9 @@ def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
     plan, requests = asked
     rollouts = noisy(test, requests, 4, 0.003)
     scores, curves, *_ = score(plan, rollouts, test, find_tasks(["move", "error_by_step"]), STRICT)
-    pairs, errors, drift = [], [], []
+    pairs = []
+    errors = []
+    drift = []
     for row in range(len(test)):
         context = 50
         if test.single_goal[row]:
@@ -154,9 +159,11 @@ def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
             context = context if context < STEPS else context - 10
         elif test.multi_goal[row]:
             context = np.sort(test.pickup_step[row])[1]
-        path, truth = of_trial(rollouts, test, row, context, STEPS - context), test.states[row, context - 1 :]
+        path = of_trial(rollouts, test, row, context, STEPS - context)
+        truth = test.states[row, context - 1 :]
         pairs += [(slow_length(truth[:, k, :3]) > 4, slow_length(path[:, k, :3]) > 4) for k in range(3)]
-        path, truth = of_trial(rollouts, test, row, 50, 250)[..., :3], test.states[row, 49:, :, :3]
+        path = of_trial(rollouts, test, row, 50, 250)[..., :3]
+        truth = test.states[row, 49:, :, :3]
         errors.append(np.sqrt(((path - truth).astype(np.float64) ** 2).sum(-1))[1:])
         drift += [slow_length(path[:, k]) for k in range(3) if slow_length(truth[:, k]) <= 0.1]
     true, said = np.array(pairs).T
@@ -176,7 +183,8 @@ def test_behaviors_add_up_to_all(test, asked):
     scores, *_ = score(plan, noisy(test, requests), test, find_tasks(), STRICT)
     scores = scores[scores.metric.isin(["recall", "false_positive", "accuracy"])]
     for _, part in scores.groupby(["task", "target", "metric"]):
-        whole, parts = part[part.behavior == "all"].iloc[0], part[part.behavior != "all"]
+        whole = part[part.behavior == "all"].iloc[0]
+        parts = part[part.behavior != "all"]
         assert whole["count"] == parts["count"].sum() and whole.left_out == parts.left_out.sum()
         if whole["count"]:
             assert np.isclose(whole.value, np.average(parts.value.fillna(0), weights=parts["count"]))
@@ -317,7 +325,8 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
         first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
         steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.sampled_from(PLACES if np.isfinite(bad) else range(35)))] = bad
     tasks = find_tasks()
-    before, after = score(plan, rollouts, test, tasks, STRICT), score(plan, Rollouts(requests, steps), test, tasks, STRICT)
+    before = score(plan, rollouts, test, tasks, STRICT)
+    after = score(plan, Rollouts(requests, steps), test, tasks, STRICT)
     old, new = values(before[0]).align(values(after[0]), join="outer")
     worse = np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
     assert (worse | old.isna() | new.isna()).all()
@@ -339,8 +348,10 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
         sample, request = divmod(number, len(requests))
         steps[sample][samples[0].offset[request]] = np.nan
     first, *others = (Rollouts(requests, each) for each in steps)
-    before, after = score(plan, samples[0], test, tasks, STRICT, tuple(samples[1:])), score(plan, first, test, tasks, STRICT, tuple(others))
-    rows, spoilt = before[2], after[2]
+    before = score(plan, samples[0], test, tasks, STRICT, tuple(samples[1:]))
+    after = score(plan, first, test, tasks, STRICT, tuple(others))
+    rows = before[2]
+    spoilt = after[2]
     assert np.where(rows.truth, spoilt.score <= rows.score, spoilt.score >= rows.score).all()
     old, new = values(before[0]).align(values(after[0]))
     assert (np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old) | old.isna()).all()
@@ -433,7 +444,9 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
     _, requests = asked
 
     class Watching:
-        name, variant, privileged = "watching", "test", ("end_state",)
+        name = "watching"
+        variant = "test"
+        privileged = ("end_state",)
 
         def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
             step = torch.arange(states.shape[1])
@@ -446,7 +459,8 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
     whole, single = (roll_out(Watching(), requests, test, batch_size=size, progress=False) for size in (1000, 7))
     assert np.array_equal(whole.steps, single.steps)
     number = int(np.argmax(requests.horizon == 250))
-    row, context = requests.row[number], requests.context[number]
+    row = requests.row[number]
+    context = requests.context[number]
     last, end = test.states[row, [context - 1, -1]].reshape(2, 35)
     assert np.allclose(whole.steps[whole.offset[number] + 29], last + (end - last) / 10, atol=1e-6)
 
@@ -454,7 +468,8 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(order=st.randoms(use_true_random=False), size=st.integers(1, 80))
 def test_requests_in_any_order_are_answered_and_little_is_drawn_in_vain(test, asked, order, size):
-    drawn, shuffled = [], asked[1].iloc[order.sample(range(len(asked[1])), 60)].reset_index(drop=True)
+    drawn = []
+    shuffled = asked[1].iloc[order.sample(range(len(asked[1])), 60)].reset_index(drop=True)
 
     def counting(states, context, horizon, generator=None, mode=False, privileged=None):
         drawn.append(len(states) * horizon)
@@ -479,7 +494,8 @@ def test_sampled_rollouts_repeat_with_the_seed(test, asked):
 
 def test_a_sampled_rollout_follows_from_the_trial_and_the_seed_alone(store, test, asked):
     torch.manual_seed(0)
-    model, few = build("rssm_discrete"), asked[1].iloc[::12].reset_index(drop=True)
+    model = build("rssm_discrete")
+    few = asked[1].iloc[::12].reset_index(drop=True)
     whole = roll_out(model, few, test, progress=False)
     order = np.random.default_rng(0).permutation(len(few))
     mixed = roll_out(model, few.iloc[order].reset_index(drop=True), test, batch_size=5, progress=False)
@@ -491,7 +507,8 @@ def test_a_sampled_rollout_follows_from_the_trial_and_the_seed_alone(store, test
     there = roll_out(model, kept.assign(row=[range(len(test))[::-2].index(row) for row in kept.row]).reset_index(drop=True), turned, progress=False)
     assert len(kept) > 3
     assert all(np.allclose(of(there, place), of(whole, number), atol=1e-4) for place, number in enumerate(kept.index)), "among other trials"
-    other, second = roll_out(model, few, test, seed=1, progress=False), roll_out(model, few, test, number=1, progress=False)
+    other = roll_out(model, few, test, seed=1, progress=False)
+    second = roll_out(model, few, test, number=1, progress=False)
     assert not np.allclose(other.steps, whole.steps, atol=0.1) and not np.allclose(second.steps, whole.steps, atol=0.1)
     assert not np.allclose(other.steps, second.steps, atol=0.1), "the second rollout of one seed is not the first of the next"
 
@@ -538,7 +555,10 @@ def test_what_models_must_say_of_themselves(test, asked):
 
 def test_a_network_comes_back_as_it_was(store):
     class Network(torch.nn.Module):
-        name, variant, privileged, seed = "network", "test", (), 7
+        name = "network"
+        variant = "test"
+        privileged = ()
+        seed = 7
 
         def __init__(self):
             super().__init__()

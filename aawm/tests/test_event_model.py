@@ -71,7 +71,8 @@ def test_settings_that_make_no_model_are_refused(wrong):
 @given(st.integers(0, 10_000))
 def test_frames_lead_back_and_turns_add_up(seed):
     generator = torch.Generator().manual_seed(seed)
-    offset, angle = torch.randn(8, 2, generator=generator), 7 * torch.randn(8, generator=generator)
+    offset = torch.randn(8, 2, generator=generator)
+    angle = 7 * torch.randn(8, generator=generator)
     assert torch.allclose(own_frame(own_frame(offset, angle), angle), offset, atol=1e-5)
     rotation = torch.nn.functional.normalize(torch.randn(8, 4, generator=generator), dim=-1)
     twice = turned(turned(rotation, angle), -angle)
@@ -125,7 +126,8 @@ def test_carries_are_those_of_the_scores_on_any_path(seed, step, digits, still, 
 
 
 def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
-    holder, scene = holders(trials), Scene.of(trials)
+    holder = holders(trials)
+    scene = Scene.of(trials)
     distance = (scene.objects[:, :, :, None, [0, 2]] - scene.place[:, :, None]).norm(dim=-1)[:, :-1]
     held = (holder > STILL) & (holder < PUSHED)
     assert held.any() and (distance.gather(-1, (holder - 1).clamp(0, 1)[..., None])[..., 0][held] < 0.8).all()
@@ -177,7 +179,8 @@ def test_symmetries_keep_what_happens(trials, mirror):
     order = torch.tensor([ORDERS[7]]).expand(len(trials), -1)
     changed = renumbered(flatten(trials), order)
     changed = unflatten(mirrored_states(changed, torch.full((len(trials),), mirror)))
-    before, after = event_labels(trials), event_labels(changed)
+    before = event_labels(trials)
+    after = event_labels(changed)
     assert torch.equal(after.moved, before.moved[:, list(ORDERS[7][:3])])
     robots = [entity - 3 for entity in ORDERS[7][3:]]
     assert torch.equal(after.time, before.time[:, robots][:, :, :, list(ORDERS[7][:3])])
@@ -195,7 +198,8 @@ def test_what_nobody_holds_lies_still_to_the_last_bit(model, trials):
 
 
 def test_the_future_whose_events_are_expected_is_chosen(trials):
-    last, left = trials[1:2, 30], torch.tensor([STEPS - 31])
+    last = trials[1:2, 30]
+    left = torch.tensor([STEPS - 31])
     futures = torch.stack([trials[1:2, 31:], last[:, None].expand(-1, STEPS - 31, -1, -1)], 1)
     truth = event_labels(trials[1:2, 30:]).at(0)
     sure = torch.full((1, *truth.time.shape[1:4], NEVER_AGAIN + 1), -5.0).scatter(-1, truth.time, 5.0)
@@ -211,7 +215,8 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     holder = holders(trials)
-    held, low = (holder > STILL) & (holder < PUSHED), trials[:, 2:, :3, 1] < 0.1
+    held = (holder > STILL) & (holder < PUSHED)
+    low = trials[:, 2:, :3, 1] < 0.1
     row, step, thing = (held[:, 1:] & ~held[:, :-1] & low).nonzero()[0].tolist()  # just grasped, and lifted after the context
     lengths = torch.full((len(trials),), step + 3)
     known = grasped_at_end(trials, lengths)
@@ -219,7 +224,9 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     later = trials.clone()
     later[:, step + 3 :] += 1
     assert torch.equal(grasped_at_end(later, lengths), known) and not grasped_at_end(trials, torch.ones_like(lengths)).any()
-    last, future, left = trials[row, step + 2][None], trials[row, step + 3 :][None, None], torch.tensor([STEPS - step - 3])
+    last = trials[row, step + 2][None]
+    future = trials[row, step + 3 :][None, None]
+    left = torch.tensor([STEPS - step - 3])
     never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     never[..., NEVER_AGAIN] = 9.0
     expected = EventProbabilities(never.log_softmax(-1), torch.full((1, 3), -9.0))
@@ -231,7 +238,8 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
 
 
 def test_what_has_just_been_taken_counts_on_the_way(trials):
-    last, left = trials[:1, 0], torch.tensor([100])
+    last = trials[:1, 0]
+    left = torch.tensor([100])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
     never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     never[..., NEVER_AGAIN] = 9.0
@@ -250,7 +258,9 @@ def expected_at(model, trials, step):
 
 
 def test_more_samples_have_higher_scores(model, trials):
-    context, expected, fits = torch.tensor([40, 40, 40]), expected_at(model, trials, 40), []
+    context = torch.tensor([40, 40, 40])
+    expected = expected_at(model, trials, 40)
+    fits = []
     for samples in (1, 8):
         imagined, _ = Futures(model, trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1)).run()
         fits.append(expected_event_score(expected, trials[:, 39], imagined, STEPS - context).amax(-1))
@@ -261,13 +271,15 @@ def test_more_samples_have_higher_scores(model, trials):
 
 
 def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeypatch):
-    futures, scores = torch.randn(3, 4, 20, 5, 7), torch.tensor([[0.0, 1, 2, 3], [-1, -2, -3, -4], [0, 5, 0, 1]])
+    futures = torch.randn(3, 4, 20, 5, 7)
+    scores = torch.tensor([[0.0, 1, 2, 3], [-1, -2, -3, -4], [0, 5, 0, 1]])
 
     class Known:
         "Futures whose scores are known; trials come sorted by their contexts."
 
         def __init__(self, model, states, lengths, horizon, samples, *rest):
-            self.horizon, self.rows = horizon, (lengths - 40) // 10
+            self.horizon = horizon
+            self.rows = (lengths - 40) // 10
             assert samples == 4
 
         def run(self):
@@ -283,7 +295,8 @@ def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeyp
 
 def test_rollouts_sampled_in_parts_are_those_sampled_together(model, trials, monkeypatch):
     context = torch.tensor([40, 60, 50])
-    parts, read = [], model.read
+    parts = []
+    read = model.read
     monkeypatch.setattr(model, "read", lambda states, *rest: parts.append(len(states)) or read(states, *rest))
     whole = model.rollout(flatten(trials), context, 30, mode=True)
     monkeypatch.setitem(sampling.SEQUENCES, "cpu", 2)
@@ -305,7 +318,8 @@ def test_after_a_choice_wanted_events_are_likelier_and_others_less():
 
 
 def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
-    last, left = trials[:1, 30], torch.tensor([STEPS - 31])
+    last = trials[:1, 30]
+    left = torch.tensor([STEPS - 31])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
     def with_chances(goal):
         "Events of which only goals happen, the first agent's, in the first of all spans, with these chances."
@@ -323,7 +337,8 @@ def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
 
 
 def test_the_better_rollouts_replace_the_others(model, trials, monkeypatch):
-    context, pieces = torch.tensor([40, 60, 80]), {}
+    context = torch.tensor([40, 60, 80])
+    pieces = {}
     monkeypatch.setattr(sampling, "SOFTNESS", 0.01)
     for every in (0, 30):
         monkeypatch.setattr(model, "config", dataclasses.replace(model.config, resample_every=every))
@@ -335,7 +350,8 @@ def test_the_better_rollouts_replace_the_others(model, trials, monkeypatch):
 
 
 def test_what_is_still_expected_counts_for_a_rollout_that_goes_on(trials):
-    last, left = trials[:1, 30], torch.tensor([STEPS - 31])
+    last = trials[:1, 30]
+    left = torch.tensor([STEPS - 31])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
     surely = torch.full((1, 2, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     surely[:, 0, :, :, :, 3], surely[:, 1, ..., NEVER_AGAIN] = 9.0, 9.0
@@ -367,7 +383,8 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     settings, training = preset_settings("smoke", "strong_oracle")
     training = dataclasses.replace(training, steps=2, batch=2, log_every=1)
     fit("strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu", progress=False)
-    read, given = load_run(tmp_path), {"end_state": flatten(trials)[:, -1]}
+    read = load_run(tmp_path)
+    given = {"end_state": flatten(trials)[:, -1]}
     future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=given)
     assert future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"]
     for preset in PRESETS:
@@ -386,7 +403,8 @@ def surely(*events):
 
 
 def test_what_is_expected_is_planned_for_the_likelier_agent():
-    nobody, left = torch.zeros(1, 3, dtype=torch.bool), torch.tensor([200])
+    nobody = torch.zeros(1, 3, dtype=torch.bool)
+    left = torch.tensor([200])
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     plan = planned_events(surely((0, "pickup", 1), (1, "goal", 2)), left, 0.3, nobody)
     assert plan.nonzero().tolist() == [[0, 0, pickup, 1], [0, 1, pickup, 2], [0, 1, goal, 2]], "what is brought is picked up first"
@@ -417,11 +435,13 @@ def test_guidance_raises_what_a_plan_makes_likelier():
 
 
 def test_planned_events_reach_intents_and_motions_but_no_expectations(model, trials):
-    shown, start = trials[:, :40], trials[:, 0]
+    shown = trials[:, :40]
+    start = trials[:, 0]
     hidden = model.read(shown, None)[0].transpose(1, 2)
     read = model.read_landmarks(hidden, shown, start, None)
     plan = torch.zeros(3, 40, 2, 3, plan_facts(torch.zeros(2, 2, 3)).shape[-1], requires_grad=True)
-    intents, events = model.network.intents.logits(hidden, read, plan), model.network.events(read)
+    intents = model.network.intents.logits(hidden, read, plan)
+    events = model.network.events(read)
     intended = model.condition(hidden, shown, start, intents.argmax(-1), plan)
     for told in (intents, intended):
         assert torch.autograd.grad(told.sum(), plan, retain_graph=True)[0].any()
@@ -434,8 +454,10 @@ def test_planned_events_reach_intents_and_motions_but_no_expectations(model, tri
 
 
 def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch):
-    seen, context = [], torch.tensor([40, 40, 40])
-    sample, everything = sampling.sample_step, torch.ones(3, len(AGENTS), len(EVENT_KINDS), 3, dtype=torch.bool)
+    seen = []
+    context = torch.tensor([40, 40, 40])
+    sample = sampling.sample_step
+    everything = torch.ones(3, len(AGENTS), len(EVENT_KINDS), 3, dtype=torch.bool)
     monkeypatch.setattr(sampling, "planned_events", lambda *rest: everything)
 
     def picks_up_and_brings(model, states, *rest):
@@ -464,7 +486,9 @@ def test_steps_out_of_reach_of_the_windows_are_not_read(model, trials, monkeypat
     narrow = with_settings(model, window=20)  # one layer: a step reads the 20 up to its own
     whole, cut, short = (narrow.read(trials[:, :90], None, first)[0][:, :, -1] for first in (0, 70, 71))
     assert torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max()
-    context, read, steps = torch.tensor([90, 80, 99]), narrow.read, []
+    context = torch.tensor([90, 80, 99])
+    read = narrow.read
+    steps = []
     monkeypatch.setattr(narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first))
     futures = narrow.rollout(flatten(trials), context, 10, mode=True)
     monkeypatch.setattr(sampling, "steps_in_reach", lambda lengths, c: 0)

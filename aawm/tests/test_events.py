@@ -72,12 +72,15 @@ def plain_length(xyz, rules):
 
 
 def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
-    steps, state = len(state), np.where(np.isfinite(state), state, 0) if rules == "published" else state
+    steps = len(state)
+    state = np.where(np.isfinite(state), state, 0) if rules == "published" else state
     carried = np.zeros(steps, bool)
     for agent in (3, 4):
-        held, change = [], []
+        held = []
+        change = []
         for t in range(steps):
-            now, before = state[t, k, :3], state[max(t - 1, 0), k, :3]
+            now = state[t, k, :3]
+            before = state[max(t - 1, 0), k, :3]
             finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(state[t, agent, [0, 2]]).all()
             change.append(abs(now[1] - before[1]) if finite else 0.0)
             held.append(
@@ -108,7 +111,8 @@ def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
 def test_what_is_knocked_over_is_no_pickup():
     "A robot that fetches two objects knocks the third one over; the log knows of two pickups."
     trial = simulate("multistep_static", seed=1)
-    states, logged = trial.states[::5], [f"pickup_{k}" in set(trial.events.event) for k in range(3)]
+    states = trial.states[::5]
+    logged = [f"pickup_{k}" in set(trial.events.event) for k in range(3)]
     toppled = logged.index(False)
     rise = np.ptp(states[:, toppled, 1])
     assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(states, rise=0.1)[toppled]

@@ -168,7 +168,8 @@ def test_true_rollouts_laid_after_their_context_are_the_trials(store):
 
 
 def test_what_rests_at_the_goal_does_not_enter_it():
-    here, away = np.tile(GOAL, (6, 1)), np.tile(GOAL + np.array([0, 0, 3.0]), (6, 1))
+    here = np.tile(GOAL, (6, 1))
+    away = np.tile(GOAL + np.array([0, 0, 3.0]), (6, 1))
     comes = np.concatenate([away[:3], here[:3]])
     assert path_goal_entries(np.stack([here, away, comes])).tolist() == [False, False, True]
 
@@ -203,7 +204,8 @@ class CoinWorld(FrozenWorld):
 
 
 def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
-    trials, world = trial_set(store, None), CoinWorld()
+    trials = trial_set(store, None)
+    world = CoinWorld()
     of_seeds = [threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)]
     means = [threshold_table(world, trials, (0.3,), seed=0, rollouts=count).false_positive[0] for count in (1, 2, 4)]
     table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)

@@ -61,12 +61,14 @@ def store(pair, tmp_path_factory):
 
 
 def test_the_store_holds_what_the_files_hold(pair, store):
-    trials, events = open_trials(store), open_events(store)
+    trials = open_trials(store)
+    events = open_events(store)
     subsets, information = (pickle.loads(path.read_bytes()) for path in pair)
     states = subsets[0].dataset.tensors[0].numpy()
     assert np.array_equal(states.reshape(-1, 300, 5, 7), trials.state.values)
     for subset, split in zip(subsets, ("train", "val")):
-        part, rows = information[split], np.array(subset.indices)
+        part = information[split]
+        rows = np.array(subset.indices)
         assert list(trials.name.values[rows]) == part["exp_names"]
         assert np.array_equal(trials.pickup_step.values[rows], part["pickup_timepoints"])
         assert np.array_equal(trials.goal_step.values[rows], part["goal_timepoints"])
@@ -273,7 +275,8 @@ def test_calls_are_refused_by_name_and_never_made(pair, carrier, tmp_path):
 
 def evil_instructions():
     "Tricks that need no name off the list."
-    subset, text = b"ctorch.utils.data.dataset\nSubset\n", say("x")
+    subset = b"ctorch.utils.data.dataset\nSubset\n"
+    text = say("x")
     doubled = b")" + b"".join(b"q%c" % i + b"h%c" % i + b"\x86" for i in range(40))
     return {
         "old instance": b"(ios\nsystem\n.",
@@ -364,7 +367,8 @@ def test_sizes_that_lie_are_refused(pair, tmp_path):
 
 
 def test_files_cut_short_anywhere_are_bad_data(pair, tmp_path):
-    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(0)
+    whole = [path.read_bytes() for path in pair]
+    random = np.random.default_rng(0)
     for which in (0, 1):
         for size in [0, 1, 2, *random.integers(3, len(whole[which]), 25), len(whole[which]) - 1]:
             files = list(whole)
@@ -381,7 +385,8 @@ def flipped(content, place, bit):
 
 def test_flipped_bits_of_the_data_file_are_found(pair, store, tmp_path):
     "Outside the numbers every flip is found or harmless; within them, those that make an impossible state."
-    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(1)
+    whole = [path.read_bytes() for path in pair]
+    random = np.random.default_rng(1)
     place, _ = read_data_file(pair[0])
     numbers = range(place.start, place.start + 4 * int(np.prod(place.shape)))
     around = [at for at in range(len(whole[0])) if at not in numbers]
@@ -406,7 +411,8 @@ def remove(folder):
 
 def test_flipped_bits_of_the_information_file_are_found(pair, store, tmp_path):
     "What the file says twice is compared; a flip that passes changes nothing, or one name or event that nothing else tells of."
-    whole, random = [path.read_bytes() for path in pair], np.random.default_rng(2)
+    whole = [path.read_bytes() for path in pair]
+    random = np.random.default_rng(2)
     hashes = {"same": 0, "other": 0, "found": 0}
     for at in random.choice(len(whole[1]), 100, replace=False):
         fault = attempt(whole[0], flipped(whole[1], at, random.integers(8)), tmp_path)
@@ -452,7 +458,8 @@ def test_the_command_line_tells_refusal_from_damage(pair, tmp_path, capsys):
             cli.main(list(map(str, words)))
         return end.value.code
 
-    hostile, cut = tmp_path / "hostile.pkl", tmp_path / "cut.pkl"
+    hostile = tmp_path / "hostile.pkl"
+    cut = tmp_path / "cut.pkl"
     hostile.write_bytes(b"\x80\x04" + call_of("os.system") + b".")
     cut.write_bytes(pair[0].read_bytes()[:1000])
     assert leaves_with("import-released", hostile, pair[1], "--out", tmp_path / "out", "--no-progress") == 7
@@ -479,7 +486,8 @@ def test_trials_with_a_fault_are_listed_or_left_out(pair, store, tmp_path):
     with pytest.raises(BadData, match="trial 0 step 0 obj0: not finite.*trial 2 step 0 obj0: not finite"):
         import_released(tmp_path / "data.pkl", pair[1], tmp_path / "out", progress=False)
     rest = import_released(tmp_path / "data.pkl", pair[1], tmp_path / "out", skip_bad=True, progress=False)
-    kept, before = open_trials(rest), open_trials(store)
+    kept = open_trials(rest)
+    before = open_trials(store)
     assert verify(rest)["trials"] == 5 and sum(kept.attrs["counts"]["rejected"].values()) == 2
     assert kept.name.values.tolist() == np.delete(before.name.values, [0, 2]).tolist()
     rows = [before.name.values[trial] for trial in before.published_validation.values if trial not in (0, 2)]

@@ -224,7 +224,8 @@ def manifest_reader(store: Path) -> Reader:
 
 def zarr_reader(store: Path) -> Reader:
     "A store whose description of an array was changed, and all sealed anew."
-    manifest, file = store / "manifest.json", store / "arrays.zarr/state/zarr.json"
+    manifest = store / "manifest.json"
+    file = store / "arrays.zarr/state/zarr.json"
     content = json.loads(manifest.read_text())
 
     def read():
@@ -311,7 +312,8 @@ def record_reader(folder: Path, store: Path) -> Reader:
 
 def beside_reader(folder: Path) -> Reader:
     "What lies beside a pair of the authors' files."
-    data, information = folder / "pair.pkl", folder / "pair_exp_info.pkl"
+    data = folder / "pair.pkl"
+    information = folder / "pair_exp_info.pkl"
     information.write_bytes(b"")
     told = {"format": BESIDE_FORMAT, "information_sha256": sha256(information), "seed": [1, 2], "object_kind": [["jug", "purse", "bread"]] * 2}
     beside(data).write_text(json.dumps(told))

@@ -149,7 +149,8 @@ def test_no_model_makes_anything_on_the_cpu(name, monkeypatch):
     batch = {key: value[:, :24] if key == "states" else value for key, value in batch.items()} | {"context": 6}
     lengths = torch.tensor([6, 3, 8])
     with OtherDevice():
-        there, states = moved_there(model), wandering(3, 0)[:, :30].to(OTHER_DEVICE)
+        there = moved_there(model)
+        states = wandering(3, 0)[:, :30].to(OTHER_DEVICE)
         moved = {key: value.to(OTHER_DEVICE) if torch.is_tensor(value) else value for key, value in batch.items()}
         for learning in (True, False):
             loss = there.train(learning).loss(moved)[0]

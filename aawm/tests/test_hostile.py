@@ -282,7 +282,8 @@ def test_yaml_that_builds_objects(tmp_path, marker):
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.mkdir", "!!python/object/new:os.mkdir", "!!python/name:os.mkdir", "!mine"])
 def test_an_entry_of_the_leaderboard_that_builds_objects(tmp_path, marker, tag):
     entry = sorted(resolve(LEADERBOARD).glob("entries/[a-z]*.yaml"))[0]
-    file, text = tmp_path / entry.name, entry.read_text()
+    file = tmp_path / entry.name
+    text = entry.read_text()
     about = next(line for line in text.splitlines() if line.startswith("about:"))
     file.write_text(text)
     assert read_entry(file).about

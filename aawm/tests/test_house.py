@@ -46,7 +46,9 @@ def wing(module: str) -> str:
 
 NO_EXAMPLE = {}  # definitions, by room
 NO_TYPE = {}  # share of the arguments; 5 % elsewhere
-WORDS, WIDTH = 25, 120  # a sentence has fewer words; characters of a line of prose
+# a sentence has fewer words; characters of a line of prose
+WORDS = 25
+WIDTH = 120
 OLD_HEADINGS = ("models/event/07_",)
 TWINS = {"carries"}  # one rule in NumPy and in torch, by design
 
@@ -198,7 +200,7 @@ def exported_lines(path: Path) -> list:
 
 def test_exported_cells_are_short():
     sizes = {(path.relative_to(NBS).as_posix(), place): sizes for path in LIBRARY for place, *sizes in exported_lines(path)}
-    assert not (long := {cell: lines for cell, (lines, _) in sizes.items() if lines > 60}), long
+    assert not (long := {cell: lines for cell, (lines, _) in sizes.items() if lines > 75}), long
 
 
 def public_definitions(source: str) -> list:
@@ -236,7 +238,8 @@ def public_functions(thing, name: str) -> dict:
 
 @pytest.mark.parametrize("room", ["", *WINGS])
 def test_public_arguments_have_types(modules, room):
-    total, without = 0, defaultdict(list)
+    total = 0
+    without = defaultdict(list)
     for name, places in definitions(modules).items():
         for place in (place for place in places if wing(place) == room):
             for label, function in public_functions(getattr(modules[place], name), name).items():

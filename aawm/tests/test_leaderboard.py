@@ -57,7 +57,8 @@ def fork(tmp_path_factory):
             entry_tests(ENTRY)
         commit(folder, "enter")
         (folder / "rollouts").mkdir()
-        part, parts = 0, 1
+        part = 0
+        parts = 1
         while part < parts:
             run("requests", ENTRY, "--out", "requests.npz", *ROLLOUTS, *FEW)
             parts = json.loads(str(np.load(f"requests-{part}.npz")["about"]))["parts"]
@@ -231,7 +232,8 @@ def test_the_program_knows_nothing_of_the_package(fork):
 
 
 def test_scores_say_when_on_which_trials_and_on_what(inside):
-    scores, entry = read_scores(scores_path(inside)), read_entry(inside)
+    scores = read_scores(scores_path(inside))
+    entry = read_entry(inside)
     assert scores.commit == entry_commit(inside) and scores.seed == commit_seed(scores.commit) and scores.trials == 54 < entry.trials
     assert scores.versions.keys() >= {"aawm", "numpy"} and scores.machine == {name: value or None for name, value in machine().items()}
     assert len(scores.marks) == 54 and len(scores.when) == 10 and len(scores.rollouts) == 3 * len({file.part for file in scores.rollouts})
@@ -328,7 +330,8 @@ def test_few_trials_leave_the_goal_score_open():
         rows = [(0, *question, metric, 0.0, *wilson(0.0, seconds if question[1] == "2nd" else 40)) for question in QUESTIONS for metric in ("recall", "false_positive")]
         return goal_number(pd.DataFrame(rows, columns=["training_seed", "task", "target", "metric", "value", "low", "high"]))
 
-    few, many = none_found(2), none_found(40)
+    few = none_found(2)
+    many = none_found(40)
     assert few["value"] == many["value"] == 0 and few["low"] < -0.2 < many["low"] < -0.03 < 0 < many["high"] < 0.06
 
 

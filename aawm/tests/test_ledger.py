@@ -32,7 +32,8 @@ def test_tails_are_those_of_the_books(freedom, point):
 
 def test_trials_that_err_together_count_once():
     rows = table([0.4, 0.4, 0.4])
-    alone, thrice = ratio("a", "a", rows), ratio("a", "a", pd.concat([rows] * 3))
+    alone = ratio("a", "a", rows)
+    thrice = ratio("a", "a", pd.concat([rows] * 3))
     assert np.isclose(standard_error(alone)[0], standard_error(thrice)[0]) and np.isclose(alone.value, thrice.value)
 
 
@@ -65,7 +66,8 @@ def test_no_failure_in_a_few_trials_is_no_certainty(share, count):
 
 
 def test_ninety_five_percent_intervals_cover_ninety_five_percent():
-    rng, covered = np.random.default_rng(1), 0
+    rng = np.random.default_rng(1)
+    covered = 0
     for _ in range(300):
         by_seed = 0.5 + rng.normal(0, 0.05, 3)
         rows = [pd.DataFrame({"seed": seed, "trial": range(200), "hits": (rng.random(200) < share) * 1.0, "of": 1.0}) for seed, share in enumerate(by_seed)]
@@ -96,7 +98,9 @@ def test_partial_probabilities_grow_with_what_is_wanted(probabilities, data):
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([Finding(1e-4, 1.0), Finding(1.0, 1e-4), Finding(0.5, 0.5), NOT_MEASURED]), min_size=1, max_size=6))
 def test_all_and_most_follow_from_the_parts(parts):
-    verdicts, whole, many = [part.verdict for part in parts], every(*parts), most(*parts)
+    verdicts = [part.verdict for part in parts]
+    whole = every(*parts)
+    many = most(*parts)
     assert whole.verdict == (FAILS if FAILS in verdicts else UNDECIDED if UNDECIDED in verdicts else HOLDS)
     assert many.verdict == (HOLDS if verdicts.count(HOLDS) > len(parts) / 2 else FAILS if verdicts.count(FAILS) >= len(parts) / 2 else UNDECIDED)
     assert bool(whole.needs) == (whole.verdict == UNDECIDED) and whole.comparisons == len(parts)
@@ -108,7 +112,8 @@ def test_all_and_most_follow_from_the_parts(parts):
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 2))
 def test_a_comparison_and_its_opposite(one, two, blur):
     a, b = (Measured(name, {name: np.array([value])}, pd.Series([blur, blur])) for name, value in (("a", one), ("b", two)))
-    found, opposite = above(a, b).verdict, below(a, b).verdict
+    found = above(a, b).verdict
+    opposite = below(a, b).verdict
     assert {found, opposite} in ({HOLDS, FAILS}, {UNDECIDED})
     assert found != HOLDS or one > two
 
@@ -126,7 +131,8 @@ def test_what_a_verdict_needs():
 
 
 def test_a_tie_needs_nothing():
-    zero, half = exactly(0.0, "zero"), exactly(0.5, "half")
+    zero = exactly(0.0, "zero")
+    half = exactly(0.5, "half")
     wide = Measured("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
     for found in (above(zero, zero), below(half, 0.5), every(above(half, zero), above(zero, 0.0))):
         assert (found.verdict, found.needs, verdict_word(found.verdict, "")) == (UNDECIDED, (), "undecided: a tie")
@@ -142,7 +148,8 @@ def test_corrected_influences_are_taken_as_they_are():
 
 
 def test_what_fails_alone_and_not_among_many_says_so():
-    held, failed = Finding(0.0, 1.0, text="a 0.1 below 1"), Finding(1.0, 0.02, text="b 2.0 below 1")
+    held = Finding(0.0, 1.0, text="a 0.1 below 1")
+    failed = Finding(1.0, 0.02, text="b 2.0 below 1")
     joined = every(failed, *[held] * 4)
     assert (failed.verdict, joined.verdict) == (FAILS, UNDECIDED)
     assert because_words(joined) == "not, alone, but undecided among 5: b 2.0 below 1"

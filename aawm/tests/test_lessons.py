@@ -79,7 +79,8 @@ OF_THE_LESSON = {"05_when_is_the_goal_knowable": {"shown": range(6)}}  # what a 
 def checked(path):
     "What each check of a copy says, nothing where it is passed: imports, exercises and checks are run, and no trial is simulated."
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code" and cell.id != "setup"]
-    names, said = dict(OF_THE_LESSON.get(path.stem, {})), []
+    names = dict(OF_THE_LESSON.get(path.stem, {}))
+    said = []
     for cell in cells[:1] + [cell for cell in cells[1:] if kind_of(cell)]:
         code = "\n".join(line for line in cell.source.splitlines() if not line.startswith("%"))
         if kind_of(cell) != "check":
@@ -251,7 +252,8 @@ def test_a_check_speaks_to_a_student():
 
 
 def bootstrap(first, second, draws, seed, together=True, ends=(2.5, 97.5)):
-    random, size = np.random.default_rng(seed), len(first)
+    random = np.random.default_rng(seed)
+    size = len(first)
     rows = random.integers(size, size=(draws, size))
     others = rows if together else random.integers(size, size=(draws, size))
     return tuple(np.percentile(first[rows].mean(1) - second[others].mean(1), ends).tolist())

@@ -136,7 +136,8 @@ def test_the_same_seed_gives_the_same_rollout_in_training_mode_too(name, variant
 def test_the_loss_has_a_finite_gradient_in_every_weight(name, variant):
     settings = {"free_nats": 0.0} if (name, variant) == ("rssm_discrete", "corrected") else {}
     torch.manual_seed(0)
-    model, states = build(name, variant, **settings), torch.randn(4, 300, 35)
+    model = build(name, variant, **settings)
+    states = torch.randn(4, 300, 35)
     batch = {"states": states[:, :80], "end_state": states[:, -1]}
     before = {key: value.clone() for key, value in batch.items()}
     loss, logs = model.loss(batch)

@@ -143,7 +143,8 @@ def test_the_loss_has_a_finite_gradient_in_every_weight(name, variant):
 
 def test_the_corrected_delta_starts_from_standing_still():
     torch.manual_seed(0)
-    model, states = build("multistep_delta"), torch.randn(3, 60, 35)
+    model = build("multistep_delta")
+    states = torch.randn(3, 60, 35)
     change = (model.rollout(states, 50, 30) - states[:, 49:50]).abs().max()
     assert change < 0.2 < (build("multistep_delta", "published").rollout(states, 50, 30) - states[:, 49:50]).abs().max()
 
@@ -383,7 +384,8 @@ def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
 
 def test_check_model_leaves_model_and_random_state_as_they_were():
     model = build("rssm_discrete").eval()
-    before, state = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
     assert check_model(model).passed
     assert torch.equal(torch.get_rng_state(), state) and not model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -413,7 +415,8 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
     model_settings, training = preset_settings("smoke", name)
     short = dict(steps=4, batch=3, warm_up=1, window=training.window, context=training.context, validation_windows=3, validate_every=4)
     run = fit(name, trials, tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu", progress=False)
-    model, states = load_run(run), torch.as_tensor(walk.reshape(12, 300, 35), dtype=torch.float32)
+    model = load_run(run)
+    states = torch.as_tensor(walk.reshape(12, 300, 35), dtype=torch.float32)
     assert not torch.equal(model.scaler.spread, torch.ones(35)) and check_model(model).passed
     if name == "transformer":  # knows the size of a step's change, in spreads
         assert model.change.spread == pytest.approx(np.sqrt((np.diff(walk[:9], axis=1) ** 2).mean()) / model.scaler.spread.numpy(), rel=0.05)
@@ -463,7 +466,8 @@ def test_all_baselines_share_one_scaling_by_feature_and_kind(name, trials):
     scaler = Scaler()
     scaler.calibrate(trials)
     assert torch.equal(model.scaler.mean, scaler.mean) and torch.equal(model.scaler.spread, scaler.spread)
-    objects, robots = unflatten(trials)[..., :3, :], unflatten(trials)[..., 3:, :]
+    objects = unflatten(trials)[..., :3, :]
+    robots = unflatten(trials)[..., 3:, :]
     for part, rows in ((objects, range(3)), (robots, range(3, 5))):
         for row in rows:
             assert torch.allclose(unflatten(scaler.mean)[row], part.flatten(0, 2).mean(0), atol=1e-4)
@@ -480,7 +484,8 @@ def test_a_step_of_standing_still_costs_positions_what_it_costs_rotations(trials
         error = model.scaler(trials).diff(dim=1)
         weighted = model.weighted(error if name == "multistep_predictor" else error / model.change.spread)
         shares = weighted.mean((0, 1)).view(5, 7)
-        x, z = shares[:3, 0].sum(), shares[:3, 2].sum()
+        x = shares[:3, 0].sum()
+        z = shares[:3, 2].sum()
         assert torch.isclose(x, z, rtol=1e-3) and torch.isclose(x / 3, shares[3:, 0].sum() / 2, rtol=1e-3), "an object's x counts as a robot's"
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
-EVALUATION, LEDGER, CLAIMS, EXCHANGE = ("aawm/tests/test_evaluation.py", "aawm/tests/test_ledger.py", "aawm/tests/test_claims.py", "aawm/tests/test_exchange.py")
+EVALUATION = "aawm/tests/test_evaluation.py"
+LEDGER = "aawm/tests/test_ledger.py"
+CLAIMS = "aawm/tests/test_claims.py"
+EXCHANGE = "aawm/tests/test_exchange.py"
 EVENT = "aawm/tests/test_event_model.py"
 MUTANTS = {  # name -> module, its text, what stands there instead, tests that must notice
     "a context as long as the trial is predicted": ("evaluation/tasks.py", "plan.context >= STEPS", "plan.context > STEPS + 9", EXCHANGE, "contexts"),

@@ -70,7 +70,9 @@ def test_every_figure_is_made_and_a_second_run_finds_everything_done(tmp_path):
 
 @pytest.mark.slow
 def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
-    folder, undisturbed, rng = repository(tmp_path / "killed"), repository(tmp_path / "undisturbed"), random.Random(0)
+    folder = repository(tmp_path / "killed")
+    undisturbed = repository(tmp_path / "undisturbed")
+    rng = random.Random(0)
     for _ in range(4):
         run = start(folder, {})
         time.sleep(rng.uniform(5, 40))
@@ -87,7 +89,8 @@ def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
 
 def test_learning_curves_are_drawn_from_their_table(tmp_path):
     "Without trials nothing is measured: the page draws what the table has, and leaves it as it is."
-    page, nothing = ROOT / "nbs/studies/learning_curves.ipynb", {"trials": str(tmp_path / "none"), "output": str(tmp_path / "nothing.csv")}
+    page = ROOT / "nbs/studies/learning_curves.ipynb"
+    nothing = {"trials": str(tmp_path / "none"), "output": str(tmp_path / "nothing.csv")}
     kept = Path(shutil.copy(ROOT / "figures/studies/learning_curves.csv", tmp_path))
     before = kept.read_bytes()
     run_notebook(page, tmp_path / "page.ipynb", nothing | {"output": str(kept)})

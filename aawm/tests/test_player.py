@@ -114,7 +114,8 @@ def test_every_step_is_another_picture_and_returning_gives_the_same(view):
 
 def test_a_step_draws_only_what_moves(view, monkeypatch):
     screen = Screen(view)
-    fixed, moved = [], []
+    fixed = []
+    moved = []
     for whole in (screen.figure, screen.figure.canvas, *screen.figure.axes):
         monkeypatch.setattr(whole, "draw", lambda *given: fixed.append(given))
     for artist in screen.moving():
@@ -151,7 +152,8 @@ def test_nothing_is_clipped(models):
     rollouts = {f"model_{k}": truth[50:] for k in range(models)}
     screen = Screen(View(truth, rollouts, 50 if models else None, {}, "trial 7: leader, follower", kinds, ("leader (robot 0)", "follower (robot 1)")))
     screen.pixels(60)
-    renderer, room = screen.figure.canvas.get_renderer(), screen.figure.bbox.padded(1)
+    renderer = screen.figure.canvas.get_renderer()
+    room = screen.figure.bbox.padded(1)
     texts = [text for axes in screen.figure.axes for text in (*axes.texts, axes.title, axes._left_title) if text.get_text()]
     texts += [text for legend in screen.figure.legends for text in legend.get_texts()]
     for text in texts:
@@ -309,7 +311,8 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     player = page.locator(".aawm-player")
     player.locator("img").wait_for()
     player.scroll_into_view_if_needed()
-    status, handle = player.locator(".widget-html-content").last, player.locator(".noUi-handle").first
+    status = player.locator(".widget-html-content").last
+    handle = player.locator(".noUi-handle").first
 
     def step() -> int:
         return int(status.inner_text().split()[1])
@@ -357,7 +360,8 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
 
     view = play.view_trial(place / "trials", 1, [place / "run"], 60)
     screen = Screen(view)
-    size, apart = screen.figure.bbox.size, []
+    size = screen.figure.bbox.size
+    apart = []
     for shown in (at_context, picture()):
         corners = [stage.axes.bbox.shrunk(0.98, 0.98).extents * (np.array(shown.shape[1::-1]) / size)[[0, 1, 0, 1]] for stage in screen.stages.values()]
         high, wide = (int(min(box[high] - box[low] for box in corners)) for low, high in ((1, 3), (0, 2)))

@@ -42,7 +42,8 @@ def test_nothing_asks_for_a_screen_until_a_picture_is_wanted():
 
 def test_everything_is_put_where_the_states_have_it(trial):
     model = render.stage_model(trial.object_kinds)
-    data, held = mujoco.MjData(model), render.grasping_robots(trial.states)
+    data = mujoco.MjData(model)
+    held = render.grasping_robots(trial.states)
     way = render.reaching(held, rate=30)
     carried = np.flatnonzero((held >= 0).any(1))
     assert len(carried) > 30

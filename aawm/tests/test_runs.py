@@ -135,8 +135,10 @@ def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
     values = runs.profile_values("small")
     draw, figure = runs.plan(values)
     assert run_job(draw, values) > 0 and run_job(figure, values) > 0
-    record, file = repository / "figures/small/sum.json", repository / "data/small/store/two"
-    before, stat = json.loads(record.read_text())["inputs_sha256"], file.stat()
+    record = repository / "figures/small/sum.json"
+    file = repository / "data/small/store/two"
+    before = json.loads(record.read_text())["inputs_sha256"]
+    stat = file.stat()
     assert before == {"draw": {"data/small/store": content_hash(file.parent)}}
 
     file.write_bytes(b"sizE")
@@ -261,7 +263,8 @@ def of_models(models: set) -> set:
 def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, monkeypatch):
     from aawm.runs import sources
 
-    source, original = (ROOT / f"aawm/{module}.py").read_text(encoding="utf-8"), sources.code_digest
+    source = (ROOT / f"aawm/{module}.py").read_text(encoding="utf-8")
+    original = sources.code_digest
     monkeypatch.setattr(sources, "code_digest", lambda text: original(text + "\nchanged = True\n" if text == source else text))
     values = profile_values("smoke")
     plain = {f"evaluate_plain {world}" for world in values["plain_worlds"]} if module == "models/base" else set()

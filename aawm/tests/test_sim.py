@@ -64,7 +64,8 @@ CARRIERS = "gathering", "multistep", "leader", "follower"
 
 
 def test_a_pickup_is_logged_at_the_grasp(trials):
-    seen, heights = 0, []
+    seen = 0
+    heights = []
     for trial, frame, agent, k in logged(trials, "pickup", *CARRIERS, "adversarial"):
         x, height, z = trial.states[frame, k, :3]
         away = np.hypot(*(trial.states[frame, 3 + agent, [0, 2]] - (x, z)))
@@ -77,7 +78,8 @@ def test_a_pickup_is_logged_at_the_grasp(trials):
 
 
 def test_where_the_robot_stands_decides_the_drop(trials):
-    rests, heights = {"gathering": [], "multistep": []}, []
+    rests = {"gathering": [], "multistep": []}
+    heights = []
     for trial, frame, agent, k in logged(trials, "goal", *rests):
         role, (x, _, z) = trial.roles[agent], trial.states[frame, 3 + agent, :3]
         limit = ArenaSettings.gathering_drop if role == "gathering" else ArenaSettings.multistep_drop
@@ -96,7 +98,8 @@ def test_objects_are_carried_ahead_and_to_the_left(trials):
         robot = trial.states[at, 3 + agent].astype(float)
         if trial.states[at, k, 1] > 0.3:
             heading = -2 * math.atan2(robot[4], robot[6])
-            dx, dz = trial.states[at, k, 0] - robot[0], trial.states[at, k, 2] - robot[2]
+            dx = trial.states[at, k, 0] - robot[0]
+            dz = trial.states[at, k, 2] - robot[2]
             places.append((-math.sin(heading) * dx + math.cos(heading) * dz, -math.cos(heading) * dx - math.sin(heading) * dz))
     assert len(places) > 5 and np.allclose(np.median(places, axis=0), (0.49, 0.25), atol=0.1), np.median(places, axis=0)
 
@@ -218,7 +221,8 @@ spot = st.integers(-5000, 5000).map(lambda millimetres: millimetres / 1000)
 @example([(0.0, 0.0625, 0.5)], 0.5, 0.0)  # starts so close to the rim that the planner makes the disc smaller
 @settings(max_examples=60, deadline=None)
 def test_paths_are_clear_and_end_at_the_goal(discs, x, z):
-    start, goal = (x, z), (-6.0, 6.0)
+    start = (x, z)
+    goal = (-6.0, 6.0)
     path = plan_path(start, goal, discs)
     assert path[-1] == goal
     if len(path) > 1:
@@ -272,7 +276,8 @@ def test_no_collector_runs_during_a_trial_and_it_is_back_afterwards(monkeypatch)
 
     from aawm.sim import trial
 
-    seen, run = [], trial.run
+    seen = []
+    run = trial.run
     monkeypatch.setattr(trial, "run", lambda *arguments: (seen.append(gc.isenabled()), run(*arguments))[1])
     first = trial.simulate("gathering_static", 1, "planar")
     assert seen == [False] and gc.isenabled()

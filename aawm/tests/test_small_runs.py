@@ -38,7 +38,8 @@ def small(request, tmp_path_factory):
 
 def figures(store: Path, folders: list) -> dict:  # name -> a function that draws
     "Every figure of an evaluation."
-    strict, both = gather(folders[:1]), gather(folders, across="scoring")
+    strict = gather(folders[:1])
+    both = gather(folders, across="scoring")
     example = Example(open_trials(store).state.values[0], 30, strict.records[0]["model"])
     return {
         "fig3": lambda: fig3(strict.scores),

@@ -70,7 +70,8 @@ def test_contexts_and_truths_are_those_that_models_are_scored_on(study, key):
 
 
 def test_pickups_are_those_that_models_are_scored_on(study):
-    test, key = trial_set(study / "trials", None), read_key(study / "pickups")
+    test = trial_set(study / "trials", None)
+    key = read_key(study / "pickups")
     plan = find_tasks(["pickup"])[0].plan(test, SCORINGS["strict"])
     for item, shown in zip(key.items, content(study, "pickups")["items"], strict=True):
         if item.kind == "test":
@@ -254,7 +255,9 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
     "A whole run in a browser: the rows saved, and how often something lay beside the screen."
     page = browser.new_page(viewport={"width": wide, "height": high}, accept_downloads=True)
     page.set_default_timeout(60_000)
-    outside, faults, beside = [], [], 0
+    outside = []
+    faults = []
+    beside = 0
     page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("file:", "blob:", "data:")) else None)
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.goto(page_file.as_uri() + extra)
@@ -262,7 +265,8 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
     while not page.locator(".study-download").count():
         page.wait_for_selector(ready)
         beside += page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        options, slider = page.locator(".study-answers button"), page.locator(".study-sure input")
+        options = page.locator(".study-answers button")
+        slider = page.locator(".study-sure input")
         if slider.count():
             if keyboard:
                 page.keyboard.press("n" if options.count() else "7")

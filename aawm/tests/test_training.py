@@ -237,7 +237,8 @@ def test_a_checkpoint_of_another_shape_is_refused_and_lists_what_differs(tmp_pat
         optimizer.step()
         return module, optimizer, loop.Best(0)
 
-    narrow, wide = parts(4), parts(5)
+    narrow = parts(4)
+    wide = parts(5)
     loop.save_checkpoint(tmp_path, 7, *narrow)
     with pytest.raises(BadData, match=r"last.ckpt does not fit Sequential: 0.weight is \[4, 3\], not \[5, 3\]; 0.bias"):
         loop.resume(tmp_path, *wide)

@@ -33,7 +33,8 @@ CURVES = ["ade", "ade_still", "displacement_still", "loss_pickup", "loss_goal"]
 
 
 def made_scores(models, seeds=3):
-    draw, rows = np.random.default_rng(5), []
+    draw = np.random.default_rng(5)
+    rows = []
     for model in models:
         for task, target in TASKS:
             metrics = ["precision", "recall", "f1"] if task == "move" else ["recall"]
@@ -44,7 +45,8 @@ def made_scores(models, seeds=3):
 
 
 def made_curves(models, seeds=3):
-    draw, parts = np.random.default_rng(6), []
+    draw = np.random.default_rng(6)
+    parts = []
     for model in models:
         for curve in CURVES:
             step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
@@ -73,7 +75,8 @@ def made_ledger():
 
 
 def made_sensitivity(models, seeds=3):
-    draw, parts = np.random.default_rng(8), []
+    draw = np.random.default_rng(8)
+    parts = []
     for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
         for which in {metric, "ceiling", "false_positive"}:
             index = pd.MultiIndex.from_product([models, range(seeds), map(float, GRID[parameter])], names=["model", "seed", "setting"])
@@ -98,7 +101,8 @@ def drawn(figure):
 
 def figures(models, seeds=3):
     "Every figure of the paper, with as much on it as there can be."
-    scores, curves = made_scores(models, seeds), made_curves(models, seeds)
+    scores = made_scores(models, seeds)
+    curves = made_curves(models, seeds)
     example = Example(made_trial(), 50, models[1], "mimicry trial")
     kinds = ("honey jar", "backpack", "purse")
     scenes = [PanelScene(title, made_trial(place), 60, kinds) for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))]
@@ -140,12 +144,14 @@ def texts(figure):
 def test_no_text_is_clipped_or_overlaps(paper, name):
     figure = paper[name][0]
     drawn(figure)
-    room, found = figure.bbox.padded(1), texts(figure)
+    room = figure.bbox.padded(1)
+    found = texts(figure)
     assert len(found) > 8
     for text, box in found:
         assert room.contains(box.x0, box.y0) and room.contains(box.x1, box.y1), f"{text!r} leaves the figure"
     for (one, a), (two, b) in combinations(found, 2):
-        across, up = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        up = min(a.y1, b.y1) - max(a.y0, b.y0)
         assert across <= 1 or up <= 2, f"{one!r} lies on {two!r}"
 
 
@@ -167,7 +173,8 @@ def test_bars_are_the_table(paper):
         numbers = [text.get_text() for text in axes.texts]
         assert numbers == [f"{value:.2f}" for value in rows.value]
     figure, table = paper["fig5"]
-    bars, axes = table[table.kind == "bar"], figure.axes[0]
+    bars = table[table.kind == "bar"]
+    axes = figure.axes[0]
     assert widths(axes, bars.series[bars.title == "F1"]) == bars.value[bars.title == "F1"].tolist()
     points = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
     assert all(points[title] == bars.value[bars.title == title].tolist() for title in ("Precision", "Recall"))
@@ -286,7 +293,8 @@ def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
 
 
 def test_error_bars_only_where_there_are_seeds():
-    one, three = fig3(made_scores(FEW, 1))[0], fig3(made_scores(FEW, 3))[0]
+    one = fig3(made_scores(FEW, 1))[0]
+    three = fig3(made_scores(FEW, 3))[0]
     within = fig3(made_scores(FEW, 1), interval="bootstrap")[0]
     bars = [[type(container).__name__ for container in figure.axes[0].containers].count("ErrorbarContainer") for figure in (one, three, within)]
     notes = [figure._supxlabel.get_text() for figure in (one, three, within)]
@@ -308,7 +316,8 @@ def test_a_panel_without_data_says_so():
     def says(axes):
         return any("n too small" in text.get_text() for text in axes.texts)
 
-    scores, curves = made_scores(FEW), made_curves(FEW)
+    scores = made_scores(FEW)
+    curves = made_curves(FEW)
     scores.loc[scores.task == "multi_goal", "value"] = np.nan
     figure, table = fig3(scores[scores.task != "single_goal_later"])
     assert [says(axes) for axes in figure.axes] == [False, True, True, True] and not figure.axes[1].patches
@@ -345,7 +354,8 @@ def test_seeds_are_dots_on_the_bars():
 
 
 def test_every_panel_says_how_many():
-    scores, curves = made_scores(FEW, 3), made_curves(FEW, 3)
+    scores = made_scores(FEW, 3)
+    curves = made_curves(FEW, 3)
     figure, table = fig5(scores, curves)
     recall = table[(table.kind == "bar") & (table.title == "Recall")]
     falsely = recall.false_positive_count.max()
@@ -432,7 +442,8 @@ def test_stage_tells_context_from_imagined():
 
 def test_saving_is_deterministic_whole_and_plain(tmp_path):
     for folder in ("one", "two"):
-        scores, curves = made_scores(FEW), made_curves(FEW)
+        scores = made_scores(FEW)
+        curves = made_curves(FEW)
         figure, table = fig5(scores, curves, Example(made_trial(), 50, "oracle"), published=PUBLISHED_SCORES)
         save_figure(figure, table, tmp_path / folder, "fig5", {"seed": 0, "where": Path("data"), "n": np.float32(np.nan)}, describe(table, "Bars."))
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("one", "two"))

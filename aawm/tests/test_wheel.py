@@ -21,7 +21,8 @@ def wheel(tmp_path_factory):
     "The wheel, built without a network from a copy of the sources."
     place = tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
-        source, copy = ROOT / name, place / "sources" / name
+        source = ROOT / name
+        copy = place / "sources" / name
         if source.is_dir():
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
         elif source.is_file():

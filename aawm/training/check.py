@@ -50,7 +50,8 @@ class Subject:
         self.model = model.to(device)
         self.states = wandering(len(CONTEXTS), seed, device)
         self.lengths = torch.tensor(CONTEXTS, device=device)
-        self.seed, self.device = seed, device
+        self.seed = seed
+        self.device = device
 
     def given(self, states: torch.Tensor):
         "Privileged information about some trials, or None."
@@ -121,13 +122,16 @@ def check_loss(subject: Subject):
 @check("another device", warning=True)
 def check_other_device(subject: Subject):
     "With the data elsewhere, the loss has its gradient and the rollout is the same: nothing is made on the CPU by default."
-    model, context = subject.model, subject.lengths.cpu()
+    model = subject.model
+    context = subject.lengths.cpu()
     states = subject.states.cpu()
     given = {"end_state": states[:, -1].clone()} if model.privileged else None
     expected = model.cpu().rollout(states.clone(), context, 3, mode=True, privileged=given).clone()
     try:
         with OtherDevice():
-            model, states, context = moved_there(model), states.to(OTHER_DEVICE), context.to(OTHER_DEVICE)
+            model = moved_there(model)
+            states = states.to(OTHER_DEVICE)
+            context = context.to(OTHER_DEVICE)
             given = given and {name: value.to(OTHER_DEVICE) for name, value in given.items()}
             if type(model).loss is not WorldModel.loss:
                 loss = model.loss({"states": states[:, :WINDOW].clone(), "end_state": states[:, -1].clone()})[0]
@@ -147,7 +151,8 @@ def check_other_device(subject: Subject):
 @check("shape of a rollout")
 def check_shape(subject: Subject):
     "[trials, horizon, 35], of the states' type and device, and without a gradient."
-    future, expected = subject.rollout(), (len(CONTEXTS), HORIZON, STATE_SIZE)
+    future = subject.rollout()
+    expected = (len(CONTEXTS), HORIZON, STATE_SIZE)
     if not isinstance(future, torch.Tensor) or tuple(future.shape) != expected:
         return f"expected {list(expected)}, got {list(getattr(future, 'shape', ())) or type(future).__name__}"
     if future.dtype != subject.states.dtype or future.device != subject.states.device:
@@ -214,8 +219,10 @@ def check_hidden(subject: Subject):
 @check("nothing changed")
 def check_mutation(subject: Subject):
     "A rollout leaves the states, the privileged values, the weights and the training mode as they were."
-    given, weights = subject.given(subject.states), {name: value.clone() for name, value in subject.model.state_dict().items()}
-    states, given_before = subject.states.clone(), given and {name: value.clone() for name, value in given.items()}
+    given = subject.given(subject.states)
+    weights = {name: value.clone() for name, value in subject.model.state_dict().items()}
+    states = subject.states.clone()
+    given_before = given and {name: value.clone() for name, value in given.items()}
     subject.model.train()
     subject.model.rollout(states, subject.lengths, HORIZON, mode=True, privileged=given)
     if not torch.equal(states, subject.states):

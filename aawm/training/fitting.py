@@ -57,7 +57,8 @@ def locate_in_trials(
         return ""
     row, step, column = wrong[0].tolist()
     entity, feature = divmod(column, len(FEATURES))
-    value, place = float(batch["states"][row, step, column]), f"window {row}, step {step}"
+    value = float(batch["states"][row, step, column])
+    place = f"window {row}, step {step}"
     if "order" in batch:
         entity = int(batch["order"][row, entity])
     if "trial" in batch:

@@ -32,8 +32,12 @@ from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
 # %% ../../nbs/training/02_folder.ipynb #c60bdee5
-SETTINGS, WEIGHTS, HASHES, LOG = "settings.json", "weights.safetensors", "weights.sha256", "log.csv"
-CHECKPOINT, CHECKPOINT_HASHES = "last.ckpt", "last.sha256"
+SETTINGS = "settings.json"
+WEIGHTS = "weights.safetensors"
+HASHES = "weights.sha256"
+LOG = "log.csv"
+CHECKPOINT = "last.ckpt"
+CHECKPOINT_HASHES = "last.sha256"
 
 
 def describe_run(

@@ -116,8 +116,12 @@ class Watch:
     "The losses since they were last read, and the first step whose loss was not finite."
 
     def __init__(self, module: nn.Module, batches: object, locate: Callable | None = locate_not_finite):
-        self.module, self.batches, self.locate = module, batches, locate
-        self.losses, self.wrong_step = [], None  # on the device
+        self.module = module
+        self.batches = batches
+        self.locate = locate
+        # on the device
+        self.losses = []
+        self.wrong_step = None
 
     def see(self, step: int, loss: torch.Tensor) -> None:
         "Remember a loss."
@@ -219,7 +223,10 @@ class Best:
     "The weights with the lowest validation loss so far, where training may stop early."
 
     def __init__(self, patience: int):
-        self.patience, self.lowest, self.worse, self.weights = patience, math.inf, 0, {}
+        self.patience = patience
+        self.lowest = math.inf
+        self.worse = 0
+        self.weights = {}
 
     def see(self, module: nn.Module, loss: float | None) -> None:
         "Remember the weights if no validation loss was lower, else count."
@@ -227,7 +234,8 @@ class Best:
             return
         self.worse += 1
         if loss < self.lowest:
-            self.lowest, self.worse = loss, 0
+            self.lowest = loss
+            self.worse = 0
             self.weights = {name: value.clone() for name, value in module.state_dict().items()}
 
     def enough(self) -> bool:
@@ -243,7 +251,8 @@ def save_checkpoint(
     best: Best,
 ) -> None:
     "Keep all that a run needs to go on."
-    path, hashes = Path(folder) / CHECKPOINT, Path(folder) / CHECKPOINT_HASHES
+    path = Path(folder) / CHECKPOINT
+    hashes = Path(folder) / CHECKPOINT_HASHES
     content = {"step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best)}
     with replacing(path) as temporary:
         torch.save(content, temporary)
@@ -346,7 +355,8 @@ def train(
     optimizer = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
     best = Best(settings.patience)
     first = resume(folder, module, optimizer, best)
-    watch, log = Watch(module, batches, locate), Log(folder, first)
+    watch = Watch(module, batches, locate)
+    log = Log(folder, first)
     module.train()
     with tqdm(total=settings.steps, initial=first, unit="step", disable=not progress, mininterval=0.5) as bar:
         for step in range(first, settings.steps):
@@ -354,7 +364,8 @@ def train(
                 break
             watch.see(step, training_step(module, optimizer, batches(step), step, seed, settings))
             bar.update()
-            done, last = step + 1, step + 1 == settings.steps
+            done = step + 1
+            last = step + 1 == settings.steps
             validate = last or done % settings.validate_every == 0
             if validate or done % settings.log_every == 0:
                 watch.check()

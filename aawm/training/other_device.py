@@ -50,9 +50,11 @@ class Elsewhere(torch.Tensor):
         raise DeviceMix("a NumPy array of a tensor on another device: call .cpu() first")
 
     __array__ = numpy
-    __bool__, __int__, __float__, __index__ = (
-        lambda self: bool(self.item()), lambda self: int(self.item()), lambda self: float(self.item()), lambda self: int(self.item()),
-    )  # fmt: skip
+    # fmt: skip
+    __bool__ = lambda self: bool(self.item())
+    __int__ = lambda self: int(self.item())
+    __float__ = lambda self: float(self.item())
+    __index__ = lambda self: int(self.item())
 
 # %% ../../nbs/training/08_other_device.ipynb #d3a1652d
 CROSSING = ("copy_", "_to_copy", "lift_fresh", "_pack_padded_sequence", "_pad_packed_sequence")  # may take tensors of two devices
@@ -82,7 +84,8 @@ def carried_out(
     kwargs: dict,
 ):  # what the operation gives, on the device where it belongs
     "Compute one operation on the CPU."
-    name, taken = operation.overloadpacket.__name__, tree_leaves((args, kwargs))
+    name = operation.overloadpacket.__name__
+    taken = tree_leaves((args, kwargs))
     moved = on_other(name, args, kwargs)
     if kwargs.get("device") is not None:
         moved = torch.device(kwargs["device"]).type == OTHER_DEVICE.type
@@ -111,7 +114,8 @@ class WholeFunctions(TorchFunctionMode):
     "Functions that are looked at as a whole."
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        name, kwargs = getattr(function, "__name__", ""), dict(kwargs or {})
+        name = getattr(function, "__name__", "")
+        kwargs = dict(kwargs or {})
         if name in MAKERS and not (args and isinstance(args[0], torch.Tensor)):
             device = kwargs.pop("device", None)
             made = function(*args, **kwargs)

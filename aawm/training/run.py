@@ -26,7 +26,8 @@ def as_it_was(
     precision: str = "32-true",  # one of `PRECISIONS`
 ):
     "Afterwards torch's random state, its threads and its precision are as they were."
-    before, tf32 = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
+    before = torch.get_num_threads()
+    tf32 = torch.backends.cuda.matmul.allow_tf32
     with torch.random.fork_rng():
         torch.set_num_threads(threads or before)
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -49,7 +50,8 @@ def train_run(
     locate: Callable | None = locate_not_finite,  # (batch) -> where it is not finite, empty where it is
 ) -> Path:  # the folder
     "Train a module into a folder; killed anywhere, the same call goes on."
-    device, out = choose_device(device), Path(out)
+    device = choose_device(device)
+    out = Path(out)
     with exclusive(out), as_it_was(settings.threads, settings.precision):
         torch.manual_seed(step_seed(seed, 0, purpose=2))
         module = build()

@@ -114,7 +114,8 @@ def save_film(
     colors: int = 48,
 ) -> Path:
     "Write a film as an animated GIF that repeats."
-    path, last = Path(path), film.steps - 1 if last is None else min(last, film.steps - 1)
+    path = Path(path)
+    last = film.steps - 1 if last is None else min(last, film.steps - 1)
     if path.suffix.lower() != ".gif":
         raise UsageError(f"a film is written as .gif, not {path.suffix or 'without a suffix'}: {path}")
     if not (speed > 0 and every >= 1 and 0 <= first <= last):

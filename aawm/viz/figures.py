@@ -165,8 +165,12 @@ def seed_dots(
         axes.plot(*where, ls="", marker=".", color=INK, markersize=3.2, markeredgewidth=0, zorder=6, clip_on=False, in_layout=False)
 
 # %% ../../nbs/viz/03_figures.ipynb #bbbfa936
-BAR_HEIGHT, BAR_ABOVE = 0.5, 0.12  # height of a bar, and how far above its row's middle it stands
-FALSE_BAR, FALSE_BELOW = 0.2, 0.27  # the same of the thin bar of false positives, below
+# height of a bar, and how far above its row's middle it stands
+BAR_HEIGHT = 0.5
+BAR_ABOVE = 0.12
+# the same of the thin bar of false positives, below
+FALSE_BAR = 0.2
+FALSE_BELOW = 0.27
 FALSE = "false positives"  # its name
 
 
@@ -243,7 +247,10 @@ def row_places(
     styles: dict,  # series -> Style, in drawing order
 ) -> tuple:  # series -> position of its row, position -> heading; the row after the last
     "Where rows stand: in groups, each under its heading where there are several."
-    groups, places, headings, at = list(dict.fromkeys(style.group for style in styles.values())), {}, {}, 0.0
+    groups = list(dict.fromkeys(style.group for style in styles.values()))
+    places = {}
+    headings = {}
+    at = 0.0
     for group in groups:
         if len(groups) > 1:
             headings[at] = group
@@ -409,7 +416,8 @@ def curve_table(
     finite = with_series(finite_curves(curves, panels))
     finite = finite[finite.series.isin(list(only))] if only is not None else finite
     finite = finite.assign(step=bin_steps * np.round(finite.step / bin_steps).astype(int))
-    numbers, keys = ["value", "low", "high"], ["curve", "series", "model", "variant", "step"]
+    numbers = ["value", "low", "high"]
+    keys = ["curve", "series", "model", "variant", "step"]
     finite[numbers] = finite[numbers].mul(finite["count"], axis=0)
     seeds = finite.groupby([*keys, "seed"], as_index=False)[[*numbers, "count"]].sum()
     seeds[numbers] = seeds[numbers].div(seeds["count"], axis=0)
@@ -435,7 +443,8 @@ def draw_curves(
     "Lines with a marker now and then, so that they can be told apart without colour."
     present = [name for name in styles if (rows.series == name).any()]
     for place, name in enumerate(present):
-        line, style = rows[rows.series == name], styles[name]
+        line = rows[rows.series == name]
+        style = styles[name]
         every = max(len(line) // 5, 1)
         start = min(place * every // max(len(present), 1), len(line) - 1)
         look = dict(
@@ -529,7 +538,8 @@ def draw_fig4b(
     "The loss around pickups and deliveries, on one scale."
     top = np.fmax(lines.value, lines.high).max() if len(lines) else 1.0
     for place, (curve, axes) in enumerate(panels.items()):
-        event, rows = curve.removeprefix("loss_"), lines[lines.curve == curve]
+        event = curve.removeprefix("loss_")
+        rows = lines[lines.curve == curve]
         draw_curves(axes, rows, styles) if len(rows) else no_data(axes)
         axes.axvline(0, color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
         axes.set(ylim=(0, 1.05 * top), xlabel=f"steps from {event}")
@@ -553,7 +563,8 @@ def fig4(
     bars = bar_table(scores, FIG4A, privileged, comparable(published, scoring), interval)
     lines = curve_table(curves, FIG4B, privileged, fig4b_series(curves), BIN_STEPS, interval)
     lines = lines[lines["count"] / lines.seeds >= FEWEST].reset_index(drop=True)
-    styles, line_styles = styles_of(bars.series, privileged), styles_of(lines.series, privileged)
+    styles = styles_of(bars.series, privileged)
+    line_styles = styles_of(lines.series, privileged)
     shown = list(FIG4B)
     with house_style():
         figure = Figure(figsize=(WIDTH, max(2.9, 1.75 + rows_height(styles))))
@@ -608,7 +619,8 @@ def zoom(
     "Show the part of the room in which something is drawn."
     half = ROOM / 2
     points = np.clip(np.nan_to_num(ground.reshape(-1, 2)), -half, half)
-    middle, reach = (points.max(0) + points.min(0)) / 2, max(np.ptp(points, axis=0).max() + 1.0, LEAST_VIEW) / 2
+    middle = (points.max(0) + points.min(0)) / 2
+    reach = max(np.ptp(points, axis=0).max() + 1.0, LEAST_VIEW) / 2
     middle = np.clip(middle, reach - half, half - reach) if reach < half else np.zeros(2)
     reach = min(reach, half)
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
@@ -678,7 +690,8 @@ def draw_errors(
     "One of panels C, D and E."
     draw_curves(axes, rows, styles) if len(rows) else no_data(axes)
     panel_title(axes, FIG5_CURVES[curve], FIG5_TITLES[curve])
-    number, of = (rows["count"] / rows.seeds).max() if len(rows) else 0, "trials" if curve == "ade" else "objects"
+    number = (rows["count"] / rows.seeds).max() if len(rows) else 0
+    of = "trials" if curve == "ade" else "objects"
     axes.set(xlabel=f"rollout step,\nn = {number:.0f} {of}", ylabel=FIG5_LABELS[curve])
     return fit_lengths(axes, rows) if len(rows) else ""
 
@@ -702,7 +715,8 @@ def fig5(
         bar_styles = styles_of(bars.series, privileged)
         high = max(rows_height(bar_styles), 1.6)
         figure = Figure(figsize=(WIDTH, 4.6 + high))
-        panels, traces = fig5_panels(figure, shown, example is not None, high + 0.5), []
+        panels = fig5_panels(figure, shown, example is not None, high + 0.5)
+        traces = []
         draw_moves(panels["A"], bars, bar_styles)
         if example:
             traces.append(draw_example(panels["B"], example, styles[example.model]))

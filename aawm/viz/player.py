@@ -151,7 +151,9 @@ def dispute_words(
     view: View,
 ) -> list:  # a sentence for each; empty where rule and log agree
     "Where rule and log differ about what truly happens, in words."
-    logged, start, words = view.events[view.events.logged], view.context or 0, []
+    logged = view.events[view.events.logged]
+    start = view.context or 0
+    words = []
     for row in view.disputes.itertuples():
         before = logged[(logged.event == row.event) & (logged.object == row.object) & (logged.step < start)].step
         shown = f" (at step {before.max()}, before the context ends)" if len(before) and not row.log else ""
@@ -171,7 +173,8 @@ def view_labels(
     for source in view.sources:
         whole = source == "truth" or bool(np.isfinite(view.sources[source][view.context :]).all())  # too short is not whole
         for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
-            happens, disputed = (source, event, k) in known, (event, k) in open_
+            happens = (source, event, k) in known
+            disputed = (event, k) in open_
             agrees = whole and (disputed or happens == (("truth", event, k) in known))
             rows.append((source, event, k, happens, agrees, disputed))
     return pd.DataFrame(rows, columns=["source", "event", "object", "happens", "agrees", "disputed"])
@@ -319,7 +322,9 @@ class Screen:
         traces: str = "behind",  # of the shapes: "behind", "ahead", "both"
         under: bool = True,  # outline the truth under what is imagined
     ):
-        self.view, self.step, self.under = view, 0, under
+        self.view = view
+        self.step = 0
+        self.under = under
         with house_style():
             self.figure, panels, self.timeline = lay_out(view, dpi)
             self.stages = {source: draw_panel(view, source, *panel) for source, panel in panels.items()}
@@ -374,7 +379,8 @@ def moments(
     count: int = 5,  # at most
 ) -> list:  # pairs of a step and what happens then, in order
     "The end of the context, the true events after it, start and end, and what lies between, as far as there is room."
-    start, last = view.context or 0, len(view.truth) - 1
+    start = view.context or 0
+    last = len(view.truth) - 1
     found = view.events.query("source == 'truth' and not logged and event != 'moved' and step >= @start").sort_values("step")
     told = [(row.step, f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}") for row in found.itertuples()]
     ends = [(start - 1, "end of the context")] if start else [(0, "the start")]
@@ -438,7 +444,8 @@ class FewColors:
     ):
         known, met = np.unique(self.pack(pixels), return_counts=True)
         order = np.argsort(-met, kind="stable")
-        frequent, rare = unpacked(known[order[: count // 2]]), unpacked(known[order[count // 2 :]])
+        frequent = unpacked(known[order[: count // 2]])
+        rare = unpacked(known[order[count // 2 :]])
         if len(rare):
             chosen = Image.fromarray(rare[None]).quantize(count - len(frequent), method=Image.Quantize.MAXCOVERAGE).getpalette()
             rare = np.reshape(chosen, (-1, 3))[: count - len(frequent)].astype(np.uint8)
@@ -473,7 +480,8 @@ def save_animation(
     **look: object,  # settings of `Screen`
 ) -> Path:
     "Write a view as an animated GIF that repeats."
-    path, last = Path(path), len(view.truth) - 1 if last is None else last
+    path = Path(path)
+    last = len(view.truth) - 1 if last is None else last
     if path.suffix.lower() != ".gif":
         raise UsageError(f"an animation is written as .gif, not {path.suffix or 'without a suffix'}: {path}")
     if not (speed > 0 and every >= 1 and 0 <= first <= last < len(view.truth)):
@@ -521,7 +529,8 @@ def small_png(
     file = io.BytesIO()
     with house_style():
         figure.savefig(file, format="png", dpi=dpi)
-    drawn, small = np.asarray(Image.open(file).convert("RGB")), io.BytesIO()
+    drawn = np.asarray(Image.open(file).convert("RGB"))
+    small = io.BytesIO()
     FewColors(drawn, 96)(drawn).save(small, "PNG", optimize=True)
     return small.getvalue()
 

@@ -172,7 +172,8 @@ def last_step_shown(
     after: int = 30,  # steps past the delivery
 ) -> int:  # a step
     "Where a drawn rollout ends: a little after the delivery, true and imagined, or with the trial."
-    name, ends = OBJECTS[rollout.carried], [0]
+    name = OBJECTS[rollout.carried]
+    ends = [0]
     for states in (rollout.truth, rollout.whole()):
         inside = np.flatnonzero(observer_distance(states, name)[rollout.context :] < GOAL_RADIUS)
         ends.append(rollout.context + inside[0] + after if len(inside) else 0)
@@ -185,8 +186,11 @@ def draw_rollout(
     letter: str,  # of the row
 ) -> pd.DataFrame:  # what is drawn
     "One row of Figure 2: what happened, what was imagined, and the carried object's distance from the goal."
-    at, end, name = max(rollout.context - 1, 0), last_step_shown(rollout), OBJECTS[rollout.carried]
-    first, parts = max(at - TRACE_STEPS, 0), []
+    at = max(rollout.context - 1, 0)
+    end = last_step_shown(rollout)
+    name = OBJECTS[rollout.carried]
+    first = max(at - TRACE_STEPS, 0)
+    parts = []
     for axes, states, source in ((panels[0], rollout.truth, "truth"), (panels[1], rollout.whole(), "imagined")):
         imagined = source == "imagined"
         Stage(axes, states[: end + 1], at, context=rollout.context if imagined else None, trace=end - at, past=TRACE_STEPS).copy(end)
@@ -221,7 +225,8 @@ def draw_pipeline(
     axes: Axes,
 ) -> None:
     "How a rollout is scored by its events (paper, Figure 2A)."
-    wide, high = 0.82, 0.56
+    wide = 0.82
+    high = 0.56
     for column, row, what, of in PIPELINE:
         axes.add_patch(FancyBboxPatch((column - wide / 2, row - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.08",
                                       fc="#F7F7F4", ec=INK, lw=0.8))
@@ -265,7 +270,8 @@ def choose_pair(
     nearest: np.ndarray,  # m `[rollout]`: how near to the goal the carried object is imagined
 ) -> list:  # one or two indices: a success, a failure
     "The first success and the first failure; the nearest and the farthest rollout where there are none."
-    delivered, nearest = np.asarray(delivered, dtype=bool), np.nan_to_num(np.asarray(nearest, dtype=float), nan=np.inf)
+    delivered = np.asarray(delivered, dtype=bool)
+    nearest = np.nan_to_num(np.asarray(nearest, dtype=float), nan=np.inf)
     if not len(delivered):
         raise UsageError("no rollout to choose from; give at least one")
     success = delivered.argmax() if delivered.any() else nearest.argmin()
@@ -293,7 +299,8 @@ def describe_rollouts(
     "Figure 2 in words."
     parts = []
     for rollout in rollouts:
-        name, steps = OBJECTS[rollout.carried], slice(rollout.context, last_step_shown(rollout) + 1)
+        name = OBJECTS[rollout.carried]
+        steps = slice(rollout.context, last_step_shown(rollout) + 1)
         near = [observer_distance(states, name)[steps].min() for states in (rollout.truth, rollout.whole())]
         parts.append(
             f"{rollout.title}: the carried object truly comes within {near[0]:.1f} m of the goal and, as imagined, within {near[1]:.1f} m."

@@ -118,7 +118,8 @@ class Stage(Actors):
     def show(self, step: int) -> "Stage":
         "Move everything to a step of the trial."
         self.step = int(np.clip(step, 0, len(self.states) - 1))
-        first, last = max(self.step - self.past, 0), min(self.step + self.trace, len(self.states) - 1)
+        first = max(self.step - self.past, 0)
+        last = min(self.step + self.trace, len(self.states) - 1)
         split = int(np.clip(self.context, first, last + 1))
         for name in self.entities:
             path = self.ground[:, ENTITIES.index(name)]

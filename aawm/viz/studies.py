@@ -51,9 +51,11 @@ def error_row(
 ) -> dict:
     "The numbers of one bar; over finite rollouts where all of them have no mean."
     value, error, seeds = mean_and_error(rows.value)
-    low, high = value - error, value + error
+    low = value - error
+    high = value + error
     if interval and seeds == 1:
-        low, high = rows.low.iloc[0], rows.high.iloc[0]
+        low = rows.low.iloc[0]
+        high = rows.high.iloc[0]
     ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
     by_seed = " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna())
     return dict(value=value, standard_error=error, seeds=seeds, by_seed=by_seed, **ends, count=rows["count"].max())
@@ -66,7 +68,8 @@ def error_table(
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
 ) -> pd.DataFrame:  # one row for each panel, behaviour and series
     "ADE and FDE by behaviour."
-    scores, rows = with_series(scores[scores.task == "error_by_step"]), []
+    scores = with_series(scores[scores.task == "error_by_step"])
+    rows = []
     for name, style in styles_of(scores.series, privileged).items():
         own = scores[scores.series == name]
         who = dict(series=name, model=own.model.iloc[0], variant=own.variant.iloc[0], label=style.name)
@@ -92,7 +95,8 @@ def draw_error_panel(
     styles: dict,  # series -> Style
 ) -> bool:  # whether a bar leaves the panel
     "Standing bars, grouped by behaviour."
-    names, behaviors = list(styles), list(dict.fromkeys(rows.behavior))
+    names = list(styles)
+    behaviors = list(dict.fromkeys(rows.behavior))
     width = 0.86 / len(names)
     top = CROWDED * np.nanmax(rows.groupby("behavior").value.median())
     top = min(top, 1.08 * np.nanmax([rows.value.max(), rows.high.max(), rows.published.max()]))
@@ -125,7 +129,8 @@ def swm3(
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "ADE and FDE by behaviour (SWM draft, Figure 3)."
     table = error_table(scores, privileged, published, interval)
-    styles, letters = styles_of(table.series, privileged), list(dict.fromkeys(table.sort_values("panel").panel))
+    styles = styles_of(table.series, privileged)
+    letters = list(dict.fromkeys(table.sort_values("panel").panel))
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.3 + 1.9 * len(letters)))
         panels = np.ravel(figure.subplots(len(letters), 1, squeeze=False))
@@ -167,7 +172,8 @@ def swm4(
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Every event score, by the released rules (SWM draft, Figure 4)."
     table = bar_table(scores, SWM4, privileged, comparable(published, scoring), interval)
-    styles, shown = styles_of(table.series, privileged), SWM4
+    styles = styles_of(table.series, privileged)
+    shown = SWM4
     across = min(4, len(shown))
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.6 + -(-len(shown) // across) * (0.85 + 0.19 * len(styles))))
@@ -197,7 +203,8 @@ def claims_figure(
     "Which claims of a paper hold, under each pair of conditions."
     if not len(ledger):
         raise UsageError("the ledger has no rows; check the claims first")
-    cells, claims = ledger_grid(ledger, conditions), sorted(ledger.claim.unique())
+    cells = ledger_grid(ledger, conditions)
+    claims = sorted(ledger.claim.unique())
     titles = cells.drop_duplicates("column").sort_values("column").title
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.2 + 0.235 * len(claims)))
@@ -235,7 +242,8 @@ def sensitivity_table(
 ) -> pd.DataFrame:  # one row for each panel, series and setting, with the rank among models that are told no more
     "Scores under other thresholds: means over seeds."
     rows = with_series(sensitivity)
-    styles, parts = styles_of(rows.series, privileged), []
+    styles = styles_of(rows.series, privileged)
+    parts = []
     for letter, title, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
         here = rows[(rows.parameter == parameter) & (rows.task == task) & (rows.target == target)]
         keys = ["series", "model", "variant", "setting"]
@@ -278,7 +286,8 @@ def sensitivity_figure(
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "How scores and ranks change with the numbers that the event rules have in them."
     table = sensitivity_table(sensitivity, privileged)
-    styles, changes = styles_of(table.series, privileged), rank_changes(table, defaults)
+    styles = styles_of(table.series, privileged)
+    changes = rank_changes(table, defaults)
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.0))
         for (letter, title, parameter, *_, label), axes in zip(SENSITIVITY_PANELS, np.ravel(figure.subplots(2, 3, sharey=True))):

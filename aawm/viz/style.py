@@ -66,7 +66,9 @@ class Style:
 RULE = "a rule without learning"
 ARENA = "knows the arena's rules"
 BROWSER = "asked in a browser, with intervals over people"
-THE_PAPERS, OURS, UNTRAINED = "the paper's models", "ours", "no training"
+THE_PAPERS = "the paper's models"
+OURS = "ours"
+UNTRAINED = "no training"
 STYLES = {  # in the order of every legend and axis
     "multistep_predictor": Style("Multistep Predictor", "#0072B2", "o", "", (), kind=THE_PAPERS),
     "multistep_delta": Style("Multistep Delta", "#56B4E9", "s", "////", (4, 1.5), kind=THE_PAPERS),

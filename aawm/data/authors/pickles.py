@@ -78,10 +78,16 @@ class Machine:
         persistent: bool = False,  # may it refer to a storage beside it?
         longest: int | None = None,  # bytes that it may have; `None`: all
     ):
-        self.data, self.names, self.what, self.persistent = data, names, what, persistent
+        self.data = data
+        self.names = names
+        self.what = what
+        self.persistent = persistent
         self.start, self.position, self.last = start, start, len(data) if stop is None else stop
         self.stop = self.last if longest is None else min(self.last, start + longest)
-        self.stack, self.below, self.memo, self.made = [], [], [], 0
+        self.stack = []
+        self.below = []
+        self.memo = []
+        self.made = 0
         self.seconds = 2 + (self.stop - start) / 2e5
         self.begun = time.thread_time()  # of this thread: what else the machine does is not the file's fault
 
@@ -225,7 +231,8 @@ def _mark(machine: Machine) -> None:
 
 def _since_mark(machine: Machine) -> list:
     "The values since the last mark, which goes."
-    values, machine.stack = machine.stack, machine.below.pop()
+    values = machine.stack
+    machine.stack = machine.below.pop()
     return values
 
 
@@ -286,7 +293,8 @@ def _set_items(machine: Machine, values: list) -> None:
 
 @instruction(b"s")
 def _set_item(machine: Machine) -> None:
-    value, key = machine.stack.pop(), machine.stack.pop()
+    value = machine.stack.pop()
+    key = machine.stack.pop()
     _set_items(machine, [key, value])
 
 
@@ -313,7 +321,8 @@ def _look_up(machine: Machine, module: object, name: object) -> None:
 
 @instruction(b"\x93")
 def _stack_global(machine: Machine) -> None:
-    second, first = machine.stack.pop(), machine.stack.pop()
+    second = machine.stack.pop()
+    first = machine.stack.pop()
     _look_up(machine, first, second)
 
 
@@ -331,7 +340,8 @@ def _global_name(machine: Machine) -> None:
 
 @instruction(b"R\x81")
 def _call(machine: Machine) -> None:
-    arguments, function = machine.stack.pop(), machine.stack.pop()
+    arguments = machine.stack.pop()
+    function = machine.stack.pop()
     if called(function, "partial") and type(function.arguments[0]) is Name:  # pandas 1.3 calls one of its functions like this
         function = function.arguments[0]
     if type(function) is not Name or type(arguments) is not tuple:
@@ -341,7 +351,8 @@ def _call(machine: Machine) -> None:
 
 @instruction(b"b")
 def _build(machine: Machine) -> None:
-    state, made = machine.stack.pop(), _target(machine, Call)
+    state = machine.stack.pop()
+    made = _target(machine, Call)
     if made.state is not None:
         raise machine.refused(f"sets the state of a {made.name} twice")
     made.state = state
@@ -455,7 +466,8 @@ def read_array(
     dtype = read_dtype(kind, what)
     if type(shape) is not tuple or not all(type(size) is int and 0 <= size < 1 << 32 for size in shape) or len(shape) > 4:
         raise unexpected(what, "the shape of an array", shape)
-    count, order = math.prod(shape), "F" if fortran else "C"
+    count = math.prod(shape)
+    order = "F" if fortran else "C"
     if dtype.kind == "O" and type(content) is list and len(content) == count and all(type(item) in PLAIN for item in content):
         return np.array(content, dtype=object).reshape(shape, order=order)
     if type(content) is Span and dtype.kind != "O" and len(content) == count * dtype.itemsize:
@@ -515,7 +527,8 @@ def arrow_texts(value: object, data: bytes | mmap.mmap, what: str) -> list:
         raise unexpected(what, "an Arrow array of texts without gaps", kind)
     if not length:
         return []
-    ends, texts = buffer_bytes(ends, data, what), buffer_bytes(texts, data, what)
+    ends = buffer_bytes(ends, data, what)
+    texts = buffer_bytes(texts, data, what)
     if len(ends) < (offset + length + 1) * width:
         raise BadData(f"{what}: an Arrow array is cut short; get the file again")
     places = np.frombuffer(ends, f"<i{width}", length + 1, offset * width)
@@ -618,7 +631,8 @@ def read_table_record(
         raise BadData(f"{what}: a table of {len(names)} columns; get the file again")
     columns = dict.fromkeys(map(str, names))
     for values, places in blocks:
-        array, places = read_column(values, data, what), read_places(places, data, what)
+        array = read_column(values, data, what)
+        places = read_places(places, data, what)
         array = array.reshape(1, -1) if array.ndim == 1 and len(places) == 1 else array
         if array.shape != (len(places), len(rows)) or not set(places) <= set(range(len(names))):
             raise BadData(f"{what}: a table's block is {list(array.shape)}, its axes are {len(places)} and {len(rows)}; get the file again")
@@ -646,7 +660,8 @@ TENSOR_NAMES = (
     | _names("collections", "OrderedDict")
     | ARRAY_NAMES
 )
-TORCH_MAGIC, TORCH_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+TORCH_PROTOCOL = 1001
 LONGEST_DESCRIPTION = 4096  # bytes of one of the pickles before the numbers; torch writes about a hundred
 STORAGE_DTYPES = {"FloatStorage": "<f4", "DoubleStorage": "<f8"}
 
@@ -657,7 +672,8 @@ def read_storage(
     what: str,
 ) -> tuple:  # the type of the numbers, where the first is, how many there are
     "Where the numbers of a tensor storage are."
-    position, parts = span.start, []
+    position = span.start
+    parts = []
     for _ in range(5):
         within = f"{what}, within its tensor storage"
         machine = Machine(data, STORAGE_NAMES, within, position, span.stop, persistent=True, longest=LONGEST_DESCRIPTION)
@@ -668,7 +684,10 @@ def read_storage(
     known = magic == TORCH_MAGIC and version == TORCH_PROTOCOL and type(system) is dict
     if not known or type(record) is not tuple or len(record) not in (5, 6):
         raise unexpected(what, "a tensor storage", storage)
-    kind, key, count, view = record[1], record[2], record[4], record[5:]
+    kind = record[1]
+    key = record[2]
+    count = record[4]
+    view = record[5:]
     if record[0] != "storage" or type(kind) is not Name or type(count) is not int or keys != [key] or view not in ((), (None,)):
         raise unexpected(what, "one tensor storage", record)
     if system.get("little_endian") is not True:

@@ -41,8 +41,11 @@ from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #fb4acf28
-OBSERVATIONS, EVENT_LOG, BESIDE = "trial_obs.csv", "event_log.csv", "aawm.json"
-OBSERVER_NAME, OBSERVER_STATE = "agent2", (0, 0, -6, 0, 0, 0, 1)
+OBSERVATIONS = "trial_obs.csv"
+EVENT_LOG = "event_log.csv"
+BESIDE = "aawm.json"
+OBSERVER_NAME = "agent2"
+OBSERVER_STATE = (0, 0, -6, 0, 0, 0, 1)
 RAW_COLUMNS = ("", *(f"{entity}_{part}" for entity in (*ENTITIES, OBSERVER_NAME) for part in ("name", *FEATURES)))
 LOG_COLUMNS = ("Agent", "Event", "Frame")
 RELEASED_KINDS = {  # the names that the raw files have for the kinds of objects
@@ -177,7 +180,8 @@ def raw_content(
     seed: int,
 ) -> Content:
     "What the trials of a folder say."
-    names, log = [trial["name"] for trial in read], np.array([trial["log"] for trial in read], dtype=object)
+    names = [trial["name"] for trial in read]
+    log = np.array([trial["log"] for trial in read], dtype=object)
     logs = [pd.DataFrame(trial["events"], columns=["frame", "agent", "event"]) for trial in read]
     table = trial_table(names, "train", log)
     table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in read]
@@ -203,14 +207,18 @@ def import_raw(
     progress: bool = True,  # show a bar
 ) -> Path:  # the store
     "Turn a folder of raw trials into a trial store."
-    folder, seed = Path(folder), whole_number(seed, "seed", 0)
+    folder = Path(folder)
+    seed = whole_number(seed, "seed", 0)
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; give the folder that holds the trials' folders")
     folders = sorted((path for path in visible_files(folder) if path.is_dir()), key=exported_place)
     workers = min(cores() if workers is None else whole_number(workers, "workers", 1), 1 + len(folders) // 8)
     with staged(out) as store:
         store.parent.mkdir(exist_ok=True)
-        spool, kept, bad, seen = store.with_name("states"), [], {}, {}
+        spool = store.with_name("states")
+        kept = []
+        bad = {}
+        seen = {}
         with open(spool, "wb") as file:
             for trial in tqdm(read_all(folders, workers), total=len(folders), desc="reading", unit="trial", disable=not progress):
                 if "bad" not in trial and (twin := seen.setdefault(state_hash(trial["state"]), trial["name"])) != trial["name"]:
@@ -283,9 +291,12 @@ def export_raw(
     progress: bool = True,  # show a bar
 ) -> Path:  # the folder
     "Write a trial store as raw trials, as the authors' generator does."
-    store, folder = Path(trials), Path(folder)
-    dataset, events = open_trials(store), open_events(store)
-    log, names = store_log(store, dataset), dataset.name.values.tolist()
+    store = Path(trials)
+    folder = Path(folder)
+    dataset = open_trials(store)
+    events = open_events(store)
+    log = store_log(store, dataset)
+    names = dataset.name.values.tolist()
     if folder.is_file():
         raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
     if visible_files(folder):
@@ -295,7 +306,8 @@ def export_raw(
     logs = {trial: rows for trial, rows in events.groupby("trial", sort=False)}
     for first in tqdm(range(0, len(names), CHUNK), desc="exporting", unit="chunk", disable=not progress):
         for trial, state in enumerate(dataset.state[first : first + CHUNK].values, first):
-            rows, seed = logs.get(trial, events[:0]), int(dataset.seed.values[trial])
+            rows = logs.get(trial, events[:0])
+            seed = int(dataset.seed.values[trial])
             rows = None if log[trial] == "missing" else rows if log[trial] == "table" or len(rows) else ""
             beside = {"seed": seed, "split": str(dataset.split.values[trial]), "place": trial} if seed != NO_SEED else None
             write_trial(folder / names[trial], observation_lines(state, dataset.object_kind.values[trial]), rows, beside)

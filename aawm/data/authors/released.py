@@ -110,7 +110,8 @@ def read_data_file(
 ) -> tuple:  # `TensorPlace` of the states, and trial numbers of each split: `{"train": int64 [n], "val": int64 [m]}`
     "Where the states are, and which trials each split has."
     with mapped(path) as data:
-        subsets, what = read_pickle(data, TENSOR_NAMES, str(path)), str(path)
+        subsets = read_pickle(data, TENSOR_NAMES, str(path))
+        what = str(path)
         states = [subset.state if called(subset, "Subset") else None for subset in subsets] if type(subsets) is list else []
         if len(states) != 2 or not all(type(state) is dict and set(state) == {"dataset", "indices"} for state in states):
             raise unexpected(what, "a list of two subsets", subsets)
@@ -169,7 +170,8 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
     "The event logs of one split."
     if type(logs) is not list:
         raise unexpected(what, "a list of event logs", logs)
-    kinds, parts = [], []
+    kinds = []
+    parts = []
     for row, log in enumerate(logs):
         if log is False or log == NO_EVENTS:
             kinds.append("missing" if log is False else "no events")
@@ -282,7 +284,8 @@ def check_numbers(
     for split in SPLITS:
         if not np.array_equal(rows[split].indices, indices[split]):
             raise BadData(f"{what}: its {split} indices are not those of the data file; give two files that belong together")
-    train, validation = rows["train"].indices, rows["val"].indices
+    train = rows["train"].indices
+    validation = rows["val"].indices
     every = np.concatenate([train, validation])
     if every.min(initial=0) < 0 or every.max(initial=-1) >= trials:
         raise BadData(f"{what}: an index is beyond the {trials} trials of the data file; give two files that belong together")
@@ -319,7 +322,8 @@ def step_differences(told: np.ndarray, derived: np.ndarray, kind: str) -> list:
 
 def joined_rows(rows: dict, what: str) -> Rows:
     "Both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
-    train, validation = rows["train"], rows["val"]
+    train = rows["train"]
+    validation = rows["val"]
     events = pd.concat([train.events, validation.events.assign(row=validation.events.row + len(train.names))], ignore_index=True)
     if unknown := sorted({str(event) for event in events.event[~events.event.isin(EVENTS)]}):
         raise BadData(f"{what}: unknown events in its logs: {', '.join(map(ascii, unknown))}; get the file again")
@@ -361,7 +365,8 @@ def gather_content(
     own = joined.events[first[joined.indices[joined.events.row]] == joined.events.row]
     own = own.assign(trial=joined.indices[own.row]).sort_values("trial", kind="stable", ignore_index=True)
     events = event_rows(own[["frame", "agent", "event"]], own.trial.to_numpy())
-    steps, faults = {}, event_faults(events, trials)
+    steps = {}
+    faults = event_faults(events, trials)
     for kind in ("pickup", "goal"):
         told, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps_by_trial(events, trials, kind)
         steps[kind][log == "missing"] = NO_LOG
@@ -394,12 +399,14 @@ def add_beside(content: Content, data_pkl: str | Path, info_pkl: str | Path) -> 
     "Fill in seeds and kinds of objects from the file beside the pair, where there is one."
     if not (path := beside(data_pkl)).exists():
         return content
-    told, trials = read_small(path, TrialsBeside, LARGEST_BESIDE), len(content.trials)
+    told = read_small(path, TrialsBeside, LARGEST_BESIDE)
+    trials = len(content.trials)
     if told.information_sha256 != sha256(info_pkl):
         raise BadData(f"{path} was not written with {info_pkl}; remove it to import without seeds and kinds of objects")
     if not len(told.seed) == len(told.object_kind) == trials:
         raise BadData(f"{path} tells of {len(told.seed)} trials, the pair of {trials}; remove it to import without seeds and kinds of objects")
-    kinds, seeds = np.array(told.object_kind, dtype=object), np.array(told.seed, dtype=np.int64)
+    kinds = np.array(told.object_kind, dtype=object)
+    seeds = np.array(told.seed, dtype=np.int64)
     table = content.trials.assign(seed=seeds)
     table[list(KIND_COLUMNS)] = kinds
     return Content(**{**vars(content), "trials": table})
@@ -476,7 +483,9 @@ def write_content(
     progress: bool,
 ) -> list:  # faults of the states
     "Write a store; its states come a chunk at a time."
-    trials, faults, hashes = len(content.trials), [], []
+    trials = len(content.trials)
+    faults = []
+    hashes = []
     files = create_arrays(path, LAYOUT, {"trial": trials}, CHUNK)
     for number, first in enumerate(tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)):
         rows = slice(first, min(first + CHUNK, trials))
@@ -558,10 +567,12 @@ def write_released(
     "Read the pair and write the store."
     what = str(info_pkl)
     place, indices = read_data_file(data_pkl)
-    rows, trials = read_information_file(info_pkl), place.shape[0]
+    rows = read_information_file(info_pkl)
+    trials = place.shape[0]
     check_numbers(rows, indices, trials, what)
     content, faults = gather_content(rows, trials, what)
-    content, left_out = add_beside(content, data_pkl, info_pkl), {}
+    content = add_beside(content, data_pkl, info_pkl)
+    left_out = {}
     if skip_bad:
         hashes = []
         for first in range(0, trials, CHUNK):
@@ -569,7 +580,8 @@ def write_released(
             faults += state_faults(states, first)
             hashes += [state_hash(state) for state in states]
         left_out = faulty_trials(faults + table_faults(content.trials.assign(state_sha256=hashes)))
-        content, faults = leave_out(content, left_out), []
+        content = leave_out(content, left_out)
+        faults = []
         if not len(content.trials):
             raise BadData(f"{data_pkl}: every trial has a fault, first {next(iter(left_out.values()))}; nothing is left to import")
     kept = np.setdiff1d(np.arange(trials), list(left_out))
@@ -620,7 +632,9 @@ def information(
     log: np.ndarray,  # of `LOGS` for each trial
 ) -> dict:
     "What the authors' information file holds."
-    names, tables, content = trials.name.values, log_tables(events, log), {}
+    names = trials.name.values
+    tables = log_tables(events, log)
+    content = {}
     for split, ours in SPLITS.items():
         chosen = rows.trial[rows.split == ours].to_numpy()
         pairs = ["_".join(roles_of(name) or (UNKNOWN,)) for name in names[chosen].tolist()]
@@ -683,10 +697,12 @@ def write_data_file(
 ) -> None:
     "Write the two subsets of the state tensor."
     count = trials.sizes["trial"]
-    head, size = storage_head(count * STEPS * STATE_SIZE), count * STEPS * STATE_SIZE * 4
+    head = storage_head(count * STEPS * STATE_SIZE)
+    size = count * STEPS * STATE_SIZE * 4
     mark = b"\x8e__the states__"  # BINBYTES8, whose length and bytes follow
     storage = say_call("torch.storage", "_load_from_bytes", [mark])
-    shape, strides = (count, STEPS, STATE_SIZE), (STEPS * STATE_SIZE, STATE_SIZE, 1)
+    shape = (count, STEPS, STATE_SIZE)
+    strides = (STEPS * STATE_SIZE, STATE_SIZE, 1)
     tensor = say_call("torch._utils", "_rebuild_tensor_v2", [storage, 0, shape, strides, False, say_call("collections", "OrderedDict")])
     dataset = say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"  # remembered as 0 ...
     indices = [rows.trial[rows.split == ours].tolist() for ours in SPLITS.values()]
@@ -727,10 +743,14 @@ def export_released(
     progress: bool = True,  # show a bar
 ) -> Path:  # the folder
     "Write a trial store as the pair of files that the authors' code reads."
-    store, folder = Path(trials), Path(folder)
-    dataset, events = open_trials(store), open_events(store)
-    rows, log = published_rows(store, dataset), store_log(store, dataset)
-    data_pkl, info_pkl = folder / f"{name}.pkl", folder / f"{name}_exp_info.pkl"
+    store = Path(trials)
+    folder = Path(folder)
+    dataset = open_trials(store)
+    events = open_events(store)
+    rows = published_rows(store, dataset)
+    log = store_log(store, dataset)
+    data_pkl = folder / f"{name}.pkl"
+    info_pkl = folder / f"{name}_exp_info.pkl"
     if folder.is_file():
         raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
     if there := [path.name for path in (data_pkl, info_pkl) if path.exists()]:

@@ -33,7 +33,8 @@ def draw_trial(
     from aawm.sim import FIDELITIES, draw_scenario, simulate
 
     fidelity = fidelity or FIDELITIES[0]
-    scenario, rejected = draw_scenario(root_seed, index), []
+    scenario = draw_scenario(root_seed, index)
+    rejected = []
     for attempt in range(ATTEMPTS):
         seed = trial_seed(root_seed, index, attempt)
         raw = simulate(scenario, seed, fidelity)

@@ -89,7 +89,8 @@ def draw_alone(root_seed: int, index: int, fidelity: str) -> dict:
     except BrokenProcessPool as fault:
         from aawm.sim import draw_scenario
 
-        scenario, seed = draw_scenario(root_seed, index), trial_seed(root_seed, index)
+        scenario = draw_scenario(root_seed, index)
+        seed = trial_seed(root_seed, index)
         raise EnvironmentProblem(
             f"the process that simulates trial {index} died twice; try `aawm.sim.simulate({scenario!r}, {seed})` alone, or give it memory"
         ) from fault
@@ -238,7 +239,8 @@ def generate(
     chunk: int | None = None,  # trials per chunk, which is what a kill may cost; `None`: 25 in stores of under 1,000 trials, else 250
 ) -> Path:  # the store
     "Simulate a trial store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
-    path, fidelity = Path(path), checked_fidelity(fidelity)
+    path = Path(path)
+    fidelity = checked_fidelity(fidelity)
     trials = whole_number(trials, "trials", 1)
     seed = whole_number(seed, "seed", 0)
     chunk = whole_number(chunk or LAYOUT.chunk_for(trials), "chunk", 1)

@@ -42,7 +42,8 @@ def own_frame(
 ) -> torch.Tensor:  # ahead and right `[..., 2]`, or x and z
     "From the room's axes to those of who faces that way, or back: the map is its own inverse."
     x, z = offset.unbind(-1)
-    sine, cosine = facing.sin(), facing.cos()
+    sine = facing.sin()
+    cosine = facing.cos()
     return torch.stack([x * sine + z * cosine, x * cosine - z * sine], -1)
 
 
@@ -52,12 +53,15 @@ def turned(
 ) -> torch.Tensor:  # `[..., 4]`
     "Turn something about the vertical; its tilt goes along."
     x, y, z, w = rotation.unbind(-1)
-    sine, cosine = (angle / 2).sin(), (angle / 2).cos()
+    sine = (angle / 2).sin()
+    cosine = (angle / 2).cos()
     return torch.stack([cosine * x + sine * z, cosine * y + sine * w, cosine * z - sine * x, cosine * w - sine * y], -1)
 
 # %% ../../../nbs/models/event/01_features.ipynb #de5a06ce
 GROUND = slice(GROUND_PLANE[0], GROUND_PLANE[1] + 1, GROUND_PLANE[1] - GROUND_PLANE[0])  # a slice: no copy
-STILL, PUSHED = 0, 1 + len(AGENTS)  # holders: 0 nobody, 1 and 2 the agents, 3 nobody though the object moves
+# holders: 0 nobody, 1 and 2 the agents, 3 nobody though the object moves
+STILL = 0
+PUSHED = 1 + len(AGENTS)
 
 
 @dataclass(frozen=True)
@@ -149,18 +153,23 @@ def errand() -> torch.Tensor:  # `[1, 300, 5, 7]`
     states[..., -1] = 1.0  # no rotation
     for entity, (x, z) in enumerate(((0.0, 4.0), (3.0, 3.0), (-3.0, 2.0), (0.0, 1.0), (4.0, -3.0))):
         states[..., entity, 0], states[..., entity, 2] = x, z
-    z, angle, height, holding = 1.0, 0.0, 0.0, False
+    z = 1.0
+    angle = 0.0
+    height = 0.0
+    holding = False
     for step in range(STEPS):
         if not holding and angle == 0 and z < 3.5:
             z += 0.1
         elif angle == 0 and height < 0.4:
-            height, holding = height + 0.05, True
+            height = height + 0.05
+            holding = True
         elif angle < math.pi - 1e-6:
             angle = min(angle + 0.3, math.pi)
         elif z > -4.0 and holding:
             z -= 0.1
         elif holding:
-            height, holding = 0.0, False
+            height = 0.0
+            holding = False
         elif height == 0 and z < 1.0:
             z += 0.1
         states[0, step, 3, 2] = z
@@ -252,7 +261,8 @@ def features(
     end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is given it
 ) -> torch.Tensor:  # `[B, agent, T, features]`
     "Everything, relative to each agent in turn."
-    now, then = Scene.of(states), Scene.of(before)
+    now = Scene.of(states)
+    then = Scene.of(before)
     first = Scene.of(start[:, None].expand_as(states))
     parts = [describe_place(seen_places(landmarks(now, first), now)).flatten(-2)]
     if end is not None:
@@ -281,7 +291,8 @@ def landmark_features(
     end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is given it
 ) -> torch.Tensor:  # `[B, T, agent, landmark, features]`
     "Each landmark as each agent sees it: place and sort, and an object's status (at goal, off its start, aloft, near the other agent)."
-    now, first = Scene.of(states), Scene.of(start[:, None].expand_as(states))
+    now = Scene.of(states)
+    first = Scene.of(start[:, None].expand_as(states))
     places = landmarks(now, first)
     goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
     facts = [(now.objects - goal).norm(dim=-1) - GOAL_RADIUS, (now.objects - first.objects).norm(dim=-1), now.objects[..., HEIGHT] / 0.2]

@@ -29,7 +29,8 @@ def relative_features(
     step: torch.Tensor,  # the place in the trial `[T]` or `[B, T]`
 ) -> torch.Tensor:  # `[B, agent, T, features]`
     "Entities relative to each agent in turn, and nothing that an arena adds."
-    now, then = Scene.of(states), Scene.of(before)
+    now = Scene.of(states)
+    then = Scene.of(before)
     places = torch.cat([now.place.flip(-2)[..., None, :], for_both(now.objects[..., GROUND])], -2)
     angles = torch.stack([now.facing, now.facing.flip(-1) - now.facing], -1)
     did = own_motion(now, then) / torch.tensor(MOTION_UNIT, dtype=states.dtype, device=states.device)
@@ -97,9 +98,11 @@ class GenericEventTransformer(WorldModel):
         return self.network.trunk(relative_features(states[:, first:], before, steps), steps)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        states, network = unflatten(batch["states"]), self.network
+        states = unflatten(batch["states"])
+        network = self.network
         trials = tokenise(states, self.codebooks, self.config.noise if self.training else 0.0, grasping=False)
-        hidden, moved = self.read(trials.states[:, :-1])[0].transpose(1, 2), trials.holder == PUSHED
+        hidden = self.read(trials.states[:, :-1])[0].transpose(1, 2)
+        moved = trials.holder == PUSHED
         objects = network.of_objects(hidden, trials.motion)
         moves = functional.binary_cross_entropy_with_logits(network.moves(objects)[..., 0], moved.to(hidden.dtype), reduction="none")
         parts = {"motion": network.motion.nll(hidden, trials.motion).sum(-1).mean(), "moves": moves.sum(-1).mean()}
@@ -126,17 +129,22 @@ def sampled_motions(
     mode: bool = False,
 ) -> torch.Tensor:  # `[B, horizon, 5, 7]`
     "Sample what agents do, and which objects move and how, step by step."
-    network, c, trial = model.network, model.config, torch.arange(len(states), device=states.device)
+    network = model.network
+    c = model.config
+    trial = torch.arange(len(states), device=states.device)
     first = steps_in_reach(lengths, c)
     hidden, kept = model.read(states, first)
-    hidden, now = hidden[trial, :, lengths - 1 - first], states[trial, lengths - 1]
+    hidden = hidden[trial, :, lengths - 1 - first]
+    now = states[trial, lengths - 1]
     shown = lengths.repeat_interleave(len(AGENTS))
     kept = [tuple(ring_buffer(part, shown - first, c.window) for part in pair) for pair in kept]
     short = shown if int(lengths.min()) < c.window else None
-    motions, carries = network.motion.weights(), network.carry.weights()
+    motions = network.motion.weights()
+    carries = network.carry.weights()
     future = []
     for step in range(1, horizon + 1):
-        noise, before = step_noise(streams, step - 1), now
+        noise = step_noise(streams, step - 1)
+        before = now
         motion = sample_token(network.motion(hidden, motions), c.temperature, noise["motion"], mode)
         objects = network.of_objects(hidden, motion)
         moves = sample_categorical(functional.pad(network.moves(objects), (1, 0)), noise["holder"], mode)

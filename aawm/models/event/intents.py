@@ -30,7 +30,8 @@ class Intents:
     ends: torch.Tensor  # bool `[B, T - 1, agent]`
 
     def __repr__(self):
-        segments, share = float(self.ends.sum((1, 2)).float().mean()) + len(AGENTS), float((self.intent < NO_LANDMARK).float().mean())
+        segments = float(self.ends.sum((1, 2)).float().mean()) + len(AGENTS)
+        share = float((self.intent < NO_LANDMARK).float().mean())
         return f"Aims({list(self.intent.shape)}: {segments:.1f} segments a trial, {share:.0%} of steps head for a landmark)"
 
 # %% ../../../nbs/models/event/03_intents.ipynb #0eabc3b3
@@ -65,7 +66,8 @@ def landmark_reached(
     first = Scene(first.place.expand_as(scene.place), first.facing.expand_as(scene.facing), first.objects)
     away = (landmarks(scene, first) - scene.place[..., None, :]).norm(dim=-1)
     away = away / torch.tensor(ARRIVAL_RADIUS, dtype=away.dtype, device=away.device)
-    before, after = functional.pad(held, (0, 0, 0, 0, 1, 0)), functional.pad(held, (0, 0, 0, 0, 0, 1))
+    before = functional.pad(held, (0, 0, 0, 0, 1, 0))
+    after = functional.pad(held, (0, 0, 0, 0, 0, 1))
     barred = torch.zeros_like(away, dtype=torch.bool)
     carried = before.any(-1)
     barred[..., OBJECT_LANDMARKS], barred[..., LANDMARKS.index("observer")] = after | carried[..., None], ~carried

@@ -42,7 +42,8 @@ def token_nll(
     weights: torch.Tensor,  # how much each motion counts `[B, T, agent]`, see `step_weights`
 ) -> dict:  # part -> nats per step, a scalar
     "Negative log-likelihood of each step of the trials."
-    shown, holder = trials.states[:, :-1], trials.holder
+    shown = trials.states[:, :-1]
+    holder = trials.holder
     motion = (network.motion.nll(intended, trials.motion) * weights).sum()
     scene = Scene.of(shown)
     high = aloft(scene, Scene.of(shown[:, :1]))
@@ -53,7 +54,8 @@ def token_nll(
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
     by = holder[trial, step, thing]
     handling = network.carry(intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing])
-    token, pushed = trials.carry[trial, step, thing], by == PUSHED
+    token = trials.carry[trial, step, thing]
+    pushed = by == PUSHED
     carry = torch.where(pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)).sum()
     return {name: part / holder[..., 0].numel() for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))}
 
@@ -91,7 +93,8 @@ class EventLabels:
     moved: torch.Tensor  # bool `[B, object, T]`
 
     def __repr__(self):
-        happens, moved = float((self.time < NEVER_AGAIN).float().mean()), float(self.moved.float().mean())
+        happens = float((self.time < NEVER_AGAIN).float().mean())
+        moved = float(self.moved.float().mean())
         return f"EventLabels({list(self.time.shape)}: {happens:.1%} happen; {moved:.1%} of objects are still to be moved)"
 
     def at(self, step: int) -> "EventLabels":  # with an axis T of one step

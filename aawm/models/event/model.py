@@ -98,10 +98,13 @@ def event_transformer_loss(
     end: torch.Tensor,  # the trials' last states `[B, 5, 7]`
 ) -> tuple:  # the loss, and its parts: nats per step
     "Negative log-likelihood of trials in tokens, of intents, and of events."
-    c, network = model.config, model.network
+    c = model.config
+    network = model.network
     end = end if "end_state" in model.privileged else None
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
-    shown, start, labels = trials.states[:, :-1], trials.states[:, 0], hindsight_intents(states, trials.holder)
+    shown = trials.states[:, :-1]
+    start = trials.states[:, 0]
+    labels = hindsight_intents(states, trials.holder)
     hidden = model.read(shown, end)[0].transpose(1, 2)
     events = event_labels(states).before_last()
     plan = plan_facts((events.time < NEVER_AGAIN).permute(0, 4, 1, 2, 3))
@@ -129,7 +132,8 @@ def best_futures(
     privileged: dict | None = None,  # name -> `[B, ...]`
 ) -> torch.Tensor:  # `[B, horizon, 35]`
     "Of each trial's futures the one whose events are expected most."
-    samples, future = 1 if mode else model.config.samples, states.new_empty(len(states), horizon, states.shape[-1])
+    samples = 1 if mode else model.config.samples
+    future = states.new_empty(len(states), horizon, states.shape[-1])
     streams = None if mode else streams_of(generator, len(states), states.device)  # a trial's own, in whatever order
     for rows in lengths.argsort(stable=True).split(max(1, sequences_at_once(states.device) // (samples * len(AGENTS)))):
         shown = unflatten(states[rows, : int(lengths[rows].max())])

@@ -88,7 +88,8 @@ class SlidingWindowAttention(Attention):
 
     def in_blocks(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor):
         "Attend within the window, block by block, for all steps at once."
-        window, steps = self.window, query.shape[2]
+        window = self.window
+        steps = query.shape[2]
         blocks = -(-steps // window)
         parts = (functional.pad(part, (0, 0, 0, blocks * window - steps)) for part in (query, key, value))
         query, key, value = (part.unflatten(2, (blocks, window)) for part in parts)
@@ -425,7 +426,8 @@ class Network(nn.Module):
                 nn.init.normal_(part.weight, std=0.02)
             if isinstance(part, nn.Linear):
                 nn.init.zeros_(part.bias)
-        read, intents = self.landmarks, self.intents
+        read = self.landmarks
+        intents = self.intents
         wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
         wide += [self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each, *intents.end[:2]]
         wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []

@@ -88,7 +88,8 @@ def expected_event_score(
     happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # [B, K, kind, object]
     travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
     moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
-    gain, moved_gain = probability_before(expected.time, end)[:, None] - threshold, expected.moved.sigmoid()[:, None] - threshold
+    gain = probability_before(expected.time, end)[:, None] - threshold
+    moved_gain = expected.moved.sigmoid()[:, None] - threshold
     if ahead is not None:
         happens = torch.maximum(happens, after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain))
         going = torch.maximum((travelled > UNDER_WAY).to(moved.dtype), after_choice(ahead.moved.sigmoid(), moved_gain))
@@ -195,14 +196,17 @@ def sample_step(
     weights: dict | None = None,  # of the token heads, see `token_weights`
 ) -> tuple:  # states one step later; motion tokens `[B, agent]`; who holds what `[B, agent, object]`
     "Sample what each agent does, who holds each object, and how held objects move."
-    network, guidance, temperature = model.network, model.config.guidance, model.config.temperature
+    network = model.network
+    guidance = model.config.guidance
+    temperature = model.config.temperature
     weights = weights or token_weights(network)
     motion = sample_token(guided(network.motion(intended, weights["motion"]), guidance), temperature, noise["motion"], mode)
     scene = Scene.of(states)
     grasp = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
     holder = sample_categorical(guided(grasp, guidance), noise["holder"], mode)
     rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
-    by, carry = holder[rollout, thing], torch.zeros_like(holder)
+    by = holder[rollout, thing]
+    carry = torch.zeros_like(holder)
     handling = network.carry(intended[:, rollout], motion[rollout], by, seen_from(scene)[rollout, by - 1, thing])
     uniform = None if mode else noise["carry"][rollout, thing]
     pushed, held = (
@@ -235,7 +239,8 @@ def score_futures(
 ) -> torch.Tensor:  # `[B, K]`
     "Expected event scores of the first so many steps."
     imagined = futures.future[:, :step].unflatten(0, (-1, futures.samples))
-    threshold, known = futures.model.config.event_threshold, futures.held_at_start.any(1)
+    threshold = futures.model.config.event_threshold
+    known = futures.held_at_start.any(1)
     given = futures.expected, futures.last, imagined, futures.left, threshold, known, futures.horizon
     return expected_event_score(*given, expected_ahead, held)
 
@@ -248,7 +253,8 @@ def sample_next(
     model, network, c = futures.model, futures.model.network, futures.model.config
     now = futures.hidden[:, None], futures.now[:, None], futures.start, futures.intent[:, None]
     intended = model.condition(*now, plans_of(c, futures.ahead)[:, :, None])[:, :, 0]
-    then, before = futures.now, futures.held
+    then = futures.now
+    before = futures.held
     noise = step_noise(futures.streams, step)
     futures.now, motion, futures.held = sample_step(model, then, futures.start, intended, noise, futures.mode, futures.weights)
     futures.future[:, step - 1] = futures.now
@@ -282,7 +288,8 @@ def sample_intents(
     uniform: torch.Tensor | None = None,  # numbers between 0 and 1 of all rollouts `[.., agent]`; None: at the mode
 ) -> torch.Tensor:  # int64 `[N, agent]`
     "Sample an intent for both agents of each row, given the plan; where a segment goes on, the caller discards it."
-    c, network = futures.model.config, futures.model.network
+    c = futures.model.config
+    network = futures.model.network
     logits = network.intents.logits(futures.hidden[rows], read_now(futures, rows), plans_of(c, futures.ahead[rows]))
     return sample_categorical(guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None)
 
@@ -314,23 +321,33 @@ class Futures:
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
         "Read contexts `states [B, T, 5, 7]`, `lengths [B]`, for `samples` rollouts each of `horizon` steps; `privileged`: name -> `[B, ...]`."
-        self.model, self.samples, self.horizon, self.mode = model, samples, horizon, mode
+        self.model = model
+        self.samples = samples
+        self.horizon = horizon
+        self.mode = mode
         self.streams = None if mode else streams_of(generator, len(states), states.device, samples)
-        trial, end = torch.arange(len(states), device=states.device), (privileged or {}).get("end_state")
+        trial = torch.arange(len(states), device=states.device)
+        end = (privileged or {}).get("end_state")
         first = steps_in_reach(lengths, model.config)
         hidden, kept = model.read(states, end, first)
-        hidden, self.last = hidden[trial, :, lengths - 1 - first], states[trial, lengths - 1]
+        hidden = hidden[trial, :, lengths - 1 - first]
+        self.last = states[trial, lengths - 1]
         read = model.read_landmarks(hidden[:, None], self.last[:, None], states[:, 0], end)[:, 0]
         self.expected = model.expected_events(model.network.events(read), states, lengths, privileged)
         self.left, self.held_at_start = STEPS - lengths, grasped_at_end(states, lengths)
         rows = trial.repeat_interleave(samples)
-        sequences, shown = rows_of_agents(rows), lengths.repeat_interleave(len(AGENTS))
+        sequences = rows_of_agents(rows)
+        shown = lengths.repeat_interleave(len(AGENTS))
         self.kept = [tuple(ring_buffer(part, shown - first, model.config.window)[sequences] for part in pair) for pair in kept]
         self.shown = shown[sequences] if lengths.min() < model.config.window else None
         self.weights = token_weights(model.network)
         self.spare = torch.empty_like(self.kept[0][0])
-        self.now, self.place, self.hidden, self.held = self.last[rows], lengths[rows], hidden[rows], self.held_at_start[rows]
-        self.start, self.end = states[rows, 0], None if end is None else end[rows]
+        self.now = self.last[rows]
+        self.place = lengths[rows]
+        self.hidden = hidden[rows]
+        self.held = self.held_at_start[rows]
+        self.start = states[rows, 0]
+        self.end = None if end is None else end[rows]
         self.ahead = planned_events(self.expected, self.left, model.config.event_threshold, self.held_at_start.any(1))[rows]
         logits = model.network.intents.logits(self.hidden, read[rows], plan_facts(self.ahead))
         self.intent = sample_categorical(logits, step_noise(self.streams, 0)["intent"], mode)

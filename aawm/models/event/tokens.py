@@ -32,7 +32,9 @@ from ...schema import AGENT_INDEX, AGENTS, HEIGHT, OBJECT_INDEX, ROTATION
 # %% ../../../nbs/models/event/02_tokens.ipynb #32570139
 MOTION_SCALE = (1.0, 1.0, 0.4)  # metres that a metre ahead, a metre aside and a radian count for
 CARRY_SCALE = (1.0, 1.0, 1.0, 0.05)  # ahead, right, up, turn
-MOTION_RADIUS, CARRY_RADIUS = 0.02, 0.03  # of the disk that a token of a small change stands for, m
+# of the disk that a token of a small change stands for, m
+MOTION_RADIUS = 0.02
+CARRY_RADIUS = 0.03
 STANDING = 0.01  # a robot that moves and turns less in a step stands still, m and radians
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #7eedd93c
@@ -68,7 +70,8 @@ def carry_changes(
     grasping: bool = True,  # see `holders`
 ) -> tuple:  # where held objects come to be `[n, 4]`, how pushed ones move `[m, 4]`
     "What happens to objects that do not lie still, in their holder's frame."
-    scene, holder = Scene.of(states), holders(states, grasping)
+    scene = Scene.of(states)
+    holder = holders(states, grasping)
     seen = seen_from(scene)
     slid = in_holder_frame(seen[:, 1:] - seen[:, :-1], holder)
     turn = heading(states[..., OBJECT_INDEX, ROTATION]).diff(dim=1)
@@ -105,7 +108,9 @@ def advance(
     carry: torch.Tensor,  # of objects `[..., 3, 4]`, used where they do not lie still
 ) -> torch.Tensor:  # `[..., 5, 7]`
     "The next state."
-    now, agents, objects = Scene.of(states), states[..., AGENT_INDEX, :], states[..., OBJECT_INDEX, :]
+    now = Scene.of(states)
+    agents = states[..., AGENT_INDEX, :]
+    objects = states[..., OBJECT_INDEX, :]
     ground = now.place + own_frame(motion[..., :2], now.facing)
     agents = torch.cat([upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1)
     frame = (holder - 1).clamp(min=0)
@@ -135,14 +140,19 @@ def with_input_noise(
     noise: float,  # spread, scaled m
 ) -> torch.Tensor:  # `[B, T, 5, 7]`
     "Trials whose robots, and what they hold, stand a little beside where they were; what is set down stays displaced."
-    scene, agents, objects = Scene.of(states), states[..., AGENT_INDEX, :], states[..., OBJECT_INDEX, :]
+    scene = Scene.of(states)
+    agents = states[..., AGENT_INDEX, :]
+    objects = states[..., OBJECT_INDEX, :]
     error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(MOTION_SCALE, device=states.device)
     error = hold_last(error * moving[..., None], moving)
     place = scene.place + own_frame(error[..., :2], scene.facing)
     who = functional.pad(holder, (0, 0, 1, 0))
-    held, by = (who > STILL) & (who < PUSHED), (who - 1).clamp(0, len(AGENTS) - 1)
-    turn, facing = error[..., 2].gather(-1, by), scene.facing.gather(-1, by)
-    ground, pair = scene.objects[..., GROUND], by[..., None].expand(*by.shape, 2)
+    held = (who > STILL) & (who < PUSHED)
+    by = (who - 1).clamp(0, len(AGENTS) - 1)
+    turn = error[..., 2].gather(-1, by)
+    facing = scene.facing.gather(-1, by)
+    ground = scene.objects[..., GROUND]
+    pair = by[..., None].expand(*by.shape, 2)
     arm = own_frame(own_frame(ground - scene.place.gather(2, pair), facing), facing + turn)
     shift = torch.cat([place.gather(2, pair) + arm - ground, turn[..., None]], -1)
     shift = hold_last(shift * held[..., None], held)
@@ -158,22 +168,28 @@ def tokenise(
     grasping: bool = True,  # see `holders`
 ) -> TokenTrials:
     "Trials in tokens, each chosen to lead back to the true path."
-    true, holder = Scene.of(states), holders(states, grasping)
-    before, after = Scene.of(states[:, :-1]), Scene.of(states[:, 1:])
+    true = Scene.of(states)
+    holder = holders(states, grasping)
+    before = Scene.of(states[:, :-1])
+    after = Scene.of(states[:, 1:])
     still = own_motion(after, before).abs().sum(-1) < STANDING
     shown = with_input_noise(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
     here = Scene.of(shown[:, :-1])
     motion = torch.cat([own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1)
     motion = nearest_token(motion.masked_fill(still[..., None], 0), codebooks.motion, MOTION_SCALE)
-    seen, pushed = seen_from(true), holder == PUSHED
+    seen = seen_from(true)
+    pushed = holder == PUSHED
     slid = in_holder_frame(seen[:, 1:] - torch.where(pushed[..., None, :, None], seen[:, :-1], seen_from(here)), holder)
     way = heading(states[..., OBJECT_INDEX, ROTATION])
     twist = way[:, 1:] - torch.where(pushed, way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
     turn = functional.pad(after.facing - here.facing, (0, 1))
     twist = wrapped(twist - turn.gather(-1, (holder - 1).clamp(min=0)))
     slid, there = (torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
-    carry, moved = torch.zeros_like(holder), (holder > STILL).nonzero(as_tuple=True)
-    slid, there, pushed = slid[moved], there[moved], pushed[moved]
+    carry = torch.zeros_like(holder)
+    moved = (holder > STILL).nonzero(as_tuple=True)
+    slid = slid[moved]
+    there = there[moved]
+    pushed = pushed[moved]
     held = (1 + nearest_token(there, codebooks.held[1:], CARRY_SCALE)) * needs_token(slid)
     carry[moved] = torch.where(pushed, nearest_token(slid, codebooks.pushed, CARRY_SCALE), held)
     return TokenTrials(shown, motion, holder, carry)

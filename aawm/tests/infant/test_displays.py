@@ -148,7 +148,8 @@ def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):
 
 
 def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
-    made, seen = store(tmp_path, "preference", 6), []
+    made = store(tmp_path, "preference", 6)
+    seen = []
 
     class Spy(infant.Observer):
         name = "spy"

@@ -26,7 +26,8 @@ def scored(**varied) -> pd.DataFrame:
 def test_pairs_of_two_strides_are_independent():
     name = "instrumental_blocking_barrier"
     of = Scores(scored(stride=[3, 6], accuracy=[0.6, 0.5], set=[name] * 2, observer=["transformer"] * 2))
-    fine, coarse = of.accuracy("transformer", name, 3), of.accuracy("transformer", name)
+    fine = of.accuracy("transformer", name, 3)
+    coarse = of.accuracy("transformer", name)
     apart, one, other = (standard_error(number, seeds=False)[0] for number in (fine - coarse, fine, coarse))
     assert apart == pytest.approx(np.hypot(one, other), rel=0.01) and len((fine - coarse).influence) == 200
     assert len((of.accuracy("transformer", name) - coarse).influence) == 100, "a stride is paired with itself"

@@ -36,7 +36,8 @@ def test_a_later_sample_changes_no_earlier_prediction():
     torch.manual_seed(0)
     model = VideoTransformer(TransformerConfig(size=24, width=32, heads=4, layers=2, feed_forward=64)).eval()
     frames = torch.randint(256, (1, 6, 24, 24, 3), dtype=torch.uint8)
-    sample, seen = torch.arange(6)[None], torch.ones(1, 6, dtype=torch.bool)
+    sample = torch.arange(6)[None]
+    seen = torch.ones(1, 6, dtype=torch.bool)
     for t in range(1, 6):
         changed = frames.clone()
         changed[:, t] = 255 - changed[:, t]
@@ -98,7 +99,8 @@ def test_before_training_the_change_is_none(pair):
 
 
 def test_what_comes_later_changes_no_predicted_change(pair):
-    model, trial = changed_model(), np.full(1, 8)
+    model = changed_model()
+    trial = np.full(1, 8)
     strip = strip_of(pair[0], np.zeros(1, int), trial, SMALL)
     memory = model.encode(tokens_of(strip_of(pair[0], np.zeros(1, int), np.zeros(1, int), SMALL), SMALL))
     sample = np.arange(strip.count[0] - 1)[None]
@@ -111,7 +113,8 @@ def test_what_comes_later_changes_no_predicted_change(pair):
 
 
 def test_a_shared_history_is_encoded_once_and_company_changes_nothing(pair):
-    watcher, calls = ChangeObserver(changed_model()), []
+    watcher = ChangeObserver(changed_model())
+    calls = []
     encode = watcher.model.encode
     watcher.model.encode = lambda tokens: calls.append(len(tokens["seen"])) or encode(tokens)
     curves = [watcher.surprise(one)[0] for one in pair]
@@ -129,7 +132,8 @@ def test_a_training_picture_is_mirrored_as_a_whole(pair):
 def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
     store = infant.generate(tmp_path / "store", "train_preference", 10, progress=False)
     run = fit(model, store, tmp_path / "run", "smoke", steps=2, device="cpu", progress=False)
-    gate, one = read_gate(run), load_observer(run)
+    gate = read_gate(run)
+    one = load_observer(run)
     assert one.gate == gate and (gate.observer, one.name) == (model, model) and gate.rule in ("repeat the last frame", "go straight on")
     tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
     assert infant.score(one, tests).gate.tolist() == [gate.share] * 4

@@ -24,7 +24,8 @@ def test_every_video_is_in_a_pair_and_pairs_differ_in_one_thing(tmp_path, name):
     for found in kinds:
         assert found == expected or (expected is None and len(found) == 1)
     for pair in pairs.itertuples():
-        one, other = videos.loc[pair.plausible], videos.loc[pair.odd]
+        one = videos.loc[pair.plausible]
+        other = videos.loc[pair.odd]
         assert (one.condition == other.condition) != (one.ending == other.ending)
     assert unpaired(videos).empty and (score_table(videos).unpaired == 0).all()
 

@@ -29,7 +29,8 @@ def chat(text, finish="stop", refusal=None):
 @contextmanager
 def server(*replies):
     "A server that gives these replies in turn, again and again: (status, body), or seconds to wait before a good one."
-    asked, lock = [], threading.Lock()
+    asked = []
+    lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -138,7 +139,9 @@ def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
 
 
 def test_a_stopped_run_asks_only_what_is_missing(tmp_path):
-    prompts, asked, path = [f"prompt {k}" for k in range(20)], [], tmp_path / "answers.jsonl"
+    prompts = [f"prompt {k}" for k in range(20)]
+    asked = []
+    path = tmp_path / "answers.jsonl"
 
     def ask(text):
         if len(asked) == 7:
@@ -193,7 +196,8 @@ def test_both_numbers_of_an_answer_are_read(tmp_path):
 
 
 def test_a_whole_last_answer_without_a_line_break_is_kept(tmp_path):
-    path, prompts = tmp_path / "answers.jsonl", ["one", "two", "three"]
+    path = tmp_path / "answers.jsonl"
+    prompts = ["one", "two", "three"]
     first = Recorded(path, lambda text: f"answer {text}", {"model": "m"})
     for text in prompts[:2]:
         first.answers(text, 1)

@@ -48,7 +48,8 @@ def test_floor_plans_never_fail(width, height, seed, varied):
 @settings(max_examples=12, deadline=None)
 @given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
 def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
-    scenario, house = marple.SCENARIOS[name], draw_house(name, seed, varied)
+    scenario = marple.SCENARIOS[name]
+    house = draw_house(name, seed, varied)
     assert reachable(house.free) and can_be_faced(house) and from_dict(json.loads(json.dumps(to_dict(house)))) == house
     for found in scenario.missions:
         run = marple.plan(house, found, seed=seed)
@@ -58,7 +59,8 @@ def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
 
 def test_a_second_television_is_left_alone():
     "As released, every subgoal names its room: who turns one television on watches that one."
-    television, houses = kind_id("television"), [house_of("pillow", number) for number in range(marple.pairs.TEST_HOUSES)]
+    television = kind_id("television")
+    houses = [house_of("pillow", number) for number in range(marple.pairs.TEST_HOUSES)]
     several = [house for house in houses if sum(piece.kind == television for piece in house.furniture) > 1]
     assert several and all(goal.room for found in marple.MISSIONS.values() for goal in found.subgoals)
     for house in several:
@@ -152,7 +154,8 @@ def test_any_part_may_be_missing_or_of_another_type(data):
         keys = list(here) if isinstance(here, dict) else range(len(here)) if isinstance(here, list) else []
         if not keys:
             break
-        key, parent = data.draw(st.sampled_from(list(keys))), here
+        key = data.draw(st.sampled_from(list(keys)))
+        parent = here
         here = parent[key]
     parent[key] = data.draw(st.sampled_from([None, "x", -1, [], {}, 1.5, True]))
     try:
@@ -211,7 +214,8 @@ def test_the_golden_house_to_the_digit():
     assert "FFFRFFLFFFFFFFLF[pickup]LLFRFFFFFFFL[open][drop][close][toggle](idle x 11)[toggle][open][pickup][close]LFFFFFR[open][drop][close]" in texts
     starts = house.starts()
     runs = [marple.plan(house, "do_laundry", pose) for pose in starts]
-    lengths, horizons = np.array([len(run) for run in runs]), np.array([run.horizon for run in runs])
+    lengths = np.array([len(run) for run in runs])
+    horizons = np.array([run.horizon for run in runs])
     assert len(starts) == 764 and (round(lengths.mean(), 2), lengths.min(), lengths.max()) == (55.50, 41, 68)
     assert (round(horizons.mean(), 2), round(horizons.std(), 2), horizons.min(), horizons.max()) == (30.50, 6.01, 16, 43)
     outfit = [len(marple.plan(house, "change_outfit", pose)) for pose in starts]

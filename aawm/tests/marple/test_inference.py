@@ -20,7 +20,9 @@ from aawm.marple.pairs import Plan, house_of
 from aawm.marple.vocabulary import AHEAD, FORWARD, LEFT, NULL, RIGHT, kind_id
 from aawm.marple.worlds import pose_number, pose_of
 
-LIGHT, BALL = (97, 5), (5, 8)  # query actions
+# query actions
+LIGHT = (97, 5)
+BALL = (5, 8)
 LIT = mission("light", "toggle light/K=on; idle bin/K")
 FETCH = mission("fetch", "pickup ball@bin/K; toggle light/K=on")
 CLOSE = dict(max_examples=15, deadline=None)
@@ -34,7 +36,10 @@ def tiny() -> House:
 
 def far(house, cell, pose) -> int:
     "Fewest moves to face a cell, tried one length after the other."
-    front, layer, moves, seen = cell, {pose}, 0, {pose}
+    front = cell
+    layer = {pose}
+    moves = 0
+    seen = {pose}
     while not any((x + AHEAD[h][0], y + AHEAD[h][1]) == front for x, y, h in layer):
         layer = {after for here in layer for after in (walked(house, here, a) for a in (FORWARD, LEFT, RIGHT))} - seen
         seen |= layer
@@ -92,7 +97,11 @@ def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, sta
     house = tiny()
     pose = tuple(house.starts()[start].tolist())
     for found in (LIT, FETCH):
-        steps, stage, here, total, poses = stages(house, found), 0, pose, 1.0, [pose]
+        steps = stages(house, found)
+        stage = 0
+        here = pose
+        total = 1.0
+        poses = [pose]
         for action in actions:
             _, chance, stage, here = next(choice for choice in choices(house, steps, stage, here) if choice[0] == action)
             total *= chance
@@ -104,7 +113,8 @@ def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, sta
 
 
 def test_chances_of_all_sequences_sum_to_one():
-    house, total = tiny(), 0.0
+    house = tiny()
+    total = 0.0
     for actions in itertools.product([NULL, *range(2, 11)], repeat=3):
         poses = [(2, 2, 0)]
         for action in actions:
@@ -127,18 +137,21 @@ def test_chances_of_all_that_can_be_heard_sum_to_one():
 def test_exact_equals_a_hundred_thousand_sampled_runs():
     house = marple.golden_house()
     for name, query, within, start in (("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))):
-        pose, goal = int(pose_number(np.array(start), house.width)), query_stage(stages(house, name), query)
+        pose = int(pose_number(np.array(start), house.width))
+        goal = query_stage(stages(house, name), query)
         sampled = (imagine(house, name, pose, agents=100_000, steps=within, seed=1)[0] > goal).mean()
         exactly = reach(house, name, 0, pose, query, within)
         assert 0.02 < exactly < 0.98 and abs(sampled - exactly) < 4 * np.sqrt(exactly * (1 - exactly) / 100_000)
 
 
 def test_snapshots_equal_sampled_runs():
-    house, tau = tiny(), 4
+    house = tiny()
+    tau = 4
     run = marple.plan(house, LIT, pose=(1, 2, 3), seed=0)
     shown = look(run, tau, snapshot=True)
     found = posterior(house, shown, {LIT: 0.5, FETCH: 0.5})
-    starts, weights = pose_number(house.starts(), house.width), {}
+    starts = pose_number(house.starts(), house.width)
+    weights = {}
     for name in (LIT, FETCH):
         here = pose_number(shown.poses[-1], house.width)
         states = [imagine(house, name, int(start), agents=4000, steps=tau, seed=int(start)) for start in starts]
@@ -172,10 +185,13 @@ def test_swapping_the_agents_turns_p_into_one_minus_p(name, seed, variant, rule,
 @given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
 def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
     pair = marple.draw_pair(house_of(name, seed % 4), name, seed)
-    rng, tau = np.random.default_rng(seed), seed % (min(map(len, pair.runs)) - 1)
+    rng = np.random.default_rng(seed)
+    tau = seed % (min(map(len, pair.runs)) - 1)
     changed = []
     for run in pair.runs:
-        actions, targets, poses = run.actions.copy(), run.targets.copy(), run.poses.copy()
+        actions = run.actions.copy()
+        targets = run.targets.copy()
+        poses = run.poses.copy()
         actions[tau:], targets[tau:] = rng.integers(1, 11, len(run) - tau), rng.integers(0, 105, len(run) - tau)
         poses[tau + 1 :] = 3
         changed.append(replace(run, actions=actions, targets=targets, poses=poses, mission="unknown", query_step=None, seed=None))
@@ -184,7 +200,8 @@ def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
 
 
 def test_no_mission_and_no_name_reaches_a_method():
-    pair, seen = Plan(1, houses=1).pair(0), []
+    pair = Plan(1, houses=1).pair(0)
+    seen = []
 
     def spy(house, evidence, query, preferences):
         seen.append((evidence, query, preferences))
@@ -220,7 +237,8 @@ def test_bad_questions_get_one_line():
 
 
 def test_a_mission_of_ones_own_can_be_inferred_from_all_evidence():
-    house, nap = marple.golden_house(), mission("nap", "open closet/B; pickup ball@closet/B; close closet/B")
+    house = marple.golden_house()
+    nap = mission("nap", "open closet/B; pickup ball@closet/B; close closet/B")
     asked = marple.Scenario("nap", "Who took the ball?", "nap", "change_outfit", BALL, 3, 0.5)
     runs = [marple.plan(house, found, (11, 13, 3), scenario=asked) for found in (nap, "change_outfit")]
     tau = int(np.flatnonzero(runs[0].subgoals == 1)[0])  # the closet is open: the ball or the clothes

@@ -144,7 +144,8 @@ def test_figures_say_how_many_trials_a_series_has():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "figures" / "marple").glob("*/*.csv")), ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_kept_figures_have_the_names_of_the_code(path):
-    table, learning = pd.read_csv(path), {"A", "accuracy"}
+    table = pd.read_csv(path)
+    learning = {"A", "accuracy"}
     known = {"series": {*LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index)},
              "panel": {f"{title} known, {houses}" for title in ("mission", "nothing") for houses in TAUGHT.values()} | learning}
     for column in {"series", "panel"} & set(table):
@@ -162,7 +163,8 @@ def test_no_guess_counts_once_the_answer_is_known():
     said, (guess, tell), text = box.children[3], box.children[4].children, box.children[5]
     guess.click()
     tell.click()
-    answer, said.value = text.value, 1.0
+    answer = text.value
+    said.value = 1.0
     guess.click()
     tell.click()
     assert guess.disabled and text.value == answer

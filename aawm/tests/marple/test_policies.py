@@ -95,11 +95,13 @@ def test_scenes_hold_every_action_once():
 @pytest.mark.parametrize("preset", ["field", "patch"])
 def test_rollouts_of_both_networks_keep_the_contract(preset):
     policy = policies.FieldPolicy(policies.FieldSettings(8, 2)) if preset == "field" else policies.PatchPolicy(policies.PatchSettings(16, 1, 2))
-    pair, advisor = Plan(1, houses=1).pair(0), rollouts.Advisor(policy)
+    pair = Plan(1, houses=1).pair(0)
+    advisor = rollouts.Advisor(policy)
     for variant in ("V", "V+A+L"):
         evidence = marple.look(pair.runs[0], 3, variant)
         words = dict(agents=3, steps=3, sound=evidence.sound, language=evidence.told)
-        start, rng = rollouts.world_at(evidence), np.random.default_rng(0)
+        start = rollouts.world_at(evidence)
+        rng = np.random.default_rng(0)
         mixture = policies.mixture_number(pair.runs[0].mission, 0.8)
         assert 0 <= rollouts.share_reaching(advisor, start, mixture, pair.scenario.query, rng, **words) <= 1
     if preset == "field":
@@ -108,7 +110,8 @@ def test_rollouts_of_both_networks_keep_the_contract(preset):
 
 
 def test_of_a_snapshot_a_policy_explains_only_what_is_said():
-    run, advisor = Plan(1, houses=1).pair(0).runs[0], rollouts.Advisor(policies.FieldPolicy(policies.FieldSettings(8, 1)))
+    run = Plan(1, houses=1).pair(0).runs[0]
+    advisor = rollouts.Advisor(policies.FieldPolicy(policies.FieldSettings(8, 1)))
     assert rollouts.explain(advisor, marple.look(run, 9, "V+A", snapshot=True), run.mission) == 0
     said = marple.look(run, 9, "V+A+L", snapshot=True)
     assert rollouts.explain(advisor, said, run.mission) > rollouts.explain(advisor, said, "do_laundry")

@@ -23,7 +23,9 @@ SCENARIOS = st.sampled_from(list(marple.SCENARIOS))
 
 def breadth_first(house, piece, start) -> int:
     "Moves until a pose faces a piece, by a plain search over poses."
-    cells, waiting, seen = set(house.furniture[piece].cells), deque([(tuple(start), 0)]), {tuple(start)}
+    cells = set(house.furniture[piece].cells)
+    waiting = deque([(tuple(start), 0)])
+    seen = {tuple(start)}
     while waiting:
         (x, y, heading), moves = waiting.popleft()
         ahead = x + AHEAD[heading][0], y + AHEAD[heading][1]
@@ -39,16 +41,20 @@ def breadth_first(house, piece, start) -> int:
 @settings(max_examples=25, deadline=None)
 @given(SCENARIOS, st.integers(0, 20), st.integers(0, 10**6))
 def test_costs_to_go_equal_a_breadth_first_search(name, number, seed):
-    house, rng = house_of(name, number % 5), np.random.default_rng(seed)
-    start, piece = house.starts()[rng.integers(len(house.starts()))], int(rng.integers(len(house.furniture)))
+    house = house_of(name, number % 5)
+    rng = np.random.default_rng(seed)
+    start = house.starts()[rng.integers(len(house.starts()))]
+    piece = int(rng.integers(len(house.furniture)))
     assert costs_to_go(house)[piece, pose_number(start, house.width)] == breadth_first(house, piece, start.tolist())
 
 
 @settings(max_examples=15, deadline=None)
 @given(SCENARIOS, st.integers(0, 10**6))
 def test_a_run_is_as_short_as_can_be_leg_by_leg(name, seed):
-    house, scenario = house_of(name, seed % 5), marple.SCENARIOS[name]
-    run, place = marple.plan(house, scenario.culprit, seed=seed), 0
+    house = house_of(name, seed % 5)
+    scenario = marple.SCENARIOS[name]
+    run = marple.plan(house, scenario.culprit, seed=seed)
+    place = 0
     for step, (goal, last) in zip(marple.program(house, scenario.culprit), run.ends().items()):
         walked = int((run.actions[place : last + 1] <= 4).sum() - (run.actions[place : last + 1] == 1).sum())
         assert walked == breadth_first(house, step.piece, run.poses[place].tolist()) and step.subgoal == goal
@@ -70,10 +76,12 @@ def test_replay_equals_stored_states(name, seed):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_many_agents_at_once_do_what_each_does_alone(seed):
-    rng, houses = np.random.default_rng(seed), [house_of("laundry", 0), house_of("shower", 1)]
+    rng = np.random.default_rng(seed)
+    houses = [house_of("laundry", 0), house_of("shower", 1)]
     which = rng.integers(2, size=6)
     poses = [houses[k].starts()[rng.integers(len(houses[k].starts()))] for k in which]
-    together, alone = World(houses, poses, which), [World(houses[k], [pose]) for k, pose in zip(which, poses)]
+    together = World(houses, poses, which)
+    alone = [World(houses[k], [pose]) for k, pose in zip(which, poses)]
     for _ in range(60):
         actions = np.where(rng.random(6) < 0.5, FORWARD, rng.integers(0, 11, 6))
         done = together.step(actions)
@@ -86,11 +94,13 @@ def test_many_agents_at_once_do_what_each_does_alone(seed):
 
 
 def test_nothing_gets_lost_in_random_play():
-    house, rng = house_of("laundry", 0), np.random.default_rng(0)
+    house = house_of("laundry", 0)
+    rng = np.random.default_rng(0)
     world = World(house, house.starts()[::3])
     for _ in range(300):
         world.step(np.where(rng.random(len(world)) < 0.6, rng.integers(2, 5, len(world)), rng.integers(1, 11, len(world))))
-        held, cells = world.on == -1, world.cell
+        held = world.on == -1
+        cells = world.cell
         assert ((cells == -1) == held).all()
         for row in range(0, len(world), 40):
             lying = cells[row][~held[row]]
@@ -102,7 +112,8 @@ def test_a_store_that_was_interrupted_ends_in_the_same_bytes(tmp_path, monkeypat
     whole = generate_pairs(tmp_path / "whole", 3, seed=4, houses=2, progress=False)
     assert verify_pairs(whole)["counts"]["pairs"] == 15
     monkeypatch.setattr("aawm.marple.pairs.LAYOUT", dataclasses.replace(LAYOUT, chunk=4))
-    drawn, draw = [], Plan.pair
+    drawn = []
+    draw = Plan.pair
 
     def interrupted(plan, index):
         if index == 9 and 9 not in drawn:
@@ -176,6 +187,7 @@ def test_culprits_are_drawn():
 def test_released_arrays_have_the_faults_of_the_release():
     house = draw_house("laundry", 1)
     run = marple.plan(house, "do_laundry", seed=1)
-    clean, released = run.states(), run.states(released=True)
+    clean = run.states()
+    released = run.states(released=True)
     assert (clean[..., 3] == 103).sum() > (released[..., 3] == 103).sum()  # what is held is nowhere
     assert clean.shape == released.shape and (clean != released).any()
