@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threa
 
 settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no test depends on the clock
 settings.load_profile("aawm")
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ROOT = Path(__file__).parents[2]  # of the repository
 
 FIRST = ("test_paper.py", "test_wings.py", "test_wheel.py")  # minutes each: begun last, one worker would wait for the other
 

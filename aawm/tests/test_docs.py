@@ -7,7 +7,6 @@ import json
 import re
 import threading
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import nbformat
@@ -15,8 +14,8 @@ import pytest
 
 from aawm.errors import BadData, EnvironmentProblem
 from aawm import site
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 MISSING = [name for name in ("sphinx", "myst_nb", "furo") if importlib.util.find_spec(name) is None]
 NEEDED = f"building the site needs {', '.join(MISSING)}: run `make docs` once, or pip install --editable '.[docs]'"
 

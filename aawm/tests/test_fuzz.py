@@ -39,9 +39,9 @@ from aawm.runs.manifest import read_paper
 from aawm.store import open_store
 from aawm.training.folder import load_run, run_settings
 from aawm.training.loop import Log
+from aawm.tests.conftest import FIXTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
-DATA = Path(__file__).parent / "data"
+DATA = FIXTURES
 MUTATIONS = 2000
 LONGEST = 20  # s of processor time that one file may take; they take milliseconds
 SIZES = {"embedding_size": 4, "recurrent_size": 4, "hidden_size": 8, "recurrent_layers": 1}

@@ -4,7 +4,6 @@ import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -17,8 +16,8 @@ from aawm.evaluation import Task, find_tasks, trial_set, register_task, single_g
 from aawm.events import own_events, register_rule
 from aawm.events.labels import OWN_RULES
 from aawm.sim import simulate
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = {
     "hider": "guides/01_a_new_behavior.ipynb",
     "hidden": "guides/02_a_new_event_rule.ipynb",

@@ -29,8 +29,9 @@ from aawm.marple.released import export_released as export_pairs, trials_of
 from aawm.models.model_cards import export_models
 from aawm.models.weights import SHIPPED
 from aawm.store import read_table, verify_store, write_store
+from aawm.tests.conftest import FIXTURES
 
-DATA = Path(__file__).parent / "data"
+DATA = FIXTURES
 NOISE = b"\x00\x05\x16\x07"  # how a Mac's `._` files begin
 
 

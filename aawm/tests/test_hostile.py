@@ -34,6 +34,7 @@ from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.training.folder import changed_source, load_run
 from aawm.training.loop import read_checkpoint
+from aawm.tests.conftest import FIXTURES, ROOT
 
 
 class Payload:
@@ -306,7 +307,7 @@ def test_episodes_that_hold_a_pickle(tmp_path, marker, name):
 
 def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
     folder = tmp_path / "random_gathering_000000"
-    shutil.copytree(Path(__file__).parents[2] / "data/sample/random_gathering_000000", folder)
+    shutil.copytree(ROOT / "data/sample/random_gathering_000000", folder)
     code = f"__import__('os').mkdir({str(marker)!r})".replace(",", ";")
     for name in ("event_log.csv", "trial_obs.csv"):
         lines = (folder / name).read_text().splitlines()
@@ -322,7 +323,7 @@ def test_videos(tmp_path, marker):
 
 
 def test_files_that_systems_put_beside_others_are_passed_over(tmp_path):
-    whole = (Path(__file__).parent / "data/infant/000010loe.json.gz").read_bytes()
+    whole = (FIXTURES / "infant/000010loe.json.gz").read_bytes()
     for name in ("000010loe.json.gz", "._000010loe.json.gz", "__MACOSX/000010loe.json.gz", ".cache/000010lou.json.gz"):
         (tmp_path / "sent" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sent" / name).write_bytes(whole if name[0] not in "._" else b"\x00\x05\x16\x07")
@@ -330,7 +331,7 @@ def test_files_that_systems_put_beside_others_are_passed_over(tmp_path):
 
 
 def test_a_damaged_gz_is_one_line_wherever_it_is_damaged(tmp_path):
-    whole = (Path(__file__).parent / "data/infant/000010loe.json.gz").read_bytes()
+    whole = (FIXTURES / "infant/000010loe.json.gz").read_bytes()
     file = tmp_path / "000010loe.json.gz"
     for place in range(20, len(whole) - 8, len(whole) // 25):
         file.write_bytes(whole[:place] + whole[place + 20 :])

@@ -2,7 +2,6 @@
 
 The line says how to go on."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,8 @@ from aawm.errors import UsageError
 from aawm.runs import run_notebook
 from aawm.runs.notebooks import hand_parameters, notebook_parameters, scored_trials
 from aawm.sim import simulate
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 BAD = """from aawm.models import WorldModel
 
 

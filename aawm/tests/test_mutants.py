@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
-EVALUATION = "aawm/tests/test_evaluation.py"
+EVALUATION = "aawm/tests/evaluation/test_evaluation.py"
 LEDGER = "aawm/tests/test_ledger.py"
-CLAIMS = "aawm/tests/test_claims.py"
-EXCHANGE = "aawm/tests/test_exchange.py"
-EVENT = "aawm/tests/test_event_model.py"
+CLAIMS = "aawm/tests/evaluation/test_claims.py"
+EXCHANGE = "aawm/tests/evaluation/test_exchange.py"
+EVENT = "aawm/tests/models/test_event_model.py"
 MUTANTS = {  # name -> module, its text, what stands there instead, tests that must notice
     "a context as long as the trial is predicted": ("evaluation/tasks.py", "plan.context >= STEPS", "plan.context > STEPS + 9", EXCHANGE, "contexts"),
     "a delivery in the first step is left out": ("evaluation/tasks.py", "(inside < plan.context)", "(inside <= plan.context)", EVALUATION, "began_before"),
@@ -30,7 +30,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "staying at the goal is entering it": ("events/labels.py", "& ~inside[..., :-1]", "& inside[..., :-1]", EXCHANGE, "rests_at_the_goal"),
     "what rests is moved": ("events/labels.py", "(length > threshold)", "(length < threshold)", EVALUATION, "above_any_threshold"),
     "carried objects are far from robots": ("events/labels.py", "axis=-1) < NEAR", "axis=-1) > NEAR", EVALUATION, "agree_with_the_released"),
-    "latents are sampled at their least": ("models/base.py", "return logits.argmax(-1)", "return logits.argmin(-1)", "aawm/tests/test_models.py", ""),
+    "latents are sampled at their least": ("models/base.py", "return logits.argmax(-1)", "return logits.argmin(-1)", "aawm/tests/models/test_models.py", ""),
     "comparisons are not corrected": ("ledger.py", "(len(ordered) - least + 1) *", "1 *", LEDGER, "partial_probabilities"),
     "differences are sums": ("ledger.py", "replace(self + other * -1", "replace(self + other * 1", LEDGER, "paired"),
     "precision is recall": ("evaluation/claims.py", '"precision": (true & said, said)', '"precision": (true & said, true)', CLAIMS, "bears_every"),

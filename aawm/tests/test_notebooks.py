@@ -11,8 +11,8 @@ from pathlib import Path
 
 import nbdev.test
 import pytest
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}

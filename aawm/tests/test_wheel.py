@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 SOURCES = ("aawm", "nbs", "data/weights", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 ALONE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
 

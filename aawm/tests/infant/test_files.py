@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,9 @@ from aawm.errors import BadData, UsageError
 from aawm.infant.episodes import episode_rows
 from aawm.infant.released import content_of, cast_of, read_file
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
+from aawm.tests.conftest import FIXTURES
 
-REAL = sorted((Path(__file__).parents[1] / "data/infant").glob("*.json.gz"))
+REAL = sorted((FIXTURES / "infant").glob("*.json.gz"))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import copy
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,8 +21,9 @@ from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
 from aawm.marple.missions import mission, program
 from aawm.marple.pairs import house_of
 from aawm.marple.vocabulary import PICKUP, kind_id
+from aawm.tests.conftest import FIXTURES
 
-DATA = Path(__file__).parents[1] / "data" / "marple"
+DATA = FIXTURES / "marple"
 FILES = sorted(DATA.glob("*.json"))
 SIDES = st.integers(17, 20)
 

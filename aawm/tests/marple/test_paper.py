@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,9 +22,9 @@ from aawm.marple.replay import Case, play
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import Times
 from aawm.runs.manifest import read_paper
+from aawm.tests.conftest import FIXTURES, ROOT
 
-ROOT = Path(__file__).parents[3]
-DATA = Path(__file__).parents[1] / "data" / "marple"
+DATA = FIXTURES / "marple"
 
 
 def command(*words):

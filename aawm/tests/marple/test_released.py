@@ -12,8 +12,9 @@ from aawm import cli, marple
 from aawm.errors import AawmError, BadData, UsageError
 from aawm.marple.pairs import Plan, open_pairs, verify_pairs
 from aawm.marple.released import export_released, import_released, trials_of
+from aawm.tests.conftest import FIXTURES
 
-DATA = Path(__file__).parents[1] / "data" / "marple"
+DATA = FIXTURES / "marple"
 
 
 @pytest.fixture(scope="module")

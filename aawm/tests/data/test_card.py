@@ -2,7 +2,6 @@
 
 import json
 import platform
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from aawm.data.card import beside_published, pickup_to_goal, statistics
 from aawm.data.authors.raw import OBSERVATIONS, read_event_log, read_observations
 from aawm.schema import SCENARIOS
 from aawm.sim import SIMULATOR_SETTINGS, simulate
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data/sample"
 
 

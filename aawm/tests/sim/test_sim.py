@@ -5,7 +5,6 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import Arena, Robot, Thing, arm_joints
 from aawm.sim.handling import CAUSES, tip_over
 from aawm.sim.scene import continuous
+from aawm.tests.conftest import FIXTURES
 
 
 def fingerprint(job):
@@ -259,7 +259,7 @@ def read_track(places):  # `[300, 2]`, NaN where hidden -> filled, and the media
 
 def test_real_times_are_those_of_the_authors_trials():
     trials = []
-    for file in sorted((Path(__file__).parent / "data/real").glob("*.npz")):
+    for file in sorted((FIXTURES / "real").glob("*.npz")):
         places = np.load(file)
         agents, objects = (np.array([read_track(places[f"{what}{i}"]) for i in range(count)]) for what, count in (("agent", 2), ("obj", 3)))
         trials.append(delivery_times(agents, objects))

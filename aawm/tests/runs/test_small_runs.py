@@ -15,6 +15,7 @@ from aawm.evaluation.sensitivity import DEFAULTS
 from aawm.ledger import UNDECIDED
 from aawm.sim import simulate
 from aawm.viz import Example, describe, fig3, fig4, fig5, sensitivity_figure, swm3, swm4
+from aawm.tests.conftest import ROOT
 
 SMALL = {  # scenarios of three trials
     "no robot gathers": ("random_random",) * 3,
@@ -89,7 +90,7 @@ def test_pages_that_show_a_delivery_say_that_there_is_none(small, page):
     name, store, folders = small
     if name != "no robot gathers":
         pytest.skip("it has a delivery")
-    cells = json.loads((Path(__file__).parents[2] / f"nbs/paper/{page}.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / f"nbs/paper/{page}.ipynb").read_text(encoding="utf-8"))["cells"]
     names = {"seed": 0, "profile": "", "trials": str(store), "evaluations": str(folders[0].parent), "scoring": "strict", "variant": "baseline", "model": "", "models": ""}
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"][1:4]
     with pytest.raises(AawmError, match=f"^{SMALL_N}: .* has no trial with a single goal to draw"):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -44,6 +43,7 @@ from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.models import build, pretrained
 from aawm.files import sha256
 from aawm.schema import GOAL, STEPS
+from aawm.tests.conftest import FIXTURES
 
 STRICT = SCORINGS["strict"]
 LOWER_IS_BETTER = ("false_positive", "ade", "fde")
@@ -730,7 +730,7 @@ def test_nine_thousand_trials_are_scored(test):
 
 def test_published_scores_agree_with_the_released_code():
     "Labels of trials and rollouts by the released code, scored here (moves: 0.1 m in truth, 4.0 m in rollouts)."
-    known = np.load(Path(__file__).parent / "data" / "labels" / "labels.npz")
+    known = np.load(FIXTURES / "labels" / "labels.npz")
     for measure in ("goal", "pickup", "move"):
         true, said = (
             label(known[name].reshape(-1, STEPS, 5, 7), measure, SCORINGS["published"], threshold)

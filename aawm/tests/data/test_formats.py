@@ -38,8 +38,9 @@ from aawm.errors import AawmError, BadData, Refused, UsageError
 from aawm.events import path_goals
 from aawm.schema import NO_LOG
 from aawm.sim import simulate
+from aawm.tests.conftest import FIXTURES
 
-HERE = Path(__file__).parent / "data" / "authors"
+HERE = FIXTURES / "authors"
 AGENTS = {3434: 0, 1212: 1}
 
 

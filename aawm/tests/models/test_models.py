@@ -1,7 +1,6 @@
 "World models: parity with the released code, and the contract that every model keeps."
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from aawm.errors import BadData, ModelContractError, UsageError
 from aawm.models import MODELS, VARIANTS, WorldModel, build, load_released, model_class
 from aawm.models.rssm import balanced_kl
+from aawm.tests.conftest import FIXTURES
 
-PARITY = Path(__file__).parent / "data" / "parity"
+PARITY = FIXTURES / "parity"
 EVERY = [(name, variant) for name in ("multistep_predictor", "rssm_discrete", "oracle") for variant in VARIANTS]
 
 

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +15,13 @@ from aawm.files import exclusive, sha256, write_json
 from aawm.training import fit, load_run, loop, run_settings
 from aawm.training.folder import claim_folder
 from aawm.training.loop import checkpoint_step, read_log
+from aawm.tests.conftest import ROOT
 
 SMALL = dict(steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5, validation_windows=8)
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
-from aawm.tests.test_training import SMALL, noise
+from aawm.tests.training.test_training import SMALL, noise
 from aawm.training import fit, loop
 whole, asked = loop.checked_loss, []
 def deadly(*given):  # killed in the middle of a step, some steps after the first checkpoint
@@ -56,7 +56,7 @@ def same(one, other):
 def test_killed_and_gone_on_gives_the_weights_of_an_undisturbed_run(name, tmp_path):
     run(name, tmp_path / "whole")
     folder = tmp_path / "killed"
-    done = subprocess.run([sys.executable, "-c", SCRIPT, name, str(folder)], cwd=Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", SCRIPT, name, str(folder)], cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     assert not (folder / "weights.safetensors").exists() and checkpoint_step(folder) == 10
     with pytest.raises(BadData, match="not trained to its end"):

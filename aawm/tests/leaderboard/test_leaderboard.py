@@ -21,10 +21,10 @@ from aawm.files import machine, write_text
 from aawm.leaderboard.board import BOARD_COLUMNS, Row, board_rows, board_table, plain_text_of, markdown_table, rank_words
 from aawm.leaderboard.entries import refuse_together, commit_seed, entry_commit, form_text, git_words, read_entry
 from aawm.leaderboard.scoring import QUESTIONS, GoalNumber, entry_tests, goal_number, read_scores, recheck_entry, score_differences, scores_faults, scores_path
+from aawm.tests.conftest import FIXTURES, ROOT
 
-ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "nbs/guides/07_enter_the_leaderboard.ipynb"
-HOSTILE = Path(__file__).parent / "data/board_injection.yaml"
+HOSTILE = FIXTURES / "board_injection.yaml"
 NAME = "straight_carry"
 ENTRY = f"leaderboard/entries/{NAME}.yaml"
 ROLLOUTS = ("--rollouts", "rollouts")

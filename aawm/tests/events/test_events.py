@@ -1,6 +1,5 @@
 "Labels: the published rules give the released code's answers; both sets agree with slow plain implementations."
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +24,9 @@ from aawm.events.labels import LEAST_RISE
 from aawm.events.runs import find_runs, paint_runs, peak_in_runs
 from aawm.events.tensors import carries as torch_carries
 from aawm.sim import simulate
+from aawm.tests.conftest import FIXTURES
 
-LABELS = Path(__file__).parent / "data" / "labels" / "labels.npz"
+LABELS = FIXTURES / "labels" / "labels.npz"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 "Multistep Delta, the continuous RSSM, the Transformer and SGNet: parity with the released code, and the contract that every model keeps."
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,9 @@ from aawm.schema import flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
+from aawm.tests.conftest import FIXTURES
 
-PARITY = Path(__file__).parent / "data" / "parity"
+PARITY = FIXTURES / "parity"
 RELEASED = ("multistep_delta", "rssm_continuous", "transformer")
 NAMES = ("multistep_delta", "rssm_continuous", "transformer", "sgnet")
 EVERY = [(name, variant) for name in NAMES for variant in VARIANTS]

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from aawm.runs import plan, profile_values, run_notebook
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity")
 
 

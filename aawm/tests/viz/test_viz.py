@@ -24,8 +24,8 @@ from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivi
 from aawm.viz.figures import FALSE, FIG3, curve_table
 from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
 from aawm.viz.stage import headings
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
 MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
 TASKS = [("single_goal", "object"), ("single_goal_later", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"), ("pickup", "object"), ("move", "object")]

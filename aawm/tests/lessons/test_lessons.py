@@ -18,8 +18,8 @@ from aawm.errors import BadData
 from aawm.lessons import checks, detective, expectation
 from aawm.lessons.copies import BEGIN, END, SETUP, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 LESSONS = find_lessons(ROOT / "nbs" / "lessons")
 SOME = [pytest.param(path, id=path.stem, marks=[] if path.name.startswith("01_") else pytest.mark.slow) for path in LESSONS]
 

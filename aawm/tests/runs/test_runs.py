@@ -20,9 +20,8 @@ from aawm.files import content_hash
 from aawm.runs import cluster
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import is_done, run_job
-from aawm.tests.conftest import heed_interrupt
+from aawm.tests.conftest import ROOT, heed_interrupt
 
-ROOT = Path(__file__).parents[2]
 
 
 def write_notebook(path: Path, parameters: str, code: str) -> None:

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import matplotlib.image
 import pandas as pd
@@ -13,8 +12,8 @@ import pytest
 
 from aawm.runs import plan, profile_values
 from aawm.runs.manifest import read_paper
+from aawm.tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 FIGURES = {
     "infant": "stills_bib stills_social gate accuracy balanced controls privileges architecture stride ledger battery",
     "marple": "house replay accuracy modality preferences evidence similarity people spread learning learned rules ledger",
