@@ -9,6 +9,7 @@ __all__ = ['WHAT', 'HOLDS', 'RANDOM_HOUSES', 'IMPORTED_HOUSES', 'DIFFERENCES', '
 # %% ../../nbs/marple/21_card.ipynb #6e653a6c
 import pandas as pd
 
+from ..errors import BadData
 from .missions import SCENARIOS
 from .pairs import LAYOUT, open_pairs
 from .vocabulary import ACTIONS
@@ -49,6 +50,8 @@ def statistics(
 ) -> pd.DataFrame:  # a row for each scenario
     "What happens in each scenario."
     table = read_table(path, LAYOUT, "pairs", read_manifest(path, LAYOUT))
+    if table is None:
+        raise BadData(f"{path} has no table of pairs")
     rows = {}
     for scenario, here in table.groupby("scenario", sort=False):
         rows[scenario] = {

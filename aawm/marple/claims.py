@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import check_name
-from ..ledger import Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly
+from ..ledger import Claim, Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly
 from .missions import SCENARIOS
 from .published import LANGUAGE_MODEL, PEOPLE, PUBLISHED_NEEDED
 from .scores import PARTS, evidence_needed
@@ -30,9 +30,9 @@ def jackknife(
         return None
     seeds = [rows for _, rows in table.groupby("training_seed")] if "training_seed" in table else [table]
     if len(seeds) > 1:  # each training seed has its value; an influence is the mean over seeds
-        each = [jackknife(name, rows.drop(columns="training_seed"), statistic, source) for rows in seeds]
-        influence = sum(one.influence for one in each) / len(each)
-        return Measured(name, {source: np.concatenate([one.values[source] for one in each])}, influence, each[0].floor, corrected=True)
+        each = [one for rows in seeds if (one := jackknife(name, rows.drop(columns="training_seed"), statistic, source))]
+        shared = sum(one.influence for one in each) / len(each)
+        return Measured(name, {source: np.concatenate([one.values[source] for one in each])}, shared, each[0].floor, corrected=True)
     sums = table.groupby(["scenario", "house", "part"]).accuracy.agg(["sum", "count"]).unstack("part")
     houses = sums.index
 
@@ -113,7 +113,7 @@ class Scored(Evidence):
         return self.measure(f"accuracy at {part / PARTS:g} T", self.rows(), lambda curves: curves[part].mean())
 
 # %% ../../nbs/marple/18_claims.ipynb #c9ccc43e
-CLAIMS = {}
+CLAIMS: dict[int, Claim] = {}
 claim = entering(CLAIMS)
 METHODS_OF = {  # claim -> the method that it is about, then others that it can be asked of
     1: (POLICIES, EXACT, LANGUAGE_MODEL), 2: (POLICIES, EXACT), 3: (POLICIES, EXACT), 4: (POLICIES,),

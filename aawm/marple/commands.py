@@ -9,12 +9,15 @@ __all__ = ['METHODS', 'DEFAULTS', 'OWN', 'app', 'Store', 'REQUESTED', 'number', 
 
 # %% ../../nbs/marple/22_commands.ipynb #768e2793
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import BadData, UsageError, check_name
 from ..on_demand import named_in_code
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # %% ../../nbs/marple/22_commands.ipynb #df11823f
 METHODS = ("exact", "monte_carlo", "rollouts", "llm")
@@ -231,7 +234,7 @@ def pairs_to_score(folder: Path, limit: int, weight: float | str) -> list:  # of
     return pairs
 
 
-def print_scores(table: object, out: Path | None) -> None:
+def print_scores(table: "pd.DataFrame", out: Path | None) -> None:
     "Curves and a summary; and a row for each trial and time, where a file is named."
     from aawm.files import replacing
     from aawm.marple.scores import curves, summary

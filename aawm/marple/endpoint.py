@@ -9,9 +9,11 @@ __all__ = ['KEY', 'MOST_REQUESTS', 'PATIENCE', 'Endpoint', 'request_answer', 're
 # %% ../../nbs/marple/23_endpoint.ipynb #8e1502f9
 import os
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
@@ -19,6 +21,9 @@ from ..errors import BadData, EnvironmentProblem, Interrupted, UsageError
 from ..files import digest
 from .language import PROMPTS, Answer, Recorded, language_method
 from .scores import score_pairs
+
+if TYPE_CHECKING:
+    import openai
 
 # %% ../../nbs/marple/23_endpoint.ipynb #0ce4baaf
 KEY = "OPENAI_API_KEY"  # of the environment; local servers need none
@@ -57,7 +62,7 @@ class Endpoint:
 
 # %% ../../nbs/marple/23_endpoint.ipynb #c96f8764
 def request_answer(
-    client: object,  # of `Endpoint.client`
+    client: "openai.OpenAI",  # of `Endpoint.client`
     endpoint: Endpoint,
     text: str,
 ) -> Answer:
@@ -66,9 +71,9 @@ def request_answer(
 
     where = f"{endpoint.url}, model {endpoint.model!r}"
     try:
-        messages = [{"role": "user", "content": text}]
-        settings = {"temperature": endpoint.temperature, "max_tokens": endpoint.tokens}
-        reply = client.chat.completions.create(model=endpoint.model, messages=messages, **settings)
+        reply = client.chat.completions.create(
+            model=endpoint.model, messages=[{"role": "user", "content": text}], temperature=endpoint.temperature, max_tokens=endpoint.tokens
+        )
         return read_reply(reply)
     except (openai.AuthenticationError, openai.PermissionDeniedError):
         raise UsageError(f"{where}: the key is not accepted; put the right one into the variable {KEY}") from None
@@ -123,7 +128,7 @@ def collect_prompts(
 # %% ../../nbs/marple/23_endpoint.ipynb #f0d0de2e
 def request_all(
     record: Recorded,
-    ask: object,  # text in, `Answer` out; called from several threads
+    ask: Callable[[str], Answer],  # called from several threads
     prompts: list,  # of str
     completions: int = 10,
     concurrency: int = 4,
@@ -132,7 +137,7 @@ def request_all(
     "Ask for every answer that is missing; the bar shows the tokens used."
     todo = [text for text in prompts for _ in range(record.missing(text, completions))]
     bar = tqdm(total=len(prompts) * completions, initial=len(prompts) * completions - len(todo), unit="answer", disable=not progress)
-    used = Counter()
+    used: Counter[str] = Counter()
     with ThreadPoolExecutor(concurrency) as pool:
         running = {pool.submit(ask, text): text for text in todo}
         try:

@@ -44,9 +44,16 @@ class Evidence:
     cells: np.ndarray | None = field(default=None, repr=False)  # of a snapshot: cell of each object, -1 held
 
     @property
+    def steps(self) -> list:  # of (action, target)
+        "What was seen to be done, step by step; of a snapshot nothing."
+        if self.actions is None or self.targets is None:
+            return []
+        return list(zip(self.actions.tolist(), self.targets.tolist()))
+
+    @property
     def states(self) -> np.ndarray:
         "What is seen: uint8 `[tau + 1, height, width, 8]`, of a snapshot `[1, ...]`."
-        if self.actions is not None:
+        if self.actions is not None and self.targets is not None:
             return replay(self.house, self.poses[0], self.actions, self.targets)
         world = World(self.house, self.poses)
         world.state[0], world.on[0], world.cell[0] = self.piece_states, self.places, self.cells
@@ -82,20 +89,22 @@ def look(
     quiet = np.isin(actions, (IDLE, NULL))
     actions = np.where(quiet, NULL, actions).astype(np.uint8)
     targets = np.where(quiet, 0, targets).astype(np.uint8)
-    known = {}
+    sound = None
+    told: tuple | None = None
+    told_all = None
     if "A" in variant:
-        known["sound"] = int(SOUND_OF[run.actions[tau]]) if tau < len(run) else 0
+        sound = int(SOUND_OF[run.actions[tau]]) if tau < len(run) else 0
     if "L" in variant:
         goals = pursued(run, tau)
-        known["told"] = goals[0] if goals else ()
-        known |= {"told_all": tuple(goals)} if oracle else {}
+        told = goals[0] if goals else ()
+        told_all = tuple(goals) if oracle else None
     if not snapshot:
-        return Evidence(run.house, tau, poses, actions, targets, **known)
+        return Evidence(run.house, tau, poses, actions, targets, sound, told, told_all)
     world = World(run.house, [run.poses[0]])
     for action, target in zip(run.actions[:seen], run.targets[:seen]):
         world.step(np.array([action]), np.array([target]))
-    known |= {"piece_states": world.state[0].copy(), "places": world.on[0].copy(), "cells": world.cell[0].copy()}
-    return Evidence(run.house, tau, poses[-1:], None, None, **known)
+    shown = [values[0].copy() for values in (world.state, world.on, world.cell)]
+    return Evidence(run.house, tau, poses[-1:], None, None, sound, told, told_all, *shown)
 
 # %% ../../nbs/marple/11_evidence.ipynb #a58f0ef8
 def read_actions(

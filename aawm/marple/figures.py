@@ -120,7 +120,8 @@ def fig_house(
         rows = []
         for agent, (ax, run, color) in enumerate(zip(axes, pair.runs, (A_COLOR, B_COLOR))):
             draw_state(ax, run, len(run), color)
-            draw_agent(ax, *run.poses[0], "#FFFFFF", 0.3)
+            x, y, heading = run.poses[0]
+            draw_agent(ax, x, y, heading, "#FFFFFF", 0.3)
             panel_title(ax, "AB"[agent], f"{run.mission.replace('_', ' ')}, {len(run)} actions")
             named = {"agent": "AB"[agent], "mission": run.mission}
             rows += [named | {"step": t, "x": x, "y": y, "heading": heading} for t, (x, y, heading) in enumerate(run.poses)]
@@ -534,8 +535,8 @@ def fig_ledger(
         for row, judged in zip(grid.itertuples(), ledger.judged):
             color, ink = VERDICT_COLORS[row.verdict]
             box = (row.column + 0.03, row.line - 0.42)
-            look = dict(fc=color, lw=0) if judged else dict(fc="none", ec=color, lw=1.2)
-            axes.add_patch(Rectangle(box, 0.94, 0.84, **look))
+            face, edge, line = (color, None, 0.0) if judged else ("none", color, 1.2)
+            axes.add_patch(Rectangle(box, 0.94, 0.84, fc=face, ec=edge, lw=line))
             word = row.word.replace(": needs", ":\nneeds")
             axes.text(row.column + 0.5, row.line, word, ha="center", va="center", color=ink if judged else INK, fontsize=7)
         columns = grid.drop_duplicates("column")

@@ -76,7 +76,7 @@ def draw_door(
 def floor_plan(
     width: int = 18,  # cells, walls included
     height: int = 18,
-    seed: object = 0,  # a number or a NumPy generator
+    seed: int | np.random.Generator = 0,
     varied: bool = False,  # cut, mirror and turn freely
 ) -> House:  # without furniture
     "Draw a house's walls, rooms and doors."

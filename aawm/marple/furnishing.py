@@ -85,7 +85,8 @@ def place_objects(plan: House, placed: list, rng: np.random.Generator):  # piece
         spots = rng.permutation(len(piece.cells))[: len(kinds)]
         pieces.append(Piece(piece.kind, piece.x, piece.y, piece.room, piece.state, number))
         for offset, (thing, spot) in enumerate(zip(kinds, spots), start=1):
-            things.append(Thing(thing, *piece.cells[spot], len(pieces) - 1, coin_state(thing, None, rng), number + offset))
+            x, y = piece.cells[spot]
+            things.append(Thing(thing, x, y, len(pieces) - 1, coin_state(thing, None, rng), number + offset))
         number += 1 + len(kinds)
     return tuple(pieces), tuple(things)
 
@@ -130,7 +131,7 @@ def draw_house(
 ) -> House:
     "A random house in which the missions can be done: sides of 17 to 20 cells, one room of each of four types."
     if isinstance(missions, str):
-        missions = list(MISSIONS) if missions == "open" else find_scenario(missions).missions
+        missions = list(MISSIONS if missions == "open" else find_scenario(missions).missions)
     rng = np.random.default_rng(seed)
     for _ in range(PLANS):
         width, height = map(int, rng.integers(SIDES[0], SIDES[1] + 1, 2))

@@ -77,6 +77,12 @@ class Thing:
 class HouseGrids:
     "A house's arrays, computed once from its rooms, doors and furniture."
 
+    width: int  # all of them fields of `House`
+    height: int
+    rooms: tuple
+    doors: tuple
+    furniture: tuple
+
     @cached_property
     def room_grid(self) -> np.ndarray:
         "uint8 `[height, width]`: id of the room's type, 0 for walls and doors."
@@ -306,7 +312,9 @@ def from_dict(content: dict) -> House:
         raise BadData(f"not a house: {type(fault).__name__} {fault}") from fault
 
 
-HOUSE_PARTS = {"rooms": Room, "doors": Door, "furniture": Piece, "objects": Thing}
+HOUSE_PARTS: dict[str, type[Room] | type[Door] | type[Piece] | type[Thing]] = {
+    "rooms": Room, "doors": Door, "furniture": Piece, "objects": Thing,
+}  # fmt: skip
 
 # %% ../../nbs/marple/02_houses.ipynb #ff9a9d2f
 def reachable(

@@ -91,7 +91,7 @@ def read_prefix(
     poses = pose_number(evidence.poses, moves.width).tolist()
     total = 0.0
     stage = 0
-    for pose, action, target in zip(poses, evidence.actions.tolist(), evidence.targets.tolist()):
+    for pose, (action, target) in zip(poses, evidence.steps):
         chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
         total += np.log(chance)
         stage += done
@@ -176,12 +176,14 @@ def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.
 # %% ../../nbs/marple/12_inference.ipynb #21f45bf9
 def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, noise: float = NOISE):  # log-likelihood, chance of each stage
     "How well a mission explains one state at tau, and at which stage it may be."
+    if evidence.piece_states is None or evidence.places is None:
+        raise UsageError("the evidence is a history and no snapshot; read it with read_prefix")
     pose = int(pose_number(evidence.poses[-1], house.width))
     here = arrived(house, mission, evidence.tau, noise)[:, pose]
     states = evidence.piece_states[: len(house.furniture)]
     places = evidence.places[: len(house.objects)]
     fits = np.array([world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)])
-    steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits)]
+    steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits).tolist()]
     weights = np.zeros(len(fits))
     weights[fits] = steps
     total = weights.sum()
@@ -291,7 +293,7 @@ def preferences(
         return ({name: 1 / len(MISSIONS) for name in MISSIONS},) * 2
     if isinstance(prior, dict):
         return prior, prior
-    if isinstance(prior, str) or not 0 <= prior <= 1:
+    if isinstance(prior, (str, tuple)) or not 0 <= prior <= 1:
         raise UsageError(f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}")
     missions = find_scenario(query).missions
     if prior == 0.5:

@@ -110,7 +110,7 @@ where N is a whole number from 0 to 100: 100 if it was surely {0}, 0 if it was s
 def moment(evidence: Evidence, name: str) -> str:
     "What is shown of one person."
     lines = []
-    if evidence.actions is not None and evidence.tau:
+    if evidence.actions is not None and evidence.targets is not None and evidence.tau:
         before = Evidence(evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1], evidence.targets[:-1])
         lines += [f"{name}, one step earlier:", describe_world(world_at(before))]
     lines += [f"{name}, now:", describe_world(world_at(evidence))]
@@ -184,7 +184,7 @@ DOES = {PICKUP: "pick up", DROP: "put down", TOGGLE: "turn on", OPENING: "open",
 def paper_moment(evidence: Evidence, name: str) -> str:
     "What is shown of one agent, as scene graphs."
     shown = []
-    if evidence.actions is not None and evidence.tau:
+    if evidence.actions is not None and evidence.targets is not None and evidence.tau:
         before = Evidence(evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1], evidence.targets[:-1])
         shown.append(f"Previous state of agent {name}: {json.dumps(scene_graph(world_at(before)))}")
     shown.append(f"Current state of agent {name}: {json.dumps(scene_graph(world_at(evidence)))}")
@@ -268,7 +268,11 @@ class Recorded:
         ask: Callable | None = None,  # text in, `Answer` or text out; may be called from several threads
         about: dict | None = None,  # what fixes the answers: model, temperature; `None`: as the file has it
     ):
-        self.path, self.ask, self.kept, self.about, self.lock = Path(path), ask, {}, about, Lock()
+        self.path = Path(path)
+        self.ask = ask
+        self.kept: dict[str, list[Answer]] = {}  # hash of a prompt -> its answers
+        self.about = about
+        self.lock = Lock()
         lines = read_text(self.path, LARGEST_ANSWERS).splitlines(keepends=True) if self.path.is_file() else []
         if lines and not lines[-1].endswith("\n"):
             lines[-1:] = [lines[-1] + "\n"] if self.is_whole(lines[-1]) else []  # cut short when it was stopped
@@ -352,5 +356,5 @@ def language_method(
         share = float(np.mean(shares))
         return (share, 1 - share) if first == 0 else (1 - share, share)
 
-    method.rule = "ratio"
+    method.rule = "ratio"  # type: ignore[attr-defined]  # a function of its own may carry it
     return method

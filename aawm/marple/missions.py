@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['NEEDS', 'FORM', 'MISSION_TEXT', 'EXTRA', 'MISSIONS', 'SCENARIOS', 'MOST', 'Subgoal', 'read_subgoal', 'Mission',
-           'mission', 'Scenario', 'read_scenarios', 'find_scenario', 'scenario_of', 'shared', 'similarity', 'Need',
-           'needs_of', 'Step', 'Pantry', 'program']
+           'mission', 'Scenario', 'read_scenarios', 'find_scenario', 'scenario_of', 'partner_of', 'shared',
+           'similarity', 'Need', 'needs_of', 'Step', 'Pantry', 'program']
 
 # %% ../../nbs/marple/04_missions.ipynb #0603569b
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import BadData, UsageError, check_name
@@ -134,14 +135,14 @@ laundry | Who turned on the laundry? | do_laundry          | change_outfit      
 
 # %% ../../nbs/marple/04_missions.ipynb #31e067da
 def find_scenario(
-    query: object,  # name, `(kind, action)`, or a Scenario
+    query: Scenario | str | Sequence[int],  # the scenario, its name, or `(kind, action)`
 ) -> Scenario:
     "The scenario that a query belongs to; the five of the benchmark, or one given as it is."
     if isinstance(query, Scenario):
         return query
     if isinstance(query, str):
         return SCENARIOS[check_name(query, SCENARIOS, "scenario")]
-    by_query = {scenario.query: scenario for scenario in SCENARIOS.values()}
+    by_query: dict[tuple, Scenario] = {scenario.query: scenario for scenario in SCENARIOS.values()}
     if tuple(query) not in by_query:
         raise UsageError(f"no scenario asks about {tuple(query)}; known: {', '.join(map(str, by_query))}; or give a Scenario of your own")
     return by_query[tuple(query)]
@@ -152,6 +153,15 @@ def scenario_of(
 ) -> Scenario | None:
     "The scenario in which a mission appears; `None` for one that is in none."
     return next((scenario for scenario in SCENARIOS.values() if name in scenario.missions), None)
+
+
+def partner_of(
+    name: str,  # of a mission
+) -> str:
+    "The other mission of a mission's scenario; `UsageError` for a mission that is in none."
+    if (scenario := scenario_of(name)) is None:
+        raise UsageError(f"mission {name!r} is in no scenario")
+    return next(other for other in scenario.missions if other != name)
 
 # %% ../../nbs/marple/04_missions.ipynb #0bf23324
 def shared(one: set, other: set) -> float:
@@ -188,7 +198,7 @@ def needs_of(
     *missions: Mission,
 ) -> dict:  # (furniture kind, room type) -> Need
     "What a house must hold so that every one of the missions can be done in it."
-    needs = {}
+    needs: dict[tuple, Need] = {}
     for found in missions:
         fetched = set()
         asked = [(goal.piece, goal.room, goal.thing if goal.action == PICKUP else 0, goal.action == CLEAN) for goal in found.subgoals]
@@ -254,7 +264,10 @@ class Pantry:
         if goal.action in (PICKUP, DROP):
             if self.is_shut(k):
                 raise BadData(f"cannot {goal!s}: it is closed")
-            self.place[self.lying(goal.thing, k if goal.action == PICKUP else -1)] = -1 if goal.action == PICKUP else k
+            source, destination = (k, -1) if goal.action == PICKUP else (-1, k)
+            if (thing := self.lying(goal.thing, source)) is None:
+                raise BadData(f"cannot {goal!s}: it is not there")
+            self.place[thing] = destination
         elif goal.action != IDLE:
             bit = {OPENING: OPEN, CLOSING: OPEN, TOGGLE: ON, CLEAN: DUSTY}[goal.action]
             if not piece.abilities & bit:
@@ -264,7 +277,7 @@ class Pantry:
 # %% ../../nbs/marple/04_missions.ipynb #51308eba
 def program(
     house: House,
-    mission: Mission,  # or its name
+    mission: Mission | str,  # a mission, or the name of one of the ten
 ) -> tuple:  # of Step
     "The steps of a mission in a house; `BadData` in one line where it cannot be done there."
     mission = MISSIONS[check_name(mission, MISSIONS, "mission")] if isinstance(mission, str) else mission

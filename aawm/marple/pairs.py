@@ -8,9 +8,10 @@ __all__ = ['SPLITS', 'TEST_HOUSES', 'LONGEST', 'CHUNK', 'PAIR_COLUMNS', 'LAYOUT'
            'read_house_tables', 'open_pairs', 'read_pair', 'replays', 'verify_pairs']
 
 # %% ../../nbs/marple/10_pairs.ipynb #e5300a7a
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,9 @@ from .missions import MISSIONS, SCENARIOS, Scenario, find_scenario
 from .planner import Run, find_query, plan
 from .worlds import World
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, verify_store
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # %% ../../nbs/marple/10_pairs.ipynb #84ea54ea
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,7 @@ LAYOUT = Layout(
     tables={
         "pairs": Table(PAIR_COLUMNS, along="pair"),
         "houses": Table(("house", "width", "height", "key")),
-        **{name: Table(("house", *kind.__dataclass_fields__)) for name, kind in HOUSE_PARTS.items()},
+        **{name: Table(("house", *(column.name for column in fields(kind)))) for name, kind in HOUSE_PARTS.items()},
     },
     sizes={"agent": 2, "step": LONGEST, "state": LONGEST + 1, "coordinate": 3},
     labels={"agent": ("A", "B"), "coordinate": ("x", "y", "heading")},
@@ -223,7 +227,8 @@ def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the 
 def read_house_tables(path: str | Path) -> dict:  # name -> House
     "The houses of a store."
     manifest = read_manifest(path, LAYOUT)
-    tables = {name: read_table(path, LAYOUT, name, manifest) for name in ("houses", *HOUSE_PARTS)}
+    names = ("houses", *HOUSE_PARTS)
+    tables = {name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None}
     groups = {name: {key: rows for key, rows in tables[name].groupby("house")} for name in HOUSE_PARTS}
     houses = {}
     for name, width, height, key in tables["houses"].itertuples(index=False):
@@ -253,7 +258,7 @@ def open_pairs(
     return [read_pair(dataset, arrays, houses, int(index)) for index in np.flatnonzero(keep)]
 
 # %% ../../nbs/marple/10_pairs.ipynb #e265fdfd
-def read_pair(dataset: object, arrays: dict, houses: dict, index: int) -> Pair:
+def read_pair(dataset: "xr.Dataset", arrays: dict, houses: dict, index: int) -> Pair:
     "One pair of an opened store."
     row = {name: dataset[name].values[index] for name in PAIR_COLUMNS}
     house = houses[str(row["house"])]

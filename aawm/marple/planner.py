@@ -33,11 +33,11 @@ def costs_to_go(
     standing = np.repeat(house.free.ravel(), 4)
     cost = np.where((atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR).astype(np.int16)
     after = np.stack([atlas.forward[: atlas.poses], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)])
-    for moves in range(1, FAR):
-        reached = (cost[:, after] == moves - 1).any(1) & (cost == FAR) & standing
-        if not reached.any():
-            return cost
+    moves = 1
+    while (reached := (cost[:, after] == moves - 1).any(1) & (cost == FAR) & standing).any():
         cost[reached] = moves
+        moves += 1
+    return cost
 
 # %% ../../nbs/marple/07_planner.ipynb #65d8cefe
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def text(self) -> str:
-        return action_text(self.actions)
+        return action_text(self.actions.tolist())
 
     def _repr_svg_(self) -> str:
         return run_svg(self)
@@ -161,9 +161,9 @@ def plan(
     atlas = atlas_of(house)
     cost = costs_to_go(house)
     steps = program(house, mission)
-    pose = house.starts()[rng.integers(len(house.starts()))] if pose is None else np.asarray(pose)
-    World(house, [pose])  # refuses a pose in a wall
-    here = int(pose_number(pose, house.width))
+    start = house.starts()[rng.integers(len(house.starts()))] if pose is None else np.asarray(pose)
+    World(house, [start])  # refuses a pose in a wall
+    here = int(pose_number(start, house.width))
     actions = []
     targets = []
     places = [here]
@@ -171,7 +171,7 @@ def plan(
     for step in steps:
         if cost[step.piece, here] >= FAR:
             kind = KINDS[house.furniture[step.piece].kind].name
-            raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, pose))} to the {kind}")
+            raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, start))} to the {kind}")
         moves, poses = released_walk(house, step.piece, here) if released else walk(cost[step.piece], atlas.forward, here, rng)
         here = poses[-1] if poses else here
         actions += moves + [step.action] * step.times
@@ -179,9 +179,9 @@ def plan(
         places += poses + [here] * step.times
         subgoals += [step.subgoal] * (len(moves) + step.times)
     scenario = scenario or scenario_of(mission.name)
-    query = find_query(actions, targets, scenario.query) if scenario else None
-    own = None if MISSIONS.get(mission.name) == mission else mission
     columns = [np.array(values, np.uint8) for values in (actions, targets, subgoals)]
+    query = find_query(columns[0], columns[1], scenario.query) if scenario else None
+    own = None if MISSIONS.get(mission.name) == mission else mission
     return Run(house, pose_of(np.array(places), house.width), columns[0], columns[1], columns[2], mission.name, seed, query, own)
 
 # %% ../../nbs/marple/07_planner.ipynb #d0ed5bfd
@@ -244,7 +244,7 @@ class CellNode:
         self.cell = cell
         self.cost = FAR
         self.rank = 0
-        self.before = None
+        self.before: CellNode | None = None
         self.closed = False
 
     def __lt__(self, other: "CellNode") -> bool:

@@ -25,7 +25,7 @@ from ..files import resolve
 from .evidence import language_of
 from .houses import AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM
 from .inference import WEIGHTS
-from .missions import MISSIONS, scenario_of
+from .missions import MISSIONS, partner_of
 from .pairs import SPLITS, Plan
 from .planner import Run
 from .vocabulary import ACTIONS, DROP, END, PICKUP, ROOMS
@@ -39,7 +39,7 @@ SIDE = 20  # cells; arrays are padded to this
 KINDS_COUNT = 106  # ids of furniture and objects are below
 IN_HAND = 2  # things in the hand that a scene keeps
 ORDER = tuple(MISSIONS)
-PARTNERS = tuple(ORDER.index(next(other for other in scenario_of(name).missions if other != name)) for name in ORDER)
+PARTNERS = tuple(ORDER.index(partner_of(name)) for name in ORDER)
 MIXTURES = tuple((name, weight) for weight in WEIGHTS for name in ORDER)
 CODES = {name: k + 1 for k, name in enumerate(ROOMS)}  # of rooms, 0 any
 
@@ -109,7 +109,7 @@ def language_numbers(
     return (subgoal[0], subgoal[1], CODES.get(subgoal[2], 0), subgoal[3]) if subgoal else (0, 0, 0, 11)
 
 
-def scene_key(world: World, mission: str, language: tuple | None, agent: int = 0) -> tuple:
+def scene_key(world: World, mission: str | int, language: tuple | None, agent: int = 0) -> tuple:
     "What tells scenes apart."
     parts = (values[agent].tobytes() for values in (world.state, world.cell, world.last))
     return world.atlas.houses[world.which[agent]].key, *parts, mission, language
@@ -133,9 +133,9 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
 # %% ../../nbs/marple/15_policies.ipynb #a8af142e
 def collect(runs: Iterable[Run]) -> Scenes:
     "All scenes of many runs, each once."
-    places = {}
+    places: dict[tuple, int] = {}  # what tells scenes apart -> number of the scene
     columns = []
-    rows = {}
+    rows: dict[tuple, int] = {}  # row -> how often
     for run in runs:
         for key, world, language, done in run_scenes(run):
             if key not in places:
@@ -146,7 +146,8 @@ def collect(runs: Iterable[Run]) -> Scenes:
                 row = places[key], pose, action, target
                 rows[row] = rows.get(row, 0) + 1
     counted = torch.tensor([(*row, count) for row, count in rows.items()])
-    return Scenes(*(torch.from_numpy(np.stack(column)) for column in zip(*columns)), counted[counted[:, 0].argsort()])
+    parts = [torch.from_numpy(np.stack(column)) for column in zip(*columns)]
+    return Scenes(parts[0], parts[1], parts[2], parts[3], parts[4], counted[counted[:, 0].argsort()])
 
 # %% ../../nbs/marple/15_policies.ipynb #eb62426e
 class Context(nn.Module):
@@ -287,7 +288,7 @@ class PatchPolicy(Policy):
         cells[k, y, x, AGENT], cells[k, y, x, HEADING] = 1, (pose % 4 + 1).to(torch.uint8)
         cells = cells.flatten(1, 2)
         seen = self.cell(cells.float() / 16)
-        if self.kind is not None:
+        if self.kind is not None and self.thing is not None:
             seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long())
         h = self.body(torch.cat([self.context(batch)[scene, None], seen], 1) + self.place)[:, 0]
         return self.actions(h), self.things(h if handled is None else h[handled])
@@ -305,8 +306,10 @@ class Preset:
 
 def loop_settings(steps: int, batch: int, learning_rate: float = 1e-4, warm_up: float = 0.2, every: int = 250) -> LoopSettings:
     "Settings of a run: half a cosine after a warm-up, given as a share of the steps."
-    often = dict(checkpoint_every=every, validate_every=every, log_every=every)
-    return LoopSettings(steps=steps, batch=batch, learning_rate=learning_rate, warm_up=int(warm_up * steps), **often)
+    return LoopSettings(
+        steps=steps, batch=batch, learning_rate=learning_rate, warm_up=int(warm_up * steps), checkpoint_every=every, validate_every=every,
+        log_every=every,
+    )
 
 # %% ../../nbs/marple/15_policies.ipynb #c11fa92a
 PRESETS = {
@@ -451,8 +454,8 @@ def best_accuracy(
     "The accuracy of a perfect imitator: at each move one of the equally short ones, and it knows how long the agent idles."
     from aawm.marple.inference import moves_of, stages
 
-    right = {}
-    total = {}
+    right: dict[str, float] = {}
+    total: dict[str, int] = {}
     for run in runs:
         moves = moves_of(run.house)
         steps = stages(run.house, run.mission)

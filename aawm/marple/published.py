@@ -44,6 +44,6 @@ def published_similarity() -> pd.DataFrame:  # `[10, 10]`, in the order of `SHOR
         row, *values = line.split()
         for column, value in zip(SHORT, values):
             table.loc[row, column] = table.loc[column, row] = float(value)
-    for (row, column), value in ABOVE.items():
-        table.loc[row, column] = value
+    for place, similarity in ABOVE.items():
+        table.loc[place] = similarity
     return table

@@ -117,8 +117,8 @@ def export_released(
 ) -> Path:
     "Pairs in the released form; `experiments.json` lists them all."
     folder = Path(folder)
-    judged = {}
-    rooms = {}
+    judged: dict[str, dict] = {}
+    rooms: dict[str, dict] = {}  # scenario -> house -> its number
     if visible_files(folder):
         raise UsageError(f"{folder} is not empty; give a new folder")
     for pair in pairs:
@@ -307,7 +307,7 @@ def import_released(
         raise UsageError(f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others")
     trials = trials_of(folder, Path(experiments) if experiments else None)
     pairs = []
-    keys = {}
+    keys: dict[str, str] = {}  # house name -> hash of the house
     for scenario, place, missions, group_name in trials:
         runs = tuple(read_run(place / mission, scenario) for mission in missions)
         if runs[0].house != runs[1].house:

@@ -25,7 +25,7 @@ class Case:
     def __init__(self, pair: Pair):
         self.pair = pair
         self.step = 0
-        self.guesses = {}
+        self.guesses: dict[int, float] = {}  # step -> chance that it was A
         self.solved = False
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from .evidence import SOUND_OF, Evidence, language_of
 from .houses import House
 from ..errors import UsageError
 from .inference import NOISE, TYPES, has_done, hint, imagine, read_prefix, read_snapshot, stages
-from .missions import MISSIONS, scenario_of
+from .missions import MISSIONS, partner_of
 from .policies import FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of
 from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
 from .worlds import World, atlas_of, pose_number
@@ -33,7 +33,7 @@ def world_at(
     if evidence.actions is None:
         world.state[0], world.on[0], world.cell[0] = evidence.piece_states, evidence.places, evidence.cells
     else:
-        for action, target in zip(evidence.actions, evidence.targets):
+        for action, target in evidence.steps:
             world.step(np.array([action]), np.array([target]))
     return copies(world, agents)
 
@@ -59,7 +59,7 @@ class Advisor:
     def __init__(self, policy: Policy, limit: int = 3000):
         # scenes remembered at most
         self.policy = policy.eval()
-        self.known = {}
+        self.known: dict[tuple, tuple] = {}  # scene -> chances, objects
         self.limit = limit
 
     def batch(self, world: World, agents: list, mixture: int, language: tuple | None) -> dict:
@@ -102,7 +102,7 @@ class Advisor:
         chances = np.empty((len(world), 12), np.float32)
         objects = np.empty(len(world), np.int64)
         content = np.concatenate([values.astype(np.int64) for values in (world.which[:, None], world.state, world.cell, world.last)], 1)
-        groups = {}  # content of a scene -> agents in it
+        groups: dict[bytes, list[int]] = {}  # content of a scene -> agents in it
         for agent, row in enumerate(content):
             groups.setdefault(row.tobytes(), []).append(agent)
         first = [here[0] for here in groups.values()]
@@ -171,10 +171,10 @@ def mixture_of(
     belief: dict,  # mission -> how often an agent follows it
 ) -> int:  # place in `MIXTURES`
     "The mixture that preferences are; `UsageError` where no policy was trained on it."
-    mission = max(belief, key=belief.get)
+    mission = max(belief, key=lambda name: belief[name])
     mixture = mixture_number(mission, round(belief[mission], 6))
     others = {name for name, share in belief.items() if share > 0 and name != mission}
-    if others - set(scenario_of(mission).missions):
+    if others - {mission, partner_of(mission)}:
         raise UsageError("policies know preferences for two missions of a scenario, w = 1, .8, .6 or .5; use exact inference for others")
     return mixture
 
@@ -193,7 +193,7 @@ class RolloutMethod:
         self.rollouts = rollouts
         self.seed = seed
         self.steps = steps
-        self.shares = {}  # of evidence seen before
+        self.shares: dict[tuple, float] = {}  # of evidence seen before
 
     def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple) -> tuple:  # p_a, p_b
         return tuple(self.chance(seen, query, belief) for seen, belief in zip(evidence, preferences))
@@ -207,8 +207,10 @@ class RolloutMethod:
         key = evidence_key(evidence), mixture, tuple(query)
         if key not in self.shares:
             rng = np.random.default_rng((self.seed, evidence.tau, mixture, *evidence.poses[-1].tolist()))
-            words = dict(sound=evidence.sound, language=evidence.told)
-            self.shares[key] = share_reaching(self.advisor, world_at(evidence), mixture, query, rng, self.rollouts, self.steps, **words)
+            start = world_at(evidence)
+            self.shares[key] = share_reaching(
+                self.advisor, start, mixture, query, rng, self.rollouts, self.steps, evidence.sound, evidence.told
+            )
         return self.shares[key]
 
 # %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
@@ -236,7 +238,7 @@ def explain(
         world.place[0] = numbers[step]
         return advisor.fields(world, [0], alone, None)[0][0][poses[step]] if remembers else advisor.advise(world, alone)[0][0]
 
-    for step, (action, target) in enumerate(zip(evidence.actions.tolist(), evidence.targets.tolist()) if evidence.actions is not None else ()):
+    for step, (action, target) in enumerate(evidence.steps):
         chances = chances_at(step)
         chance = chances[[NULL, IDLE, END]].sum() if action == NULL else chances[action]  # idling is seen as null, and so is nothing more
         total += float(np.log((1 - noise) * chance + noise / TYPES))

@@ -85,8 +85,9 @@ def score_pairs(
     rows = []
     for number, pair in enumerate(tqdm(pairs, disable=not progress, unit="trial", desc=name)):
         taus = scored_at(pair.horizon)
-        known = pair.scenario, prior, variant, snapshot
-        chances = np.array([evaluate(method, pair.house, pair.runs, int(tau), *known, **options) for tau in taus])
+        chances = np.array([
+            evaluate(method, pair.house, pair.runs, int(tau), pair.scenario, prior, variant, snapshot, **options) for tau in taus
+        ])
         rows += trial_rows(pair, number, taus, chances, rule)
     return pd.DataFrame(rows).assign(method=name, prior=str(prior), variant=variant, snapshot=snapshot, rule=rule)
 

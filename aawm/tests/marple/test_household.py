@@ -4,6 +4,7 @@ import copy
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,12 +15,14 @@ from typer.testing import CliRunner
 
 from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
+from aawm.marple import evidence
 from aawm.marple.card import DIFFERENCES
 from aawm.marple.configurations import import_houses, read_configuration, to_configuration
 from aawm.marple.furnishing import can_be_done, draw_house
 from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
+from aawm.marple.language import PROMPTS
 from aawm.marple.missions import mission, program
-from aawm.marple.pairs import house_of
+from aawm.marple.pairs import Plan, house_of
 from aawm.marple.vocabulary import PICKUP, kind_id
 from aawm.tests.conftest import FIXTURES
 
@@ -75,6 +78,21 @@ def test_the_released_snack_house_does_not_explain_the_published_horizon():
     horizons = [marple.plan(house, "get_snack", start, seed=1).horizon for start in house.starts()]
     assert len(horizons) == 784 and round(np.mean(horizons), 1) == 19.2 and max(horizons) == 34 < marple.SCENARIOS["snack"].horizon
     assert "784 starts a shortest run reaches the query after 19.2 steps on average, and after 34 at most" in DIFFERENCES
+
+
+def test_what_a_witness_says_reaches_no_method():
+    "What the dataset card says of testimony."
+    assert "(`testimony`) is text alone. No method uses it, and it is in none of V, V+A, V+L and V+A+L." in DIFFERENCES
+    pair = Plan(1, houses=1, scenarios=("shower",)).pair(0)
+    for variant in marple.VARIANTS:
+        both = tuple(marple.look(run, 2, variant) for run in pair.runs)
+        texts = [write(both, pair.scenario.query, 0) for write, _ in PROMPTS.values()]
+        for seen, run in zip(both, pair.runs):
+            assert not any(isinstance(value, str) for value in vars(seen).values()), "evidence is numbers"
+            said = evidence.testimony(evidence.pursued(run, 2)[0])
+            assert said.endswith(".") and not any(said.lower().rstrip(".") in text.lower() for text in texts)
+    users = [path.name for path in Path(evidence.__file__).parent.glob("*.py") if "testimony(" in path.read_text()]
+    assert users == ["evidence.py"], "no method calls it"
 
 
 def test_all_ten_missions_in_one_house():
