@@ -53,6 +53,7 @@ def source(page):
     return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
 
 
+@pytest.mark.slow
 def test_all_of_it_in_figure_3(tmp_path):
     for name, page in PAGES.items():
         (tmp_path / f"{name}.py").write_text(source(page))

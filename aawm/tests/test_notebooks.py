@@ -15,9 +15,23 @@ from aawm.tests.conftest import ROOT
 
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
+# ten seconds of a core and more each, a third of the time of all tests together: they run in `make test-all`
+LONG = """
+85_site data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores evaluation/05_sensitivity
+evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released infant/16_training infant/17_figures
+infant/19_commands infant/21_battery infant/22_card infant/23_change leaderboard/02_scoring marple/19_figures
+models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
+"""
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts))
-LIBRARY = [pytest.param(path, marks=pytest.mark.slow if path.parent.name in TEACHERS else ()) for path in FOUND]
+LIBRARY = [pytest.param(path) for path in FOUND]
+
+
+def runs_long(path: Path) -> bool:
+    return path.parent.name in TEACHERS or path.relative_to(ROOT / "nbs").with_suffix("").as_posix() in LONG.split()
+
+
+RUN = [pytest.param(path, marks=pytest.mark.slow if runs_long(path) else ()) for path in FOUND]
 PRELOADED = ["matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet", "scipy.stats", "seaborn", "mujoco", "nbformat", "papermill"]
 PRELOADED += ["aawm.evaluation", "aawm.training", "aawm.viz.figures", "aawm.sim", "aawm.infant", "aawm.marple", "aawm.runs", "aawm.tests.test_notebooks"]
 PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
@@ -42,7 +56,12 @@ def fork():
     return context
 
 
-@pytest.mark.parametrize("notebook", LIBRARY, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
+def test_long_pages_are_there():
+    names = {path.relative_to(ROOT / "nbs").with_suffix("").as_posix() for path in FOUND}
+    assert set(LONG.split()) <= names
+
+
+@pytest.mark.parametrize("notebook", RUN, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
 def test_notebook_runs(notebook, fork, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # tests run side by side
     process = fork.Process(target=run_page, args=(notebook, tmp_path / "log"))

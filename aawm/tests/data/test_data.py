@@ -150,6 +150,7 @@ def die(root_seed, index, fidelity):
     os._exit(9)
 
 
+@pytest.mark.slow
 def test_a_dask_scheduler_in_place_of_processes(tmp_path, capsys):
     from distributed import LocalCluster
 
