@@ -6,8 +6,8 @@
 __all__ = ['TASKS', 'SCORINGS', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move', 'find_tasks',
            'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts', 'ConstantVelocity',
            'FrozenWorld', 'NearestCarries', 'TrueWorld', 'score', 'Evaluation', 'Results', 'evaluate', 'other_data',
-           'check_output', 'save', 'read_evaluation', 'gather', 'find_evaluations', 'main_variant', 'model_fields',
-           'CLAIMS', 'paper_ledger']
+           'check_output', 'save', 'read_evaluation', 'gather', 'find_evaluations', 'joined_outcomes', 'main_variant',
+           'model_fields', 'CLAIMS', 'paper_ledger', 'task_named']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -18,6 +18,7 @@ from aawm.evaluation.results import (
     evaluate,
     find_evaluations,
     gather,
+    joined_outcomes,
     main_variant,
     model_fields,
     other_data,
@@ -39,12 +40,13 @@ from aawm.evaluation.tasks import (
     plan_tasks,
     register_task,
     single_goal,
+    task_named,
 )
 
 _all_ = [
     "TASKS", "SCORINGS", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
     "ConstantVelocity", "FrozenWorld", "NearestCarries", "TrueWorld", "score", "Evaluation", "Results", "evaluate", "other_data",
-    "check_output", "save", "read_evaluation", "gather", "find_evaluations", "main_variant", "model_fields", "CLAIMS",
-    "paper_ledger",
+    "check_output", "save", "read_evaluation", "gather", "find_evaluations", "joined_outcomes", "main_variant", "model_fields",
+    "CLAIMS", "paper_ledger", "task_named",
 ]  # fmt: skip

@@ -7,8 +7,8 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PRIVILEGED_INPUTS', 'ALIKE',
            'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path',
-           'NearestCarries', 'FunctionModel', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch',
-           'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
+           'NearestCarries', 'OutsideModel', 'network_of', 'as_model', 'batch_inputs', 'receive', 'out_of_memory',
+           'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 from dataclasses import dataclass, field
@@ -295,14 +295,28 @@ class NearestCarries:
 PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries)}  # baselines without training
 
 
-class FunctionModel:
-    "Gives a plain function the face of a model."
+class OutsideModel:
+    "Gives a plain function, or an object with `rollout` alone, the face of a model."
 
-    variant = "function"
-    privileged = ()
+    def __init__(
+        self,
+        model: object,  # a function is called by its name, an object without a name by its class
+    ):
+        self.model = model
+        self.rollout = getattr(model, "rollout", model)
+        is_object = hasattr(model, "rollout")
+        own_name = getattr(model, "name", "") if is_object else getattr(model, "__name__", "")
+        self.name = str(own_name) or type(model).__name__
+        self.variant = str(getattr(model, "variant", "corrected" if is_object else "function"))
+        self.privileged = tuple(getattr(model, "privileged", ()))
 
-    def __init__(self, function):
-        self.rollout, self.name = function, getattr(function, "__name__", type(function).__name__)
+
+def network_of(
+    model: object,  # as `as_model` gives it
+) -> torch.nn.Module | None:  # `None` where it is none
+    "The network behind a model."
+    inner = model.model if isinstance(model, OutsideModel) else model
+    return inner if isinstance(inner, torch.nn.Module) else None
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
 def as_model(
@@ -312,10 +326,9 @@ def as_model(
     if not hasattr(model, "rollout"):
         if not callable(model) or isinstance(model, type):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
-        return FunctionModel(model)
-    for name in ("name", "variant", "privileged"):
-        if not hasattr(model, name):
-            raise ModelContractError(f"{type(model).__name__} has no attribute {name!r}; see `WorldModel` for what it must say")
+        return OutsideModel(model)
+    if not all((getattr(model, "name", ""), hasattr(model, "variant"), hasattr(model, "privileged"))):
+        model = OutsideModel(model)
     unknown = set(model.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
         raise ModelContractError(f"{model.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")
@@ -424,7 +437,7 @@ class on_device:
     "Hold a network in evaluation mode on a device; anything else is left alone."
 
     def __init__(self, model: object, device):
-        self.network = model if isinstance(model, torch.nn.Module) else None
+        self.network = network_of(model)
         self.device = device
 
     def __enter__(self):

@@ -373,8 +373,9 @@ def score_events(
             if task.measure == "goal" and whole and behavior == "all":
                 scored |= ranking_metrics(here, len(absent))
             table += [(target, metric, behavior, *values) for metric, values in scored.items()]
-    outcomes = rows[["target", "truth", "prediction", "score"]].assign(trial=test.trial[rows.row])
-    return table, outcomes.astype({"truth": bool, "prediction": bool})
+    outcomes = rows[["object", "target", "truth", "prediction", "score"]]
+    outcomes = outcomes.assign(trial=test.trial[rows.row], scenario=test.scenario[rows.row].astype(object))
+    return table, outcomes.astype({"object": np.int8, "truth": bool, "prediction": bool})
 
 # %% ../../nbs/evaluation/04_scores.ipynb #402c541c
 def score_errors(
@@ -395,7 +396,7 @@ def score_errors(
     return table, *error_curves(error, said, true, last, MOVED_THRESHOLD, test.trial[rows.row])
 
 # %% ../../nbs/evaluation/04_scores.ipynb #3393b38b
-OUTCOME_COLUMNS = ("task", "trial", "target", "truth", "prediction", "score")
+OUTCOME_COLUMNS = ("task", "trial", "scenario", "object", "target", "truth", "prediction", "score")  # objects are numbered from 0
 SCORE_TABLES = (SCORE_COLUMNS, CURVE_COLUMNS, OUTCOME_COLUMNS, TRIAL_CURVE_COLUMNS)
 
 

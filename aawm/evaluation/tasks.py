@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
-           'MEASURES', 'TASK_TABLE', 'TASKS', 'CAPPED', 'TrialSet', 'trial_set', 'taken_step', 'Scoring', 'plan_rows',
-           'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup',
-           'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'find_tasks',
-           'register_task', 'plan_tasks']
+           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'CAPPED', 'TrialSet', 'trial_set', 'taken_step',
+           'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back',
+           'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal',
+           'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+import re
 
 import numpy as np
 import pandas as pd
@@ -402,13 +403,30 @@ TASK_TABLE = {
 }
 TASKS = tuple(TASK_TABLE)
 
+# %% ../../nbs/evaluation/01_tasks.ipynb #93457407
+OPTION_NAMES = {  # names of tasks with an option -> the task, from the matched parts
+    r"single_goal_offset_([+-]\d+)(_final)?": lambda offset, final: single_goal(int(offset), final=bool(final)),
+    r"(multi_goal)_final": lambda name: multi_goal(final=True),
+    r"move_(\d+(?:\.\d+)?)_m": lambda threshold: move(float(threshold)),
+}
+
+
+def task_named(
+    name: str,  # of `TASK_TABLE`, or with an option: `single_goal_offset_+10`, `single_goal_offset_+0_final`, `multi_goal_final`, `move_2.5_m`
+) -> Task:
+    "The task of a name; `UsageError` where there is none."
+    for pattern, make in OPTION_NAMES.items():
+        if name not in TASK_TABLE and (match := re.fullmatch(pattern, str(name))):
+            return make(*match.groups())
+    return TASK_TABLE[check_name(name, TASK_TABLE, "task")]
+
 # %% ../../nbs/evaluation/01_tasks.ipynb #bd3e0883
 def find_tasks(
-    tasks: Iterable[str] | None = None,  # names of tasks and `Task` objects; `None`: all of `TASKS`
+    tasks: Iterable[str] | None = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
 ) -> tuple:  # of `Task`
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
     tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
-    found = tuple(task if isinstance(task, Task) else TASK_TABLE[check_name(task, TASK_TABLE, "task")] for task in tasks)
+    found = tuple(task if isinstance(task, Task) else task_named(task) for task in tasks)
     names = [task.name for task in found]
     for task in found:
         check_name(task.measure, (*MEASURES, *OWN_RULES), f"measure of task {task.name!r}")

@@ -82,6 +82,8 @@ class Record(Form):
     data_hash: Line = ""
     parameters: int = 0
     choice: dict[Line, object] = {}
+    started_from: dict[Line, Line] = {}  # `file` and `sha256` of the weights that training started from
+    lengthened: dict[Line, int] = {}  # steps planned before -> step at which the run was made longer
     versions: dict[Line, Line] = {}
 
 
@@ -225,6 +227,10 @@ class Card(dict):
         lines = [f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"]
         if "training" in self and "data_hash" in self:
             lines.append(f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}")
+        if start := self.get("started_from"):
+            lines.append(f"started from the weights of {start['file']} (SHA-256 {start['sha256'][:12]}), not from fresh ones")
+        for planned, reached in self.get("lengthened", {}).items():
+            lines.append(f"planned for {int(planned):,} steps, and made longer at step {reached:,}")
         if choice := self.get("choice"):
             lines.append(f"{choice['setting']} {choice['value']}, chosen on {choice['split']} trials")
         where = f" on {self['test_trials']:,} test trials" if "test_trials" in self else ""

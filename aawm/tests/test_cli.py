@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from aawm.data import generate
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
 from aawm.training import fit, load_run, run_settings
+from aawm.training.loop import read_log
 
 
 class Bare(WorldModel):
@@ -177,3 +179,80 @@ class Own(WorldModel):
     assert code_ == 0 and "owned.py has changed since run was trained" in err and "rollouts count as wrong" in err
     code_, _, err = leave(capsys, *words)
     assert code_ == 2 and "holds another run (source:" in err
+
+
+TRAINED = """import torch
+
+
+class Trained:
+    "A constructor that loads its weights, and `rollout`: no loss, no name."
+
+    def __init__(self):
+        self.weights = torch.zeros(35)
+
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        last = states[torch.arange(len(states)), context - 1]
+        return last[:, None].expand(-1, horizon, -1) + self.weights
+
+
+class Asks:
+    def __init__(self, path):
+        self.path = path
+
+    rollout = Trained.rollout
+"""
+
+
+def test_a_model_that_is_trained_already_is_evaluated_by_its_class(stores, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("trained.py").write_text(TRAINED)
+    words = (stores / "trials0", "out/mine", "--split", "all")
+    options = ("--offset", -3, "--offset", 5, "--final", "--threshold", 2.5, "--tasks", "move")
+    code, out, err = leave(capsys, "evaluate", "trained.py:Trained", *words, *options)
+    assert code == 0 and "weights that its constructor gives" in err and "outcomes.parquet" in out, err
+    record = read_evaluation("out/mine").record
+    assert (record["model"], record["variant"], record["privileged"]) == ("Trained", "corrected", [])
+    assert record["tasks"] == ["move", "single_goal_offset_-3_final", "single_goal_offset_+5_final", "move_2.5_m"]
+    code, _, err = leave(capsys, "evaluate", "trained.py:Asks", *words, "--replace")
+    assert code == 4 and "cannot be made without arguments" in err.splitlines()[-1]
+    code, _, err = leave(capsys, "evaluate", "trained.py:Trainde", *words, "--replace")
+    assert code == 2 and "cannot find model" in err
+
+
+def test_the_outcomes_of_many_models_are_written_as_one_table(stores, capsys, tmp_path):
+    for model in ("frozen_world", "constant_velocity"):
+        words = (model, stores / "trials0", tmp_path / "all" / model, "--split", "all", "--tasks", "move")
+        assert leave(capsys, "evaluate", *words)[0] == 0
+    for name in ("both.parquet", "both.csv"):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / name)])
+        assert not end.value.code and "120 rows of 2 models" in capsys.readouterr().out
+    table = pd.read_parquet(tmp_path / "both.parquet")
+    assert {"model", "variant", "seed", "scoring", "task", "trial", "scenario", "object", "truth", "prediction"} <= set(table)
+    assert set(table.object) == {0, 1, 2} and (table.groupby(["model", "trial"]).size() == 3).all() and (table.scenario != "").all()
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "both.csv"), table, check_dtype=False)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / "both.xlsx")])
+    assert end.value.code == 2 and "must end in" in capsys.readouterr().err
+
+
+def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores, capsys, tmp_path):
+    tiny = ("--preset", "smoke", "--device", "cpu", "--set", "validation_windows=2", "--set", "log_every=1")
+    words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "tuned")
+    code, _, err = leave(capsys, *words, "--from", stores / "run", "--steps", 2, *tiny)
+    settings = run_settings(tmp_path / "tuned")
+    assert code == 0 and settings["started_from"]["file"] == "run" and settings["config"]["hidden_size"] == 8, err
+    start, tuned = (load_run(folder).state_dict() for folder in (stores / "run", tmp_path / "tuned"))
+    assert all(torch.equal(start[name], tuned[name]) for name in start if "scaler" in name)
+    assert max((start[name] - tuned[name]).abs().max() for name in start) < 0.05, "two steps away, not fresh"
+    code, _, err = leave(capsys, *words, "--from", stores / "run", "--steps", 4, *tiny)
+    assert code == 2 and "training.steps: 2 -> 4" in err and "--longer" in err
+    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, "--longer", *tiny)[0] == 0
+    assert run_settings(tmp_path / "tuned")["lengthened"] == {"2": 2}
+    assert [row["step"] for row in read_log(tmp_path / "tuned")] == ["1", "2", "3", "4"]
+    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, *tiny)[0] == 0, "finished: nothing to do"
+    for other, said in (("rssm_discrete", "cannot start from it"), ("oracle", "cannot start from it")):
+        code, _, err = leave(capsys, "train", other, stores / "trials0", tmp_path / "no", "--from", stores / "run", "--steps", 2, *tiny)
+        assert code == 2 and said in err and not (tmp_path / "no").exists()
+    code, _, err = leave(capsys, *words, "--from", tmp_path / "nothing", *tiny)
+    assert code == 2 and "give a weights file or the folder of a finished run" in err

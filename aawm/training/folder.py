@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SETTINGS', 'WEIGHTS', 'HASHES', 'LOG', 'CHECKPOINT', 'CHECKPOINT_HASHES', 'describe_run', 'source_of',
-           'describe_model', 'differences', 'flatten_settings', 'claim_folder', 'write_hashes', 'read_hashes',
-           'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'RunSettings', 'run_settings',
-           'build_model', 'changed_source', 'load_run']
+           'describe_model', 'differences', 'flatten_settings', 'claim_folder', 'is_shorter', 'write_hashes',
+           'read_hashes', 'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'RunSettings',
+           'run_settings', 'build_model', 'changed_source', 'load_run']
 
 # %% ../../nbs/training/02_folder.ipynb #c144d57b
 from collections.abc import Callable
@@ -82,10 +82,10 @@ def differences(
     before: dict,  # `settings.json` as it stands
     now: dict,  # as it would be written
 ) -> list:  # lines `name: before -> now`
-    "What differs between two runs in anything but versions."
+    "What differs between two runs in anything but versions and what a longer run was before."
     younger = {f"training.{field.name}": field.default for field in dataclasses.fields(TrainingSettings)}
     old, new = ({**younger, **dict(flatten_settings(run))} for run in (before, now))
-    names = [name for name in {**old, **new} if not name.startswith("versions")]
+    names = [name for name in {**old, **new} if not name.startswith(("versions", "lengthened"))]
     return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 
@@ -118,7 +118,17 @@ def claim_folder(
         raise BadData(f"{fault}: it is damaged; remove the folder and train again") from None
     differing = differences(before, settings)
     if differing:
-        raise UsageError(f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it")
+        longer = "; --longer (longer=True) trains it on" if is_shorter(before, settings) else ""
+        raise UsageError(f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it{longer}")
+
+
+def is_shorter(
+    before: dict,  # `settings.json` as it stands
+    now: dict,  # as it would be written
+) -> bool:
+    "Is it the same run, with fewer training steps?"
+    steps = [run.get("training", {}).get("steps", 0) for run in (before, now)]
+    return steps[0] < steps[1] and [line.partition(":")[0] for line in differences(before, now)] == ["training.steps"]
 
 # %% ../../nbs/training/02_folder.ipynb #22caf5bc
 def write_hashes(

@@ -6,7 +6,7 @@
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'step_seed', 'name_of', 'checked_loss', 'training_step', 'locate_not_finite',
            'not_finite_weight', 'Watch', 'LogRow', 'is_log_row', 'read_log', 'Log', 'validation_loss', 'Best',
            'save_checkpoint', 'read_checkpoint', 'checkpoint_step', 'drop_checkpoint', 'check_optimizer', 'resume',
-           'train']
+           'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
 from collections.abc import Callable, Mapping
@@ -339,6 +339,14 @@ def resume(
     return kept.get("step", 0)
 
 # %% ../../nbs/training/03_loop.ipynb #6469ca38
+def new_optimizer(
+    module: nn.Module,
+    settings: LoopSettings,
+) -> torch.optim.Optimizer:
+    "AdamW for the weights of a module, without a past."
+    return torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+
+
 def train(
     module: nn.Module,  # with `loss(batch) -> (loss, logs)`, on its device; trained in place
     batches: object,  # a function of the step, from 0, that returns a batch: a dict of tensors on the device
@@ -352,7 +360,7 @@ def train(
     "Train from the last checkpoint, or from the start, to the last step or as long as it helps."
     if not any(weights.requires_grad for weights in module.parameters()):
         raise ModelContractError(f"{name_of(module)} has no weights to train; evaluate it as it is")
-    optimizer = torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    optimizer = new_optimizer(module, settings)
     best = Best(settings.patience)
     first = resume(folder, module, optimizer, best)
     watch = Watch(module, batches, locate)

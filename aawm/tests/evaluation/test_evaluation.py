@@ -634,6 +634,47 @@ def test_a_file_of_another_form_is_refused_whatever_the_record_says_of_it(saved,
     assert "\n" not in str(fault.value)
 
 
+def reseal(folder, name):
+    record = json.loads((folder / "record.json").read_text())
+    record["files"][name] = sha256(folder / name)
+    (folder / "record.json").write_text(json.dumps(record))
+
+
+def test_outcomes_say_whose_they_are_and_of_which_object_and_older_files_are_read(evaluated, saved, test):
+    file = saved / "outcomes.parquet"
+    table = pd.read_parquet(file)
+    assert list(table)[:2] == ["model", "seed"] and set(table.model) == {"frozen_world"} and set(table.seed) == {0}
+    pd.testing.assert_frame_equal(read_evaluation(saved).outcomes, evaluated.outcomes, check_dtype=False)
+    row = {int(trial): place for place, trial in enumerate(test.trial)}
+    for outcome in table.query("task == 'single_goal'").itertuples():
+        place = row[outcome.trial]
+        assert (outcome.object == test.pickup_order[place, 0]) == outcome.truth and outcome.scenario == test.scenario[place]
+    table.drop(columns=["model", "seed", "scenario", "object"]).to_parquet(file, index=False)
+    reseal(saved, file.name)
+    older = read_evaluation(saved).outcomes
+    assert (older.object == -1).all() and (older.scenario == "").all()
+    pd.testing.assert_series_equal(older.prediction, evaluated.outcomes.prediction)
+    table.assign(model="oracle").to_parquet(file, index=False)
+    reseal(saved, file.name)
+    with pytest.raises(BadData, match="expected columns"):
+        read_evaluation(saved)
+
+
+def test_an_object_with_a_rollout_alone_is_called_by_its_class(store):
+    class Calm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(7))
+
+        def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+            return FrozenWorld().rollout(states, context, horizon)
+
+    result = evaluate(Calm(), store, tasks="move", split=None, progress=False)
+    frozen = evaluate(FrozenWorld(), store, tasks="move", split=None, progress=False)
+    assert (result.record["model"], result.record["variant"], result.record["parameters"]) == ("Calm", "corrected", 7)
+    pd.testing.assert_frame_equal(result.scores, frozen.scores)
+
+
 def test_other_data_and_other_splits_do_not_mix(store):
     one = evaluate(FrozenWorld(), store, tasks="move", split=None, progress=False)
     for field, value in (("data_hash", "another"), ("split", "train"), ("thresholds", {})):
