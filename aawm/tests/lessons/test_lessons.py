@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 from aawm import cli
 from aawm.errors import BadData
-from aawm.lessons import checks, detective, expectation
+from aawm.lessons import checks, detective, expectation, people
 from aawm.lessons.copies import BEGIN, END, SETUP, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
 from aawm.schema import ENTITIES, GOAL, positions
 from aawm.tests.conftest import ROOT
@@ -221,6 +221,23 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "ties are wrong": (expectation.check_share_right, lambda odd, plausible: (odd > plausible).mean(), "a tie as wrong"),
     "one a video": (expectation.check_observer, lambda batch: batch.length[:, 8], "a number for each video and frame"),
     "silent": (expectation.check_observer, lambda batch: np.full((len(batch), batch.state.shape[2]), np.nan), "no number in any frame"),
+    "precision of people": (people.check_recall_and_false, lambda n, c: ((n & c).sum() / n.sum(), (n & ~c).sum() / (~c).sum()), "which is precision"),
+    "recall of all": (people.check_recall_and_false, lambda n, c: ((n & c).mean(), 0.0), "that is a share of all objects"),
+    "accuracy of people": (people.check_recall_and_false, lambda n, c: ((n == c).mean(), 0.0), "none-answers included"),
+    "recall alone": (people.check_recall_and_false, lambda n, c: (n & c).sum() / c.sum(), "false"),
+    "false of what was named": (
+        people.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).sum() / n.sum()), "did *not* come",
+    ),
+    "false of all": (people.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).mean()), "those that did not come"),
+    "in per cent": (people.check_chance, lambda a, sure, thing: sure if a == thing else (100 - sure) / 3, "from 0 to 1"),
+    "confidence for all": (people.check_chance, lambda a, sure, thing: sure / 100, "you give every object the confidence"),
+    "none forgotten": (people.check_chance, lambda a, sure, thing: sure / 100 if a == thing else (1 - sure / 100) / 2, "three options"),
+    "rest to each": (people.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 1 - sure / 100, "gets a third"),
+    "impossible": (people.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 0.0, "is not impossible"),
+    "distance": (people.check_brier, lambda said, came: np.abs(said - came).mean(), "square before you take the mean"),
+    "summed": (people.check_brier, lambda said, came: ((said - came) ** 2).sum(), "take the mean over objects"),
+    "rooted": (people.check_brier, lambda said, came: np.sqrt(((said - came) ** 2).mean()), "that is the root"),
+    "what came alone": (people.check_brier, lambda said, came: ((said - came)[came] ** 2).mean(), "costs, too"),
     "missing end": (checks.check_verdict, open_ended, "where a number is missing"),
     "edge": (checks.check_verdict, lambda low, high, least: "supported" if low > least else open_ended(-1, high, least), "includes `least` itself"),
     "no third word": (checks.check_verdict, lambda low, high, least: "supported" if low >= least else "contradicted", "Not to know is a result"),
@@ -232,6 +249,13 @@ def test_a_usual_mistake_is_named(check, answer, words):
     with pytest.raises(AssertionError) as fault:
         check(answer)
     assert words in str(fault.value), str(fault.value)
+
+
+def test_right_answers_about_people_pass_in_other_words_too(capsys):
+    people.check_recall_and_false(lambda named, came: (named[came].mean(), named[~came].mean()))
+    people.check_chance(lambda answer, sure, thing: sure / 100 if answer == thing else 1 / 3 - sure / 300)
+    people.check_brier(lambda said, came: np.where(came, (1 - said) ** 2, said**2).mean())
+    assert capsys.readouterr().out.count("right.") == 3
 
 
 def test_a_check_speaks_to_a_student():
