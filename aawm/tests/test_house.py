@@ -1,24 +1,22 @@
 """The house rules: one meaning a word, a room opens with an overview, an example follows each definition, arguments have types."""
 
 import ast
-import importlib
-import inspect
+import functools
 import json
-import pkgutil
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-import aawm
-
-ROOT = Path(aawm.__file__).parents[1]
-NBS = ROOT / "nbs"
+ROOT = Path(__file__).parents[2]
+PACKAGE, NBS = ROOT / "aawm", ROOT / "nbs"
 WINGS = ("infant", "marple")
 NOTEBOOKS = sorted(path for path in NBS.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 
 
+@functools.cache
 def cells_of(path: Path) -> list:
     return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
 
@@ -30,11 +28,35 @@ def is_exported(source: str) -> bool:
 LIBRARY = [path for path in NOTEBOOKS if any("#| default_exp" in source for _, source in cells_of(path))]
 
 
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "tests" not in path.relative_to(PACKAGE).parts and path.name != "_modidx.py"]
+
+
 @pytest.fixture(scope="module")
 def modules() -> dict:
-    "Every module of the library, tests apart."
-    found = [name for _, name, _ in pkgutil.walk_packages(aawm.__path__, "aawm.") if not name.startswith(("aawm.tests", "aawm._"))]
-    return {name: importlib.import_module(name) for name in found}
+    "Every module of the library by its name, tests apart, as a syntax tree: nothing is imported."
+    return {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def assigned(tree: ast.Module) -> dict:
+    "The top-level assignments of a module: name -> value."
+    pairs = [(node.targets, node.value) for node in tree.body if isinstance(node, ast.Assign)]
+    pairs += [([node.target], node.value) for node in tree.body if isinstance(node, ast.AnnAssign)]
+    return {target.id: value for targets, value in pairs for goal in targets for target in ast.walk(goal) if isinstance(target, ast.Name)}
+
+
+def public_names(tree: ast.Module) -> list:
+    "The names in a module's `__all__`; none where a package makes it on demand."
+    listed = assigned(tree).get("__all__")
+    return [item.value for item in listed.elts] if isinstance(listed, ast.List) else []
+
+
+def defined(tree: ast.Module) -> dict:
+    "What a module defines itself: name -> function, class or value."
+    return assigned(tree) | {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
 def wing(module: str) -> str:
@@ -77,8 +99,8 @@ def retired(name: str, room: str = "") -> list:
 def test_no_retired_word_is_a_name(modules):
     found = [fault for name in modules for fault in retired(name, wing(name))]
     found += [fault for path in NOTEBOOKS for fault in retired(path.stem, path.relative_to(NBS).parts[0])]
-    for module, content in modules.items():
-        for name in getattr(content, "__all__", ()):
+    for module, tree in modules.items():
+        for name in public_names(tree):
             found += retired(f"{module}.{name}".removeprefix("aawm."), wing(module))
     assert not found, "\n".join(sorted(set(found)))
 
@@ -93,14 +115,16 @@ def test_no_retired_word_is_in_a_heading():
     assert not found, "\n".join(found)
 
 
+PACKAGES = {module_name(path) for path in FILES if path.name == "__init__.py"}
+
+
 def definitions(modules: dict) -> dict:
     "Public name -> the modules that define it; what a module only passes on does not count."
     found = defaultdict(list)
-    for module, content in modules.items():
-        if not hasattr(content, "__path__") and module != "aawm.cli" and not module.endswith(".commands"):  # a package only passes names on; a verb is named after its function
-            for name in getattr(content, "__all__", ()):
-                if getattr(getattr(content, name), "__module__", module) == module or not callable(getattr(content, name)):
-                    found[name].append(module)
+    for module, tree in modules.items():
+        if module not in PACKAGES and module != "aawm.cli" and not module.endswith(".commands"):  # a verb is named after its function
+            for name in set(public_names(tree)) & set(defined(tree)):
+                found[name].append(module)
     return found
 
 
@@ -112,9 +136,10 @@ def test_one_public_name_has_one_meaning(modules, room):
 
 
 def test_no_name_hides_its_module(modules):
-    for name, content in modules.items():
-        package, _, last = name.rpartition(".")
-        assert getattr(importlib.import_module(package), last) is content, f"{package}.{last} is no module: something hides it"
+    for package in PACKAGES:
+        imported = [alias.asname or alias.name for node in modules[package].body if isinstance(node, ast.ImportFrom) for alias in node.names]
+        for name in {*imported, *defined(modules[package])}:
+            assert f"{package}.{name}" not in modules, f"{package}.{name} is no module: something hides it"
 
 
 # sentences
@@ -223,17 +248,19 @@ def test_an_example_follows_within_two_cells():
 # types
 
 
-def untyped(function) -> tuple:
+def untyped(function: ast.FunctionDef) -> tuple:
     "How many arguments a function has, and which lack a type."
-    arguments = [argument for argument in inspect.signature(function).parameters.values() if argument.name not in ("self", "cls")]
-    return len(arguments), [argument.name for argument in arguments if argument.annotation is inspect.Parameter.empty]
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])]
+    arguments = [argument for argument in arguments if argument.arg not in ("self", "cls")]
+    return len(arguments), [argument.arg for argument in arguments if argument.annotation is None]
 
 
-def public_functions(thing, name: str) -> dict:
+def public_functions(thing: ast.AST, name: str) -> dict:
     "A function, or the public methods of a class."
-    if inspect.isclass(thing):
-        return {f"{name}.{key}": value for key, value in vars(thing).items() if inspect.isfunction(value) and not key.startswith("_")}
-    return {name: thing} if inspect.isfunction(thing) else {}
+    if isinstance(thing, ast.ClassDef):
+        return {f"{name}.{node.name}": node for node in thing.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
+    return {name: thing} if isinstance(thing, ast.FunctionDef) else {}
 
 
 @pytest.mark.parametrize("room", ["", *WINGS])
@@ -242,7 +269,7 @@ def test_public_arguments_have_types(modules, room):
     without = defaultdict(list)
     for name, places in definitions(modules).items():
         for place in (place for place in places if wing(place) == room):
-            for label, function in public_functions(getattr(modules[place], name), name).items():
+            for label, function in public_functions(defined(modules[place])[name], name).items():
                 count, missing = untyped(function)
                 total += count
                 without[place] += [f"{label}({argument})" for argument in missing]
@@ -267,3 +294,14 @@ def test_pages_are_stored_as_lists_of_lines():
     pages = {path: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in NOTEBOOKS}
     faults = [str(path.relative_to(NBS)) for path, cells in pages.items() if not all(isinstance(text, list) for cell in cells for text in texts_of(cell))]
     assert not faults, f"sources or text outputs are one string: {', '.join(faults)}; store lists of lines"
+
+
+# this file
+
+
+def test_these_rules_import_nothing_heavy():
+    "They read files, so they run in seconds."
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "pytest"}
