@@ -15,7 +15,7 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -73,18 +73,21 @@ class ArrayDescription(ZarrPart):
     @property
     def chunk_bytes(self) -> int:
         "Bytes of one chunk, as unpacked."
-        return math.prod(self.chunk_grid.configuration["chunk_shape"]) * np.dtype(self.data_type).itemsize
+        return math.prod(self.chunk_grid.configuration["chunk_shape"]) * np.dtype(str(self.data_type)).itemsize
 
     @property
     def bytes(self) -> int:
         "Bytes of the whole array, as unpacked."
-        return math.prod(self.shape) * np.dtype(self.data_type).itemsize
+        return math.prod(self.shape) * np.dtype(str(self.data_type)).itemsize
 
 # %% ../nbs/07_arrays.ipynb #39695f81
+_Part = TypeVar("_Part", bound=ZarrPart)
+
+
 def read_description(
     path: str | Path,  # of a zarr group or array
-    form: type,  # a `ZarrPart`
-) -> object:  # of type `form`
+    form: type[_Part],
+) -> _Part:
     "The `zarr.json` of a folder; `Refused` for another format of zarr."
     path = Path(path)
     if not (path / "zarr.json").is_file():
@@ -189,7 +192,7 @@ class GroupDescription(ZarrPart):
 def read_group(
     path: str | Path,  # of a zarr group
     largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
-) -> tuple:  # dict of arrays; the group's attributes
+) -> tuple[dict[str, np.ndarray], dict]:  # arrays; the group's attributes
     "All arrays of a group, in memory."
     about = read_description(path, GroupDescription)
     folders = [folder for folder in visible_files(path) if folder.is_dir()]
@@ -209,7 +212,7 @@ def read_group(
 def read_npz(
     path: str | Path,
     largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
-) -> dict:  # name -> array
+) -> dict[str, np.ndarray]:
     "All arrays of an npz archive, in memory; nothing in it is unpickled."
     try:
         with zipfile.ZipFile(path) as archive:

@@ -12,6 +12,7 @@ import operator
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import SupportsIndex
 
 # %% ../nbs/00_errors.ipynb #05c8656f
 class AawmError(Exception):
@@ -23,7 +24,7 @@ class UsageError(AawmError, ValueError):
     "The call is wrong: an unknown name, a value out of range."
     exit_code = 2
 
-    def _render_traceback_(self) -> list:  # IPython asks for it: in a notebook, too, the one line stands alone
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it: in a notebook, too, the one line stands alone
         return [f"\x1b[31m{type(self).__name__}: {self}\x1b[0m"]
 
 
@@ -58,12 +59,12 @@ def check_name(
     what: str,  # what kind of name it is, for the message
 ) -> str:  # `name`, if it exists
     "Return `name` if it is among `known`; else raise `UsageError` naming the nearest."
-    known = list(known)
-    if name in known:
+    names = list(known)
+    if name in names:
         return name
-    near = difflib.get_close_matches(str(name), known, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"unknown {what} {name!r}{hint} (known: {', '.join(map(str, known))})")
+    raise UsageError(f"unknown {what} {name!r}{hint} (known: {', '.join(map(str, names))})")
 
 # %% ../nbs/00_errors.ipynb #71003fe0
 def whole_number(
@@ -74,7 +75,7 @@ def whole_number(
 ) -> int:
     "`value` as an int; `UsageError` if it is none, too small or too large."
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):

@@ -14,6 +14,7 @@ import os
 import platform
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
@@ -25,7 +26,7 @@ from .errors import EnvironmentProblem, Refused
 @contextlib.contextmanager
 def replacing(
     path: str | Path,  # the file to be written
-):  # a temporary path beside it; write there
+) -> Iterator[Path]:  # a temporary path beside it; write there
     "Give a temporary path that takes the place of `path` when the block ends well, and vanishes when it does not."
     path = Path(path)
     try:
@@ -81,7 +82,7 @@ def is_hidden(
 def visible_files(
     folder: str | Path,
     pattern: str = "*",  # of `Path.glob`; `**/*` also looks within
-) -> list:  # of paths, in order
+) -> list[Path]:  # in order
     "What lies in a folder, but for what systems put beside others."
     folder = Path(folder)
     return sorted(path for path in folder.glob(pattern) if not is_hidden(path.relative_to(folder)))
@@ -116,10 +117,10 @@ def digest(
 # %% ../nbs/02_files.ipynb #b7a95c14
 @contextlib.contextmanager
 def exclusive(
-    folder,  # made where it is not there; holds `.lock` and `.holder.json` for the time
-    named=None,  # what the message calls it; `None`: the folder
+    folder: str | Path,  # made where it is not there; holds `.lock` and `.holder.json` for the time
+    named: object = None,  # what the message calls it; `None`: the folder
     patience: float = 0.2,  # s to wait for another run; -1: as long as it takes
-):
+) -> Iterator[None]:
     "Hold a folder alone; raise `Refused` and name the holder if another run does."
     folder = Path(folder)
     lock = filelock.FileLock(folder / ".lock")
@@ -173,7 +174,7 @@ def commit() -> str:
     if not (repository_root() / "settings.ini").is_file():
         return installed  # another project's repository may lie around the current folder
 
-    def git(*words):
+    def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=repository_root(), capture_output=True, text=True, check=True).stdout.strip()
 
     try:
@@ -186,7 +187,7 @@ def commit() -> str:
 FLAGS = ("avx", "avx2", "fma", "fma4", "avx512f", "asimd", "sve")  # of processors, on which the last bits depend
 
 
-def machine() -> dict:  # `processor`, `flags`, `libc`
+def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
     "What the last bits of numbers depend on, besides versions."
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

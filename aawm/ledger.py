@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
            'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
-           'ratio', 'share_floor', 'Finding', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most',
-           'Evidence', 'Claim', 'entering', 'measured_words', 'because_words', 'check_claims', 'verdict_word',
+           'ratio', 'share_floor', 'Finding', 'tails', 'as_measured', 'above', 'below', 'partial', 'at_least', 'every',
+           'most', 'Evidence', 'Claim', 'entering', 'measured_words', 'because_words', 'check_claims', 'verdict_word',
            'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,10 +62,10 @@ class Measured:
     "A number with its two uncertainties."
 
     name: str  # what it is, e.g. "single goal recall, oracle"
-    values: dict  # source -> its value for each seed; the number is the sum of the sources' means
+    values: dict[str, np.ndarray]  # source -> its value for each seed; the number is the sum of the sources' means
     influence: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))  # of each trial, by its id
     floor: float = 0.0  # variance over trials that the influences do not show
-    assumed: dict = field(default_factory=dict)  # source -> standard deviation over seeds, used where there is one seed
+    assumed: dict[str, float] = field(default_factory=dict)  # source -> standard deviation over seeds, used where there is one seed
     share: bool = False  # between 0 and 1, as its interval is then written
     corrected: bool = False  # its influences are scaled for few trials already
     untested: str = ""  # why it can say nothing of a claim
@@ -80,7 +80,7 @@ class Measured:
         "The number of training seeds of the source that has fewest."
         return min((len(values) for values in self.values.values()), default=0)
 
-    def ends(self, seeds: bool = True) -> tuple:
+    def ends(self, seeds: bool = True) -> tuple[float, float]:
         "The 95 % interval; `seeds=False` leaves training seeds out."
         error, freedom = standard_error(self, seeds)
         half = student((1 - LEVEL) / 2, freedom) * error
@@ -95,14 +95,19 @@ class Measured:
             values[source] = seedwise(values[source], theirs, source) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
-        either = {"corrected": self.corrected or other.corrected, "untested": self.untested or other.untested}
-        return Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed, **either)
+        corrected = self.corrected or other.corrected
+        untested = self.untested or other.untested
+        floor = self.floor + other.floor
+        name = f"{self.name} + {other.name}"
+        return Measured(name, values, influence, floor, assumed, corrected=corrected, untested=untested)
 
     def __mul__(self, by: float) -> "Measured":
         values = {source: by * np.asarray(values) for source, values in self.values.items()}
         assumed = {source: abs(by) * sd for source, sd in self.assumed.items()}
-        kept = {"corrected": self.corrected, "untested": self.untested}
-        return Measured(f"{by:g} x {self.name}", values, by * self.influence, by**2 * self.floor, assumed, **kept)
+        influence = by * self.influence
+        floor = by**2 * self.floor
+        name = f"{by:g} x {self.name}"
+        return Measured(name, values, influence, floor, assumed, corrected=self.corrected, untested=self.untested)
 
     def __sub__(self, other: "Measured") -> "Measured":
         return replace(self + other * -1, name=f"{self.name} - {other.name}")
@@ -114,7 +119,7 @@ class Measured:
 # %% ../nbs/04_ledger.ipynb #56f72d5b
 def variances(
     number: Measured,
-) -> list:  # of (variance, degrees of freedom): over trials, then of each source
+) -> list[tuple[float, float]]:  # variance, degrees of freedom: over trials, then of each source
     "The parts of a number's variance."
     count = len(number.influence)
     few = 1.0 if number.corrected else count / max(count - 1, 1)
@@ -129,7 +134,7 @@ def variances(
 def standard_error(
     number: Measured,
     seeds: bool = True,  # `False` leaves training seeds out
-) -> tuple:  # the error, its degrees of freedom
+) -> tuple[float, float]:  # the error, its degrees of freedom
     "The standard error of a number."
     with np.errstate(invalid="ignore"):
         parts = variances(number) if seeds else variances(number)[:1]
@@ -194,10 +199,10 @@ class Finding:
 
     shown: float  # probability of such numbers were the statement false
     refuted: float  # probability of such numbers were it true
-    alone: tuple = (1.0, 1.0)  # both, with the variance over trials alone
+    alone: tuple[float, float] = (1.0, 1.0)  # both, with the variance over trials alone
     missing: bool = False  # a number that it needs was not measured
     text: str = ""  # the statement with its numbers
-    parts: tuple = ()  # findings that it joins
+    parts: "tuple[Finding, ...]" = ()  # findings that it joins
     tie: bool = False  # equal numbers without any uncertainty, which no more trials tell apart
     untested: str = ""  # why its numbers can say nothing of it
 
@@ -208,7 +213,7 @@ class Finding:
         return HOLDS if self.shown <= BOUND else FAILS if self.refuted <= BOUND else UNDECIDED
 
     @property
-    def needs(self) -> tuple:  # of "models", "seeds", "trials"; empty where decided, and where ties alone are undecided
+    def needs(self) -> tuple[str, ...]:  # of "models", "seeds", "trials"; empty where decided, and where ties alone are undecided
         "What would decide it."
         undecided = [leaf for leaf in self.leaves() if leaf.verdict == UNDECIDED]
         if self.verdict != UNDECIDED or undecided and all(leaf.tie for leaf in undecided):
@@ -220,7 +225,7 @@ class Finding:
         "How many comparisons it is made of."
         return sum(part.comparisons for part in self.parts) if self.parts else 1
 
-    def leaves(self):
+    def leaves(self) -> Iterator["Finding"]:
         "The comparisons it is made of."
         yield from (leaf for part in self.parts for leaf in part.leaves()) if self.parts else (self,)
 
@@ -230,8 +235,8 @@ NOT_MEASURED = Finding(1.0, 1.0, missing=True)
 # %% ../nbs/04_ledger.ipynb #1bbd6bfb
 def tails(
     value: float,
-    error: tuple,  # standard error, degrees of freedom
-) -> tuple:  # probabilities: as high were it below 0, as low were it above 0
+    error: tuple[float, float],  # standard error, degrees of freedom
+) -> tuple[float, float]:  # probabilities: as high were it below 0, as low were it above 0
     "The two one-sided probabilities of a number."
     if math.isnan(value) or (value == 0 and error[0] == 0):
         return 1.0, 1.0
@@ -239,15 +244,22 @@ def tails(
     return (upper_tail(t, error[1]), upper_tail(-t, error[1])) if not math.isnan(t) else (1.0, 1.0)
 
 # %% ../nbs/04_ledger.ipynb #113ec9ee
+def as_measured(
+    number: Measured | float,
+) -> Measured:
+    "A number with its uncertainties, of which a plain one has none."
+    return number if isinstance(number, Measured) else exactly(number)
+
+
 def above(
     one: Measured | None,  # `None`: not measured
-    other: "Measured | float | None",
+    other: Measured | float | None,
     by: float = 0.0,
 ) -> Finding:
     "Is `one` above `other` by more than `by`?"
     if one is None or other is None:
         return NOT_MEASURED
-    one, other = (number if isinstance(number, Measured) else exactly(number) for number in (one, other))
+    other = as_measured(other)
     apart = one - other
     value = apart.value - by
     text = f"{one.name} {one.value:.2f} above {other.name}{f' {other.value:.2f}' if other.name != f'{other.value:g}' else ''}"
@@ -255,15 +267,15 @@ def above(
     error = standard_error(apart)
     alone = standard_error(apart, seeds=False)
     tie = value == 0 and error[0] == 0
-    return Finding(*tails(value, error), tails(value, alone), text=text, tie=tie, untested=apart.untested)
+    shown, refuted = tails(value, error)
+    return Finding(shown, refuted, tails(value, alone), text=text, tie=tie, untested=apart.untested)
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
-def below(one: "Measured | None", other: "Measured | float | None", by: float = 0.0) -> Finding:
+def below(one: Measured | None, other: Measured | float | None, by: float = 0.0) -> Finding:
     "Is `one` below `other` by more than `by`?"
     if one is None or other is None:
         return NOT_MEASURED
-    found = above(*(number if isinstance(number, Measured) else exactly(number) for number in (other, one)), by)
-    return replace(found, text=above(one, other, by).text.replace(" above ", " below "))
+    return replace(above(as_measured(other), one, by), text=above(one, other, by).text.replace(" above ", " below "))
 
 # %% ../nbs/04_ledger.ipynb #17ad87af
 def partial(
@@ -308,7 +320,7 @@ class Evidence:
     missing = "models"  # what a number that is not there would need
 
     def __init__(self):
-        self.read = {}  # name of a number -> source -> `Measured`
+        self.read: dict[str, dict[str, Measured]] = {}  # name of a number -> source -> `Measured`
 
     def note(self, name: str, source: str, measured: Measured | None) -> Measured | None:
         "Note a number for the ledger, and give it back."
@@ -338,7 +350,7 @@ class Claim:
 
 # %% ../nbs/04_ledger.ipynb #d3f2e773
 def entering(
-    table: dict,  # number -> `Claim`; filled
+    table: dict[int, Claim],  # filled
 ) -> Callable:  # `claim(number, figure, brief, statement, given)`, a decorator for checks
     "A decorator that enters a check into a table of claims."
 
@@ -367,16 +379,16 @@ def measured_words(
 
 # %% ../nbs/04_ledger.ipynb #602850c7
 def because_words(
-    found: Finding,
+    finding: Finding,
 ) -> str:
     "Which comparisons keep a claim from holding."
-    if found.verdict in (HOLDS, NOT_TESTED):
-        return found.untested
-    leaves = [leaf for leaf in found.leaves() if leaf.text]
-    if same := [leaf for leaf in leaves if leaf.verdict == found.verdict]:
+    if finding.verdict in (HOLDS, NOT_TESTED):
+        return finding.untested
+    leaves = [leaf for leaf in finding.leaves() if leaf.text]
+    if same := [leaf for leaf in leaves if leaf.verdict == finding.verdict]:
         return "; ".join({FAILS: "not ", UNDECIDED: "undecided: "}[leaf.verdict] + leaf.text for leaf in same)
     others = [leaf.text for leaf in leaves if leaf.verdict != HOLDS]  # each is decided by itself, and not among so many
-    return "; ".join(f"not, alone, but undecided among {found.comparisons}: {text}" for text in others)
+    return "; ".join(f"not, alone, but undecided among {finding.comparisons}: {text}" for text in others)
 
 # %% ../nbs/04_ledger.ipynb #1b27879e
 def check_claims(
@@ -390,17 +402,17 @@ def check_claims(
     rows = []
     for under, numbers in evidence.items():
         for claim in claims:
-            found = numbers.check(claim)
-            constructed = bool(claim.given) and found.verdict == HOLDS
-            needs = [numbers.missing if need == "models" else need for need in found.needs]
-            needs = [found.untested] if found.untested else [BY_CONSTRUCTION] if constructed else needs
+            finding = numbers.check(claim)
+            constructed = bool(claim.given) and finding.verdict == HOLDS
+            needs = [numbers.missing if need == "models" else need for need in finding.needs]
+            needs = [finding.untested] if finding.untested else [BY_CONSTRUCTION] if constructed else needs
             facts = {
-                "verdict": found.verdict,
+                "verdict": finding.verdict,
                 "needs": ", ".join(needs),
-                "comparisons": found.comparisons,
-                "held": sum(leaf.verdict == HOLDS for leaf in found.leaves()),
+                "comparisons": finding.comparisons,
+                "held": sum(leaf.verdict == HOLDS for leaf in finding.leaves()),
                 "seeds": min((number.seeds for sources in numbers.read.values() for number in sources.values()), default=0),
-                "because": claim.given if constructed else because_words(found),
+                "because": claim.given if constructed else because_words(finding),
                 "measured": measured_words(numbers.read),
             }
             rows.append((claim.number, claim.figure, claim.statement, *under, *(facts[name] for name in LEDGER_COLUMNS)))
@@ -410,7 +422,7 @@ def check_claims(
 def verdict_word(
     verdict: str,
     needs: str = "",  # as in the table; an undecided one without needs is a tie
-    parts: tuple = (),  # of a claim of several parts: how many hold, of how many
+    parts: tuple[int, int] | tuple[()] = (),  # of a claim of several parts: how many hold, of how many
 ) -> str:
     "A verdict as it is written everywhere."
     if verdict == NOT_TESTED:

@@ -12,8 +12,10 @@ import importlib
 import importlib.util
 import io
 import sys
+import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 from pathlib import Path
 
 from .errors import ModelContractError, UsageError, place_of
@@ -40,43 +42,45 @@ def names_on_demand(
 @contextlib.contextmanager
 def imported_alone(
     name: str,  # of a module or file from outside
-):
+) -> Iterator[None]:
     "What a module does beyond defining things where it is imported: prints are one warning, the rest a `ModelContractError`."
     apart = 'move that under `if __name__ == "__main__":`'
     parse = argparse.ArgumentParser.parse_known_args
     printed = io.StringIO()
 
-    def refuse(*_, **__):
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise ModelContractError(f"{name} parses arguments where it is imported; {apart}")
 
-    argparse.ArgumentParser.parse_known_args = refuse
+    argparse.ArgumentParser.parse_known_args = refuse  # type: ignore[method-assign]  # for the time of the import
     try:
         with contextlib.redirect_stdout(printed):
             yield
     except SystemExit as end:
         raise ModelContractError(f"{name} exits where it is imported, with {end.code!r}; {apart}") from end
     finally:
-        argparse.ArgumentParser.parse_known_args = parse
+        argparse.ArgumentParser.parse_known_args = parse  # type: ignore[method-assign]
     if words := printed.getvalue().split():
         warnings.warn(f"{name} prints where it is imported ({' '.join(words)[:40]}); {apart}", stacklevel=2)
 
 # %% ../nbs/05_on_demand.ipynb #e7f9bcab
 def module_named(
     name: str,  # of a module, or the path of its file, ending in `.py`
-):  # the module
+) -> types.ModuleType:
     "A module by its name or from its file."
     path = Path(name)
     if path.suffix != ".py":
         with imported_alone(name):
             return importlib.import_module(name)
-    known = sys.modules.get(path.stem)
-    if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == path.resolve():
-        return known
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path.resolve():
+        return loaded
     if not path.is_file():
         raise ImportError(f"there is no file {path}")
-    if known is not None or path.stem in sys.stdlib_module_names:
+    if loaded is not None or path.stem in sys.stdlib_module_names:
         raise ImportError(f"another module is called {path.stem!r}; rename {path.name}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
     sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
     try:
         with imported_alone(path.name):

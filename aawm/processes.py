@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from multiprocessing.connection import wait
 
 # %% ../nbs/08_processes.ipynb #b5176a58
@@ -22,7 +23,7 @@ def cores() -> int:
 
 # %% ../nbs/08_processes.ipynb #1a0f3ef4
 @contextlib.contextmanager
-def without_main_script():
+def without_main_script() -> Iterator[None]:
     "Hide the caller's script from processes that are started within the block."
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -34,8 +35,16 @@ def without_main_script():
 # %% ../nbs/08_processes.ipynb #e52ebc25
 def end_with_parent() -> None:
     "End this process when the one that started it ends, even if that was killed."
-    parent = multiprocessing.parent_process().sentinel
-    threading.Thread(target=lambda: (wait([parent]), os._exit(1)), daemon=True).start()
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def start_worker() -> None:

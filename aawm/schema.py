@@ -12,7 +12,7 @@ __all__ = ['OBJECTS', 'AGENTS', 'ENTITIES', 'OBJECT_INDEX', 'AGENT_INDEX', 'OBJE
            'frame_to_step', 'register_scenario', 'event_object']
 
 # %% ../nbs/01_schema.ipynb #b8ef46be
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -38,7 +38,9 @@ STATE_SIZE = len(ENTITIES) * len(FEATURES)
 COLUMNS = tuple(f"{entity}_{feature}" for entity in ENTITIES for feature in FEATURES)
 
 # %% ../nbs/01_schema.ipynb #bda052b3
-_States = TypeVar("_States")  # an array or a tensor
+if TYPE_CHECKING:
+    import torch
+_States = TypeVar("_States", np.ndarray, "torch.Tensor")
 
 
 def flatten(
@@ -75,7 +77,7 @@ WINDOW_CONTEXT = 50  # ... of which so many are context
 # %% ../nbs/01_schema.ipynb #6e676d52
 def frame_to_step(
     frame: int | np.ndarray,  # frame 0-1499, a number or an array
-):  # step 0-299, int64 of the same shape
+) -> np.ndarray:  # step 0-299, int64 of the same shape
     "The step at which an event logged at `frame` has happened (released code: left search in 0, 5, 10, ...)."
     return np.minimum(-(-np.asarray(frame, dtype=np.int64) // FRAMES_PER_STEP), STEPS - 1)
 
@@ -138,7 +140,7 @@ GATHERING_SCENARIOS = SINGLE_GOAL_SCENARIOS + MULTI_GOAL_SCENARIOS
 # %% ../nbs/01_schema.ipynb #abac207d
 def register_scenario(
     name: str,  # e.g. `hider_static`
-    roles: tuple,  # of its two robots, in any order; which is agent0 is drawn for each trial
+    roles: tuple[str, str],  # of its two robots, in any order; which is agent0 is drawn for each trial
     behavior: str,  # what tables list it under, e.g. "hiding"
 ) -> None:
     "Enter a scenario from outside the package; a second one of that name takes its place."
@@ -146,7 +148,8 @@ def register_scenario(
         raise UsageError(f"scenario {name!r} is one of the nine of the benchmark; choose another name")
     if len(roles) != len(AGENTS) or not all(isinstance(role, str) for role in roles):
         raise UsageError(f"scenario {name!r} needs the names of two roles, got {roles!r}")
-    SCENARIO_ROLES[name], SCENARIO_BEHAVIOR[name] = tuple(roles), behavior
+    SCENARIO_ROLES[name] = (roles[0], roles[1])
+    SCENARIO_BEHAVIOR[name] = behavior
     for role in roles:
         ROLES.setdefault(role, behavior)
 

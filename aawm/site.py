@@ -360,7 +360,7 @@ def write_pages(
     root = repository_root() if root is None else Path(root)
     notebooks = root / "nbs"
     table = module_table(root)
-    linked = set()
+    linked: set[Path] = set()
     shutil.rmtree(out, ignore_errors=True)
     texts = {"conf.py": SPHINX_CONFIGURATION, "_static/site.css": STYLE}
     texts |= {"reference.md": reference_page(table, root), "figures.md": figures_page(root, linked)}
@@ -368,7 +368,7 @@ def write_pages(
         if ".ipynb_checkpoints" in path.parts:
             continue
         done = root / FIGURES / path.name
-        record = {}
+        record: dict = {}
         if path.parent.name == "paper" and done.exists():  # the executed one has the figure
             record = read_json(done.with_suffix(".json")) or {}
         page = page_of(done if record else path, root, table, linked, record.get("alt", ""))

@@ -42,7 +42,7 @@ FLOOR_COLOR = "#F6F5F2"
 # %% ../nbs/09_sketch.ipynb #7bab76ec
 def headings(
     state: np.ndarray,  # `[..., entity, 7]`
-):  # `[..., entity, 2]`: unit vectors on the ground plane (x, z)
+) -> np.ndarray:  # `[..., entity, 2]`: unit vectors on the ground plane (x, z)
     "Where each entity is facing, seen from above."
     x, y, z, w = np.moveaxis(np.asarray(state, dtype=float)[..., ROTATION], -1, 0)
     size = np.maximum(x * x + y * y + z * z + w * w, 1e-12)
@@ -55,7 +55,7 @@ def triangle(
     place: np.ndarray,  # x, z of its middle, m
     heading: np.ndarray,  # unit vector on the ground plane
     length: float = AGENT_LENGTH,  # from base to tip, m
-):  # `[3, 2]`: its corners
+) -> np.ndarray:  # `[3, 2]`: its corners
     "An isosceles triangle pointing along the heading."
     heading = np.asarray(heading)
     side = np.array([-heading[1], heading[0]]) * 0.36 * length
@@ -65,6 +65,7 @@ def triangle(
 def element(
     name: str,  # such as "circle"
     inside: str = "",  # SVG
+    /,
     **attributes: object,  # `stroke_width=2` becomes `stroke-width="2"`
 ) -> str:
     "One SVG element."
@@ -133,7 +134,7 @@ class Sketch:
     context: int | None = None  # steps from here on are imagined; `None`: all truly happened
     names: Sequence[str] = ("object 0", "object 1", "object 2", "robot 0", "robot 1")  # of the entities
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         states = np.asarray(self.states, dtype=float)
         states = unflatten(states) if states.shape[-1:] == (STATE_SIZE,) else states
         if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), ROTATION.stop) or not len(states):
@@ -252,7 +253,7 @@ KEY = ("\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer", "\u25c6 
 def key_svg(
     names: Sequence[str],  # of the entities
     imagined: bool,  # whether a panel shows a rollout
-) -> list:  # lines of text
+) -> list[str]:  # lines of text
     "What colours and shapes mean."
     colored = [element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold") for entity, name in zip(ENTITIES, names)]
     objects, robots = (" \u00b7 ".join(colored[kind]) for kind in (OBJECT_INDEX, AGENT_INDEX))

@@ -14,7 +14,7 @@ import math
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar, overload
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
@@ -44,7 +44,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 # %% ../nbs/06_small_files.ipynb #923c44a1
 def value_place(
-    parts: tuple,  # names of fields, and places in lists
+    parts: tuple[str | int, ...],  # names of fields, and places in lists
 ) -> str:
     "Where a value is in a file, such as `weights[0].seed`."
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
@@ -56,7 +56,7 @@ def first_fault(
     "What pydantic found, in one line."
     first, *others = fault.errors(include_url=False)
     place = value_place(tuple(str(part)[:40] if isinstance(part, str) else part for part in first["loc"])) or "the content"
-    message = PATTERNS.get(first.get("ctx", {}).get("pattern"), first["msg"].removeprefix("Value error, "))
+    message = PATTERNS.get(first.get("ctx", {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
@@ -65,11 +65,14 @@ def first_fault(
     return f"{place}: {message[:1].lower()}{message[1:]}, got {repr(first['input'])[:60]}{more}"
 
 # %% ../nbs/06_small_files.ipynb #b2e3758c
+_Content = TypeVar("_Content")
+
+
 def in_form(
     content: object,  # as JSON or YAML gives it
-    form: type,  # a `Form`, or any type that pydantic checks, such as `dict[str, Seed]`
+    form: type[_Content],  # a `Form`, or any type that pydantic checks, such as `dict[str, Seed]`
     where: object,  # the file, for the message
-) -> object:  # of type `form`
+) -> _Content:
     "Content in its form; `BadData` with the first fault."
     try:
         return TypeAdapter(form).validate_python(content, strict=True)
@@ -130,7 +133,7 @@ def check_nesting(
 
 
 def refuse_repeats(
-    names: list,  # of one dictionary, as a file has them
+    names: list[str],  # of one dictionary, as a file has them
 ) -> None:
     "`ValueError` where a name stands twice."
     if len(set(names)) < len(names):
@@ -139,8 +142,8 @@ def refuse_repeats(
 
 
 def unique_names(
-    pairs: list,  # of (name, value)
-) -> dict:
+    pairs: list[tuple[str, object]],  # name, value
+) -> dict[str, object]:
     "A dictionary; `ValueError` where a name stands twice."
     refuse_repeats([name for name, _ in pairs])
     return dict(pairs)
@@ -173,7 +176,7 @@ class PlainLoader(yaml.SafeLoader):
     }
     depth = 0
 
-    def refuse(self, problem: str, node: object) -> NoReturn:
+    def refuse(self, problem: str, node: yaml.Node | yaml.Event) -> NoReturn:
         "Stop at a place of the file."
         raise yaml.composer.ComposerError(None, None, problem, node.start_mark)
 
@@ -216,6 +219,10 @@ def parse_yaml(
     return content
 
 # %% ../nbs/06_small_files.ipynb #9435e40b
+@overload
+def read_small(path: str | Path) -> object: ...
+@overload
+def read_small(path: str | Path, form: type[_Content], largest: int = SMALL) -> _Content: ...
 def read_small(
     path: str | Path,  # `.yaml`, `.yml`, or JSON; either may end in `.gz` besides
     form: type = object,  # a `Form`, or any type that pydantic checks

@@ -14,7 +14,7 @@ __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'LARGEST_MANIFEST', 'StoreFile', 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +43,7 @@ UNFINISHED = "unfinished"
 @dataclass(frozen=True)
 class Array:
     "One array of a layout."
-    dims: tuple  # names of its dimensions; chunks are cut along the first
+    dims: tuple[str, ...]  # names of its dimensions; chunks are cut along the first
     dtype: str  # e.g. "float32"
     fill: float = 0  # value of entries that were not written, in a last chunk that is not full
     attrs: dict = field(default_factory=dict)  # e.g. its units
@@ -52,7 +52,7 @@ class Array:
 @dataclass(frozen=True)
 class Table:
     "One table of a layout."
-    columns: tuple  # in order
+    columns: tuple[str, ...]  # in order
     along: str = ""  # dimension with one entry for each row; its columns then become variables of the Dataset
     required: bool = True  # whether every store has it
 
@@ -62,10 +62,10 @@ class Layout:
     "The arrays and tables of one kind of store."
     name: str  # of the format, e.g. "aawm trial store"
     version: int  # of the format; a reader refuses a newer one
-    arrays: dict  # name -> `Array`
-    tables: dict = field(default_factory=dict)  # name -> `Table`, in the file `NAME.parquet`
-    sizes: dict = field(default_factory=dict)  # dimension -> its size, where all stores share it
-    labels: dict = field(default_factory=dict)  # dimension -> the names of its entries
+    arrays: dict[str, Array]
+    tables: dict[str, Table] = field(default_factory=dict)  # each in the file `NAME.parquet`
+    sizes: dict[str, int] = field(default_factory=dict)  # of dimensions, where all stores share them
+    labels: dict[str, Sequence[str]] = field(default_factory=dict)  # dimension -> the names of its entries
     chunk: int = 250  # entries of the first dimension in a chunk
     small_chunk: int = 25  # the same in stores of under 1,000 entries, so that a stop loses few of them
 
@@ -82,7 +82,7 @@ class Layout:
 def file_records(
     path: str | Path,  # the store's folder
     names: Iterable[str],  # files, relative to the store
-) -> dict:  # file -> its `bytes` and `sha256`
+) -> dict[str, dict]:  # file -> its `bytes` and `sha256`
     "Size and SHA-256 of files of a store."
     return {name: {"bytes": (Path(path) / name).stat().st_size, "sha256": sha256(Path(path) / name)} for name in names}
 
@@ -99,9 +99,9 @@ def chunk_file(
 def create_arrays(
     path: str | Path,  # the store's folder
     layout: Layout,
-    sizes: dict,  # dimension -> its size, for those that the layout leaves open
+    sizes: dict[str, int],  # dimension -> its size, for those that the layout leaves open
     chunk: int | None = None,  # entries of the first dimension in a chunk; `None`: the layout's
-) -> dict:  # file -> its size and checksum
+) -> dict[str, dict]:  # file -> its size and checksum
     "Begin a store: arrays without a single chunk."
     sizes = {**layout.sizes, **sizes}
     if missing := {dim for array in layout.arrays.values() for dim in array.dims} - set(sizes):
@@ -124,27 +124,27 @@ def create_arrays(
 
 # %% ../nbs/03_store.ipynb #528315ce
 def exact(
-    values: np.ndarray | list,  # an array
+    values: np.ndarray | list,
     dtype: str,  # the type that is wanted
-    shape: tuple,  # the shape that is wanted
+    shape: tuple[int, ...],  # the shape that is wanted
     name: str,  # of the array, for the message
 ) -> np.ndarray:
     "`values` in another type; `BadData` where that would change one of them, or the shape is another."
     values = np.asarray(values)
     kind = values.dtype.kind
-    converted = values.astype(dtype) if kind in "biuf" else None
-    lossless = kind in "biuf" and (np.can_cast(values.dtype, dtype) or np.array_equal(converted, values, equal_nan=kind == "f"))
-    if values.shape != tuple(shape) or not lossless:
-        raise BadData(f"{name} must be {dtype} {list(shape)}, got {values.dtype} {list(values.shape)}")
-    return converted
+    if values.shape == tuple(shape) and kind in "biuf":
+        converted = values.astype(dtype)
+        if np.can_cast(values.dtype, dtype) or np.array_equal(converted, values, equal_nan=kind == "f"):
+            return converted
+    raise BadData(f"{name} must be {dtype} {list(shape)}, got {values.dtype} {list(values.shape)}")
 
 # %% ../nbs/03_store.ipynb #4daeea82
 def write_chunk(
     path: str | Path,  # a begun store
     layout: Layout,
     number: int,  # which chunk
-    arrays: dict,  # name -> all entries of that chunk; arrays of one first dimension
-) -> dict:  # file -> its size and checksum
+    arrays: dict[str, np.ndarray],  # all entries of that chunk; arrays of one first dimension
+) -> dict[str, dict]:  # file -> its size and checksum
     "Write one chunk of arrays."
     numcodecs.blosc.use_threads = False
     with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of nothing but fill values is a file like any other
@@ -161,10 +161,10 @@ def write_chunk(
 def write_arrays(
     path: str | Path,  # a begun store
     layout: Layout,
-    arrays: dict,  # name -> the whole array
-) -> dict:  # file -> its size and checksum
+    arrays: dict[str, np.ndarray],  # whole ones
+) -> dict[str, dict]:  # file -> its size and checksum
     "Write whole arrays, chunk by chunk."
-    files = {}
+    files: dict[str, dict] = {}
     for name, values in arrays.items():
         target = open_array(Path(path) / ARRAYS / check_name(name, layout.arrays, f"array of {layout.name}"))
         values = exact(values, target.dtype, target.shape, name)
@@ -185,7 +185,7 @@ def write_table(
     layout: Layout,
     name: str,  # of the table
     table: pd.DataFrame,
-) -> dict:  # file -> its size and checksum
+) -> dict[str, dict]:  # file -> its size and checksum
     "Write a table in one move."
     columns = layout.tables[check_name(name, layout.tables, f"table of {layout.name}")].columns
     if missing := set(columns) ^ set(table.columns):
@@ -198,25 +198,25 @@ def write_table(
 def store_hash(
     path: str | Path,  # the store's folder, its arrays complete
     layout: Layout,
-    tables: dict,  # name -> DataFrame
+    tables: dict[str, pd.DataFrame],
 ) -> str:  # 64 hexadecimal digits
     "A hash of a store's numbers and rows, the same for any size of chunks."
-    found = {name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()}
+    contents = {name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()}
     for name in layout.arrays:
         array = open_array(Path(path) / ARRAYS / name)
         sha = hashlib.sha256()
         for first in range(0, array.shape[0], array.chunks[0]):
             rows = array[first : first + array.chunks[0]]
             sha.update(rows.astype(rows.dtype.newbyteorder("<")).tobytes())
-        found[f"{ARRAYS}/{name}"] = [list(array.shape), sha.hexdigest()]
-    return digest(found)
+        contents[f"{ARRAYS}/{name}"] = [list(array.shape), sha.hexdigest()]
+    return digest(contents)
 
 # %% ../nbs/03_store.ipynb #64078290
 def missing_chunks(
     path: str | Path,  # the store's folder
     layout: Layout,
-    files: dict,  # what was written
-) -> list:  # files
+    files: dict[str, dict],  # what was written
+) -> list[str]:  # files
     "Chunks that were not written."
     shapes = {name: open_array(Path(path) / ARRAYS / name) for name in layout.arrays}
     numbers = {name: range(-(-array.shape[0] // array.chunks[0])) for name, array in shapes.items()}
@@ -226,10 +226,10 @@ def missing_chunks(
 def finish_store(
     path: str | Path,  # the store's folder, its arrays complete
     layout: Layout,
-    tables: dict,  # name -> DataFrame
-    files: dict,  # records of all files of the arrays
+    tables: dict[str, pd.DataFrame],
+    files: dict[str, dict],  # records of all files of the arrays
     settings: dict,  # how the data were made
-    counts: dict | None = None,  # what the store holds, besides the number of rows of each table
+    counts: dict[str, int] | None = None,  # what the store holds, besides the number of rows of each table
     data_hash: str = "",  # of the content; `store_hash` where empty
     **more: object,  # further entries of the manifest
 ) -> dict:  # the manifest
@@ -259,11 +259,13 @@ def finish_store(
 def write_store(
     path: str | Path,  # a new folder
     layout: Layout,
-    arrays: dict,  # name -> the whole array
-    tables: dict,  # name -> DataFrame
+    arrays: dict[str, np.ndarray],  # whole ones
+    tables: dict[str, pd.DataFrame],
     settings: dict,  # how the data were made
     chunk: int | None = None,  # entries of the first dimension in a chunk; `None`: the layout's
-    **more: object,  # further arguments of `finish_store`
+    counts: dict[str, int] | None = None,  # as in `finish_store`
+    data_hash: str = "",  # as in `finish_store`
+    **more: object,  # further entries of the manifest
 ) -> Path:  # the store
     "Write data that are in memory as a store."
     path = Path(path)
@@ -273,7 +275,7 @@ def write_store(
         raise BadData(f"{path}: arrays missing or not known: {', '.join(sorted(missing))}; expected {', '.join(layout.arrays)}")
     sizes = {dim: size for name in arrays for dim, size in zip(layout.arrays[name].dims, np.shape(arrays[name]))}
     files = create_arrays(path, layout, sizes | layout.sizes, chunk)
-    finish_store(path, layout, tables, files | write_arrays(path, layout, arrays), settings, **more)
+    finish_store(path, layout, tables, files | write_arrays(path, layout, arrays), settings, counts, data_hash, **more)
     return path
 
 # %% ../nbs/03_store.ipynb #cc482469
@@ -315,11 +317,11 @@ def read_manifest(
         raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or its writing has not finished (then the same command goes on)")
     try:
         manifest = json.loads(read_text(file, LARGEST_MANIFEST))
-        known = manifest["format"] == layout.name
+        is_this_format = manifest["format"] == layout.name
         version = int(manifest["format_version"])
     except (ValueError, KeyError, OverflowError, RecursionError, TypeError) as fault:
         raise BadData(f"{file} cannot be read: damaged or cut short; restore it, or delete the store and make it again") from fault
-    if not known:
+    if not is_this_format:
         raise BadData(f"{file} describes {manifest['format']!r}, not {layout.name!r}; give the folder of such a store")
     if version > layout.version:
         raise BadData(
@@ -353,8 +355,8 @@ def check_files(
             raise BadData(f"{path / name} is missing; restore it, or delete the store and make it again")
         if (size := (path / name).stat().st_size) != record["bytes"]:
             raise BadData(f"{path / name} has {size} bytes, expected {record['bytes']}: cut short or changed; restore it")
-    found = {file.relative_to(path).as_posix() for file in visible_files(path / ARRAYS, "**/*") if file.is_file()}
-    if unknown := sorted(found - set(manifest["files"])):
+    files = {file.relative_to(path).as_posix() for file in visible_files(path / ARRAYS, "**/*") if file.is_file()}
+    if unknown := sorted(files - set(manifest["files"])):
         raise BadData(f"{path / unknown[0]} is not in the manifest ({len(unknown)} such); remove it")
 
 
@@ -393,7 +395,11 @@ class CheckedArray(BackendArray):
     "An array of a store that is read on demand and checked as it is read."
 
     def __init__(self, path: str | Path, layout: Layout, name: str, manifest: dict):
-        self.path, self.layout, self.name, self.files, self.checked = Path(path), layout, name, manifest["files"], set()
+        self.path = Path(path)
+        self.layout = layout
+        self.name = name
+        self.files = manifest["files"]
+        self.checked: set[int] = set()  # chunks
         self.array = open_array(self.path / ARRAYS / name)
         self.shape = self.array.shape
         self.dtype = self.array.dtype
@@ -434,7 +440,7 @@ def open_store(
     for name, spec in layout.tables.items():
         if spec.along and (table := read_table(path, layout, name, manifest)) is not None:
             variables |= {column: (spec.along, _column(table[column])) for column in spec.columns}
-    coords = {array.dims[0]: np.arange(variables[name].shape[0]) for name, array in layout.arrays.items()}
+    coords: dict[str, np.ndarray | list[str]] = {array.dims[0]: np.arange(variables[name].shape[0]) for name, array in layout.arrays.items()}
     coords |= {dim: list(labels) for dim, labels in layout.labels.items()}
     try:
         return xr.Dataset(variables, coords, {key: manifest[key] for key in ("data_hash", "format_version", "settings", "counts")})
@@ -460,7 +466,7 @@ class Construction:
 
     path: Path
     layout: Layout
-    sizes: dict  # dimension -> its size
+    sizes: dict[str, int]  # of dimensions
     settings: dict  # all that the content depends on, as JSON gives it back
     chunk: int
 
@@ -504,7 +510,7 @@ def refuse_strangers(work: Construction) -> None:
             raise UsageError(f"{work.path} is not empty and holds no {work.layout.name} (it has {strange[0]}); choose a new folder")
 
 
-def begin(work: Construction) -> dict:  # records of the files that hold the shapes of the arrays
+def begin(work: Construction) -> dict[str, dict]:  # records of the files that hold the shapes of the arrays
     "Begin a store, or make sure that the one begun there has these settings."
     begun = read_json(work.unfinished / "settings.json")
     if begun:
@@ -530,7 +536,7 @@ def finished_chunk(
 def keep_chunk(
     work: Construction,
     number: int,
-    arrays: dict,  # name -> the entries of the chunk
+    arrays: dict[str, np.ndarray],  # the entries of the chunk
     content: object = None,  # what the tables will need, as JSON
 ) -> None:
     "Write a chunk, and then its record."
@@ -540,7 +546,7 @@ def keep_chunk(
 
 def remove_strays(
     path: Path,  # the store's folder
-    files: dict,  # those that belong to it
+    files: dict[str, dict],  # those that belong to it
 ) -> None:
     "Remove what a killed run may have left half-written."
     for file in [*(path / ARRAYS).rglob("*"), *path.glob(".part-*")]:
@@ -551,7 +557,7 @@ def remove_strays(
 def build_store(
     path: str | Path,  # folder of the store
     layout: Layout,
-    sizes: dict,  # dimension -> its size, for those that the layout leaves open
+    sizes: dict[str, int],  # dimension -> its size, for those that the layout leaves open
     settings: dict,  # all that the content depends on
     make: Callable,  # missing chunks (number -> range of entries) -> yields (number, arrays, content as JSON), in any order
     finish: Callable,  # list of the chunks' contents -> arguments of `finish_store`, with `tables`; perhaps `arrays`

@@ -8,11 +8,13 @@ __all__ = ['TICK', 'BASES', 'BUSY', 'Touches', 'Arena', 'Thing', 'towards', 'wra
 
 # %% ../../nbs/sim/03_arena.ipynb #16086ddc
 import math
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 
 from ..schema import AGENTS, EVENTS, FRAME_RATE, GOAL, OBJECTS, OBSERVER
+from .planning import Disc, Place
 from .scene import ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
 
 # %% ../../nbs/sim/03_arena.ipynb #17280198
@@ -22,19 +24,19 @@ class Touches:
     def __init__(self, model: mujoco.MjModel):
         roots = [model.body(model.body_rootid[body]).name for body in model.geom_bodyid]
         self.owner = [None if root == "world" else root for root in roots]  # of each geom; the floor has none
-        self.pairs = {}  # contact geoms as bytes -> the pairs of names that touch
+        self.pairs: dict[bytes, frozenset[tuple[str, str]]] = {}  # contact geoms as bytes -> the pairs of names that touch
         # pairs of names; each touch that began: frame, one, other
-        self.now = frozenset()
-        self.began = []
+        self.now: frozenset[tuple[str, str]] = frozenset()
+        self.began: list[tuple[int, str, str]] = []
 
-    def look(self, data: mujoco.MjData, frame: int):
+    def look(self, data: mujoco.MjData, frame: int) -> None:
         "Note what has begun to touch."
         geoms = data.contact.geom
         key = geoms.tobytes()
         pairs = self.pairs.get(key)
         if pairs is None:
-            named = {tuple(sorted((self.owner[one], self.owner[other]))) for one, other in geoms.tolist()
-                     if self.owner[one] and self.owner[other] and self.owner[one] != self.owner[other]}
+            owners = [(self.owner[one], self.owner[other]) for one, other in geoms.tolist()]
+            named = {(min(one, other), max(one, other)) for one, other in owners if one and other and one != other}
             pairs = self.pairs[key] = frozenset(named)
         if pairs is not self.now:
             self.began += [(frame, *pair) for pair in sorted(pairs - self.now)]
@@ -49,7 +51,7 @@ class Arena:
 
     def __init__(
         self,
-        kinds: tuple,  # three names of `KINDS`
+        kinds: Sequence[str],  # three names of `KINDS`
         settings: ArenaSettings = ArenaSettings(),
         fidelity: str = "full",  # of `FIDELITIES`
     ):
@@ -60,15 +62,15 @@ class Arena:
         self.data = mujoco.MjData(self.model)
         self.substeps = round(TICK / settings.timestep)
         self.frame = 0
-        self.events = []
-        self.notes = {}
-        self.robots = []
-        self.holder = [None] * len(OBJECTS)  # the robot that carries each object
+        self.events: list[tuple[int, int, str]] = []  # frame, robot, event
+        self.notes: dict[str, int] = {}
+        self.robots: list[Robot] = []
+        self.holder: list[int | None] = [None] * len(OBJECTS)  # the robot that carries each object
         self.touches = Touches(self.model)
         self.contacts = self.touches.began  # each touch that began: frame, one, other
-        self.touching = [set() for _ in AGENTS]  # what each robot touches: names of objects, robots, `walls`
+        self.touching: list[set[str]] = [set() for _ in AGENTS]  # what each robot touches: names of objects, robots, `walls`
 
-    def read(self):
+    def read(self) -> None:
         "Take in the state of this tick."
         self.q, self.v = self.data.qpos.tolist(), self.data.qvel.tolist()
         for robot in self.robots:
@@ -82,11 +84,11 @@ class Arena:
                     if me in AGENTS:
                         self.touching[AGENTS.index(me)].add(thing)
 
-    def _bearer(self, name):
+    def _bearer(self, name: str) -> str:
         holder = self.holder[OBJECTS.index(name)] if name in OBJECTS else None
         return name if holder is None else AGENTS[holder]
 
-    def advance(self):
+    def advance(self) -> None:
         "One tick of physics."
         self.data.ctrl[:] = [c for robot in self.robots for c in robot.control]
         for _ in range(self.substeps):
@@ -94,12 +96,12 @@ class Arena:
             self.touches.look(self.data, self.frame)
         self.frame += 1
 
-    def log(self, agent: int, event: str):
+    def log(self, agent: int, event: str) -> None:
         "Log an event of this frame."
         assert event in EVENTS, event
         self.events.append((self.frame, agent, event))
 
-    def note(self, cause: str):
+    def note(self, cause: str) -> None:
         "Count something that went wrong, by its cause."
         self.notes[cause] = self.notes.get(cause, 0) + 1
 
@@ -120,22 +122,22 @@ class Thing:
         self.radius = kind.radius if self.standing else max(kind.radius, half)
 
     @property
-    def goal_distance(self):  # m, in 3D
+    def goal_distance(self) -> float:  # m, in 3D
         "From the point that deliveries are measured from."
         return math.dist((self.base[0], self.height, self.base[1]), GOAL)
 
 # %% ../../nbs/sim/03_arena.ipynb #7668c629
-def towards(value: float, target: float, most: float):
+def towards(value: float, target: float, most: float) -> float:
     "`target`, or as near to it as a change of `most` allows."
     return value + max(-most, min(most, target - value))
 
 # %% ../../nbs/sim/03_arena.ipynb #2f30cb1b
-def wrap(angle: float):  # -pi to pi
+def wrap(angle: float) -> float:  # -pi to pi
     "The same angle within half a turn."
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 # %% ../../nbs/sim/03_arena.ipynb #84a93108
-def bearing(place: tuple, target: tuple):  # rad
+def bearing(place: Place, target: Place) -> float:  # rad
     "Heading from one place to another."
     return math.atan2(place[0] - target[0], target[1] - place[1])
 
@@ -145,7 +147,7 @@ def arm_joints(
     aside: float,  # m to the left
     settings: ArenaSettings,
     side: int = 0,  # of the arm: 1 left, -1 right, 0 middle
-):  # shoulder, elbow, wrist, rad
+) -> tuple[float, float, float]:  # shoulder, elbow, wrist, rad
     "Inverse kinematics of an arm; a target out of reach is approached as far as the arm goes."
     reach = ahead - settings.shoulder
     across = aside - side * settings.shoulder_width / 2
@@ -161,19 +163,19 @@ class PlanarBase:
     def __init__(self, model: mujoco.MjModel, name: str):
         self.q, self.v = int(model.joint(f"{name}_x").qposadr[0]), int(model.joint(f"{name}_x").dofadr[0])
 
-    def sense(self, q: list, v: list):  # (x, z), heading, (speed along x, along z)
+    def sense(self, q: list[float], v: list[float]) -> tuple[Place, float, tuple[float, float]]:  # place, heading, velocity
         "Place, heading and velocity from the positions and velocities of all joints."
         return (q[self.q], q[self.q + 1]), q[self.q + 2], (v[self.v], v[self.v + 1])
 
-    def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings):
+    def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings) -> list[float]:
         "The commands of the servos."
         return [-math.sin(heading) * speed, math.cos(heading) * speed, rate]
 
-    def put(self, qpos: np.ndarray, place: tuple, heading: float):
+    def put(self, qpos: np.ndarray, place: Place, heading: float) -> None:
         "Stand at a place."
         qpos[self.q : self.q + 3] = [*place, heading]
 
-    def poses(self, record: np.ndarray):  # positions `[time, 3]`, quaternions `[time, 4]`
+    def poses(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # positions `[time, 3]`, quaternions `[time, 4]`
         "The robot's poses from a record of all joints' positions `[time, joints]`."
         x = record[:, self.q]
         z = record[:, self.q + 1]
@@ -188,25 +190,25 @@ class WheeledBase:
     def __init__(self, model: mujoco.MjModel, name: str):
         self.q, self.v = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
 
-    def sense(self, q: list, v: list):  # (x, z), heading, (speed along x, along z)
+    def sense(self, q: list[float], v: list[float]) -> tuple[Place, float, tuple[float, float]]:  # place, heading, velocity
         "Place, heading and velocity from the positions and velocities of all joints."
         x, z, _, w, a, b, c = q[self.q : self.q + 7]
         return (x, z), math.atan2(2 * (w * c - a * b), 1 - 2 * (a * a + c * c)), (v[self.v], v[self.v + 1])
 
-    def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings):
+    def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings) -> list[float]:
         "The commands of the servos."
         return [speed, 0.0, rate]
 
-    def put(self, qpos: np.ndarray, place: tuple, heading: float):
+    def put(self, qpos: np.ndarray, place: Place, heading: float) -> None:
         "Stand at a place."
         qpos[self.q : self.q + 7] = [*place, 0, math.cos(heading / 2), 0, 0, math.sin(heading / 2)]
 
-    def poses(self, record: np.ndarray):  # positions `[time, 3]`, quaternions `[time, 4]`
+    def poses(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # positions `[time, 3]`, quaternions `[time, 4]`
         "The robot's poses from a record of all joints' positions `[time, joints]`."
         return record[:, self.q : self.q + 3], record[:, self.q + 3 : self.q + 7]
 
 
-BASES = {"full": WheeledBase, "planar": PlanarBase}
+BASES: dict[str, type[WheeledBase] | type[PlanarBase]] = {"full": WheeledBase, "planar": PlanarBase}
 
 # %% ../../nbs/sim/03_arena.ipynb #d488e1ac
 BUSY = 200  # actions that may begin within one tick
@@ -224,7 +226,7 @@ class ActionCount:
         self.frame = 0
         self.begun = 0
 
-    def count(self, frame: int):
+    def count(self, frame: int) -> None:
         "One more action begins; raises `Watchdog` when there are too many."
         self.frame, self.begun = frame, self.begun + 1 if frame == self.frame else 1
         if self.begun > BUSY:
@@ -250,7 +252,7 @@ class Arm:
         self.folded = (s.folded, self.side * s.folded_aside, s.folded_height)
         self.reach(*self.folded)
 
-    def reach(self, ahead: float, aside: float, height: float):
+    def reach(self, ahead: float, aside: float, height: float) -> None:
         "Command the magnet's place in this tick, m."
         self.place = (ahead, aside, height)
         self.control[self.lift] = height
@@ -271,35 +273,43 @@ class Robot:
         self.base = BASES[arena.fidelity](arena.model, self.name)
         self.driven = BASE_CONTROLS
         self.speed, self.rate, self.watch = 0.0, 0.0, ActionCount(self.name)
-        self.held = None
-        self.home = None
+        self.held: int | None = None  # an object
+        self.home: Place = (0.0, 0.0)  # where it began, m
         self.hold = 0.0
-        self.stalls = None
+        self.stalls: float | None = None  # m before the end of a drive at which its base fails
         self.control = [0.0] * (self.driven + len(robot_joints(arena.fidelity)))
         arms = [Arm(self, number) for number in range(len(ARMS[arena.fidelity]))]
         self.arm = arms[-1]  # it works, the others stay folded
 
-    other = property(lambda self: self.arena.robots[1 - self.index])
-    touching = property(lambda self: self.arena.touching[self.index])
+    @property
+    def other(self) -> "Robot":
+        return self.arena.robots[1 - self.index]
 
-    def sense(self):
+    @property
+    def touching(self) -> set[str]:
+        return self.arena.touching[self.index]
+
+    def sense(self) -> None:
         "Where it is, which way it faces, how fast it really moves."
         self.place, self.heading, velocity = self.base.sense(self.arena.q, self.arena.v)  # (x, z) in m, rad
         self.pace = math.hypot(*velocity)  # m/s
 
-    def put(self, place: tuple, heading: float = 0.0):
+    def put(self, place: Place, heading: float = 0.0) -> None:
         "Stand somewhere with folded arms, before anything has moved."
         data = self.arena.data
         self.base.put(data.qpos, place, heading)
         for joint, value in zip(robot_joints(self.arena.fidelity), self.control[self.driven :]):
             data.joint(f"{self.name}_{joint}").qpos[0] = value
-        self.place, self.heading, self.home, self.hold = tuple(place), heading, tuple(place), heading
+        self.place = place
+        self.heading = heading
+        self.home = place
+        self.hold = heading
 
-    def begin(self):
+    def begin(self) -> None:
         "Called by every action; the watchdog barks when too many begin in one tick."
         self.watch.count(self.arena.frame)
 
-    def command(self, speed: float, rate: float):
+    def command(self, speed: float, rate: float) -> None:
         "Aim at a speed (m/s) and a turn rate (rad/s) in this tick, within the accelerations."
         self.speed = towards(self.speed, speed, self.settings.acceleration * TICK)
         self.rate = towards(self.rate, rate, self.settings.turn_acceleration * TICK)
@@ -310,7 +320,7 @@ class Robot:
             turning = self.settings.hold_gain * wrap(self.hold - self.heading)  # stand: wheels creep, so the heading is held
         self.control[: self.driven] = self.base.controls(self.speed, turning, self.heading, self.settings)
 
-    def halt(self):
+    def halt(self) -> None:
         "Stop at once, as a bump does."
         self.speed = 0.0
         self.rate = 0.0
@@ -320,10 +330,10 @@ class Robot:
 # %% ../../nbs/sim/03_arena.ipynb #3950c54a
 def obstacles(
     robot: Robot,
-    spare: tuple = (),  # objects that are no obstacle
+    spare: Sequence[int] = (),  # objects that are no obstacle
     room: float = 0.0,  # m of extra clearance
     other: bool = True,  # whether the other robot is an obstacle
-) -> list:  # of (x, z, radius), m
+) -> list[Disc]:
     "What to keep clear of: objects on the floor, the observer, the other robot where it now is."
     s = robot.settings
     arena = robot.arena

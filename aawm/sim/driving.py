@@ -8,16 +8,16 @@ __all__ = ['ARRIVED', 'BUMPED', 'STUCK', 'wait', 'stop', 'turn', 'stall', 'risk'
 
 # %% ../../nbs/sim/04_driving.ipynb #61004537
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
 from ..schema import FRAME_RATE, OBJECTS
 from .arena import Robot, Thing, bearing, obstacles, wrap
-from .planning import clear_line, plan_path
+from .planning import Place, clear_line, plan_path
 
 # %% ../../nbs/sim/04_driving.ipynb #a23e7db7
-def wait(robot: Robot, seconds: float):
+def wait(robot: Robot, seconds: float) -> Generator[None, None, None]:
     "Stand still."
     robot.begin()
     for _ in range(math.ceil(seconds * FRAME_RATE)):
@@ -25,7 +25,7 @@ def wait(robot: Robot, seconds: float):
         yield
 
 # %% ../../nbs/sim/04_driving.ipynb #86f13932
-def stop(robot: Robot):
+def stop(robot: Robot) -> Generator[None, None, None]:
     "Brake to a stand."
     robot.begin()
     ticks = 0
@@ -40,7 +40,7 @@ def turn(
     robot: Robot,
     heading: float,  # rad
     tolerance: float = 0.04,  # rad
-):
+) -> Generator[None, None, None]:
     "Turn on the spot, for 4 s at most."
     robot.begin()
     s = robot.settings
@@ -59,7 +59,7 @@ BUMPED = "bumped"
 STUCK = "stuck"
 
 
-def stall(robot: Robot):
+def stall(robot: Robot) -> Generator[None, None, None]:
     "Stop for good: the base has failed (a Magnebot's `failed_to_move`)."
     robot.arena.note("stalled")
     robot.halt()
@@ -67,7 +67,7 @@ def stall(robot: Robot):
         yield
 
 # %% ../../nbs/sim/04_driving.ipynb #bff31b47
-def risk(robot: Robot, length: float):
+def risk(robot: Robot, length: float) -> None:
     "Decide whether, and how far before its end, a drive of a length (m) will stall."
     after = robot.random.exponential() / robot.settings.stall
     robot.stalls = length - after if after < length else None
@@ -75,23 +75,23 @@ def risk(robot: Robot, length: float):
 # %% ../../nbs/sim/04_driving.ipynb #f4f55bfe
 def first_met(
     robot: Robot,
-    target: tuple,  # (x, z), m
-):  # (x, z), m, or None
+    target: Place,
+) -> Place | None:
     "The first object on the floor, or the other robot, that a robot will run into on its straight way to a place."
     arena = robot.arena
     reach = robot.settings.robot_radius
     things = [Thing(arena, k) for k in range(len(OBJECTS)) if arena.holder[k] is None]
     discs = [(*thing.place, thing.radius + reach) for thing in things] + [(*robot.other.place, 2 * reach)]
-    met = [disc[:2] for disc in discs if not clear_line(robot.place, target, [disc])]
+    met = [(x, z) for x, z, radius in discs if not clear_line(robot.place, target, [(x, z, radius)])]
     return min(met, key=lambda place: math.dist(robot.place, place), default=None)
 
 # %% ../../nbs/sim/04_driving.ipynb #f67fbe23
 def straight(
     robot: Robot,
-    target: tuple,  # (x, z), m
+    target: Place,
     near: float = 0.05,  # m from the target at which to end
-    enough: Callable | None = None,  # function that tells, if given, whether the robot has come far enough
-):  # `ARRIVED`, `BUMPED` or `STUCK`
+    enough: Callable[[], bool] | None = None,  # whether the robot has come far enough
+) -> Generator[None, None, str]:  # `ARRIVED`, `BUMPED` or `STUCK`
     "Drive along a straight line, fast at first and slower the nearer the target is."
     robot.begin()
     s = robot.settings
@@ -124,9 +124,9 @@ def straight(
 # %% ../../nbs/sim/04_driving.ipynb #856daed5
 def follow(
     robot: Robot,
-    way: list,  # list of (x, z), m
+    way: list[Place],
     near: float = 0.05,  # m from the last corner at which to end
-):  # how it went
+) -> Generator[None, None, str]:  # how it went
     "Drive along corners."
     most = robot.settings.turn_first
     for corner in way:
@@ -144,11 +144,11 @@ def follow(
 # %% ../../nbs/sim/04_driving.ipynb #fb9cf4ba
 def drive(
     robot: Robot,
-    target: tuple,  # (x, z), m
+    target: Place,
     near: float = 0.05,  # m from the target at which to end
-    spare: tuple = (),  # objects that need not be avoided
+    spare: Sequence[int] = (),  # objects that need not be avoided
     other: bool = True,  # whether to avoid the other robot
-):  # how it went
+) -> Generator[None, None, str]:  # how it went
     "Drive to a place, around things."
     robot.begin()
     return (yield from follow(robot, plan_path(robot.place, target, obstacles(robot, spare, other=other)), near))
@@ -165,7 +165,7 @@ def room_behind(robot: Robot, most: float) -> float:  # m
     return 0.0
 
 # %% ../../nbs/sim/04_driving.ipynb #834c4b26
-def back_off(robot: Robot, most: float):
+def back_off(robot: Robot, most: float) -> Generator[None, None, None]:
     "Drive backwards, up to `most` metres and no further than there is room."
     robot.begin()
     far = room_behind(robot, most)
@@ -183,7 +183,7 @@ def back_off(robot: Robot, most: float):
     yield from stop(robot)
 
 # %% ../../nbs/sim/04_driving.ipynb #d59a7c01
-def bump(robot: Robot, most: float):
+def bump(robot: Robot, most: float) -> Generator[None, None, None]:
     "Log a collision, back off (released code) and stand for a while."
     robot.arena.log(robot.index, "collision")
     yield from back_off(robot, most)
@@ -192,10 +192,10 @@ def bump(robot: Robot, most: float):
 # %% ../../nbs/sim/04_driving.ipynb #cc46e4b4
 def travel(
     robot: Robot,
-    target: tuple,  # (x, z), m
+    target: Place,
     near: float = 0.05,  # m from the target at which to end
     tries: int = 6,
-) -> bool:  # whether it got there
+) -> Generator[None, None, bool]:  # whether it got there
     "Drive to a place; after each collision back off and plan anew."
     risk(robot, math.dist(robot.place, target))
     for _ in range(tries):

@@ -8,6 +8,7 @@ __all__ = ['CAUSES', 'smooth', 'slowness', 'move_arm', 'fold', 'ahead_and_aside'
 
 # %% ../../nbs/sim/05_handling.ipynb #66ad7172
 import math
+from collections.abc import Generator
 
 import mujoco
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..schema import FRAME_RATE, GOAL, OBJECTS, OBSERVER
 from .arena import TICK, Robot, Thing, bearing, obstacles, wrap
 from .driving import ARRIVED, bump, risk, stop, straight, travel, turn, wait
-from .planning import clear_point
+from .planning import Place, clear_point
 
 # %% ../../nbs/sim/05_handling.ipynb #9af19a99
 def smooth(part: float) -> float:
@@ -34,7 +35,7 @@ def move_arm(
     ahead: float | None = None,  # m in front of the robot's axis; none of the three given: it stays
     aside: float | None = None,  # m to the left
     height: float | None = None,  # m of the magnet's tip
-):
+) -> Generator[None, None, None]:
     "Move the magnet."
     robot.begin()
     start = robot.arm.place
@@ -47,13 +48,13 @@ def move_arm(
         yield
 
 # %% ../../nbs/sim/05_handling.ipynb #7ca099f2
-def fold(robot: Robot, seconds: float | None = None):
+def fold(robot: Robot, seconds: float | None = None) -> Generator[None, None, None]:
     "Lift the empty arm and fold it (the arm reset of the released code)."
     s = robot.settings
     yield from move_arm(robot, seconds or s.reset_seconds, *robot.arm.folded)
 
 # %% ../../nbs/sim/05_handling.ipynb #3ab0f131
-def ahead_and_aside(robot: Robot, place: tuple):  # (ahead, aside), m
+def ahead_and_aside(robot: Robot, place: Place) -> tuple[float, float]:  # (ahead, aside), m
     "A place in the robot's own frame."
     dx = place[0] - robot.place[0]
     dz = place[1] - robot.place[1]
@@ -67,7 +68,7 @@ def magnet(robot: Robot):
     return robot.arena.data.body(f"{robot.name}_{robot.arm.name}_magnet")
 
 # %% ../../nbs/sim/05_handling.ipynb #f208d606
-def hold(robot: Robot, k: int):
+def hold(robot: Robot, k: int) -> None:
     "Switch the magnet on, with an object as it now is."
     arena = robot.arena
     weld = robot.arm.weld + k
@@ -81,15 +82,17 @@ def hold(robot: Robot, k: int):
     mujoco.mju_mulQuat(turned, inverse, thing.xquat)
     arena.model.eq_data[weld] = [0, 0, 0, *offset, *turned, 1, 0]  # anchor, relative place and turn, torque scale, explicit
     arena.data.eq_active[weld] = 1
-    arena.holder[k], robot.held = robot.index, k
+    arena.holder[k] = robot.index
+    robot.held = k
     arena.contacts.append((arena.frame, robot.name, OBJECTS[k]))
 
 # %% ../../nbs/sim/05_handling.ipynb #c3fd9c12
-def release(robot: Robot):
+def release(robot: Robot) -> None:
     "Switch the magnet off."
     if robot.held is not None:
         robot.arena.data.eq_active[robot.arm.weld + robot.held] = 0
-        robot.arena.holder[robot.held] = robot.held = None
+        robot.arena.holder[robot.held] = None
+        robot.held = None
 
 # %% ../../nbs/sim/05_handling.ipynb #4354f037
 def gap(robot: Robot, k: int) -> float:  # m
@@ -104,8 +107,8 @@ def gap(robot: Robot, k: int) -> float:  # m
 def tip_over(
     robot: Robot,
     k: int,
-    way: tuple,  # (x, z): the direction in which it goes over
-):
+    way: tuple[float, float],  # along x, z: the direction in which it goes over
+) -> Generator[None, None, None]:
     "Push an object so that it falls: a kick along `way` and up, and a spin about its side."
     arena = robot.arena
     s = robot.settings
@@ -122,7 +125,7 @@ def tip_over(
 CAUSES = frozenset({"missed", "tipped", "lying", "out of reach", "taken", "blocked", "blocked while carrying", "dropped short", "stalled"})
 
 
-def stand_before(robot: Robot, k: int):  # (x, z), m, or None
+def stand_before(robot: Robot, k: int) -> Place | None:
     "The nearest free place from which an object can be reached."
     s = robot.settings
     place = Thing(robot.arena, k).place
@@ -136,7 +139,7 @@ def stand_before(robot: Robot, k: int):  # (x, z), m, or None
     return None
 
 # %% ../../nbs/sim/05_handling.ipynb #17af9115
-def reach(robot: Robot, k: int):  # None, or why it failed
+def reach(robot: Robot, k: int) -> Generator[None, None, str | None]:  # why it failed
     "Bring the magnet down on an object: first above it, then onto it."
     s = robot.settings
     arena = robot.arena
@@ -162,13 +165,15 @@ def reach(robot: Robot, k: int):  # None, or why it failed
         return "missed"
     if off > s.firm:
         tip = magnet(robot).xpos
-        far = math.dist(tip[:2].tolist(), thing.place) or 1.0
-        yield from tip_over(robot, k, [(a - b) / far for a, b in zip(tip[:2].tolist(), thing.place)])
+        tip_x, tip_z = tip[:2].tolist()
+        x, z = thing.place
+        far = math.dist((tip_x, tip_z), thing.place) or 1.0
+        yield from tip_over(robot, k, ((tip_x - x) / far, (tip_z - z) / far))
         return "tipped"
     return None
 
 # %% ../../nbs/sim/05_handling.ipynb #b8cf44cf
-def pull_back(robot: Robot, k: int):
+def pull_back(robot: Robot, k: int) -> Generator[None, None, None]:
     "Lift what the magnet holds and pull the arm in (the arm reset of the released code)."
     s = robot.settings
     seconds = s.pull_back_seconds * slowness(robot)
@@ -177,7 +182,7 @@ def pull_back(robot: Robot, k: int):
     yield from move_arm(robot, 0.5 * seconds, s.carried, s.carried_aside)
 
 # %% ../../nbs/sim/05_handling.ipynb #85a11ef5
-def pick_up(robot: Robot, k: int):  # None, or why it failed
+def pick_up(robot: Robot, k: int) -> Generator[None, None, str | None]:  # why it failed
     "Go to an object and grasp it."
     stand = stand_before(robot, k)
     if stand is None or not (yield from travel(robot, stand)):
@@ -188,7 +193,7 @@ def pick_up(robot: Robot, k: int):  # None, or why it failed
     return why
 
 # %% ../../nbs/sim/05_handling.ipynb #7914a4bc
-def fetch(robot: Robot, k: int) -> bool:  # whether it holds the object
+def fetch(robot: Robot, k: int) -> Generator[None, None, bool]:  # whether it holds the object
     "Try until the magnet holds an object, then lift it; logs the pickup at the grasp."
     lying = 0
     while True:
@@ -205,10 +210,11 @@ def fetch(robot: Robot, k: int) -> bool:  # whether it holds the object
         yield from wait(robot, robot.settings.retry_seconds)
 
 # %% ../../nbs/sim/05_handling.ipynb #15c51e61
-def drop(robot: Robot) -> int:  # the object
+def drop(robot: Robot) -> Generator[None, None, int]:  # the object
     "Lower what is held, let it go and reset the arm."
     s = robot.settings
     k = robot.held
+    assert k is not None, f"{robot.name} holds nothing"
     lower = s.drop_height - Thing(robot.arena, k).height
     yield from move_arm(robot, s.drop_seconds, height=robot.arm.place[2] + lower)
     release(robot)
@@ -222,7 +228,7 @@ def come_near(
     distance: float,  # m from the observer's point to the robot, in 3D
     shift: float = 0.0,  # m along x
     patience: int = 1,  # collisions after which it gives up
-) -> bool:  # whether it came so near
+) -> Generator[None, None, bool]:  # whether it came so near
     "Carry what is held straight at the observer; after each collision back off and go on."
     s = robot.settings
     middle = (OBSERVER[0] + shift, OBSERVER[2])
@@ -246,7 +252,7 @@ def deliver(
     distance: float,  # m from the observer's point to the robot, in 3D
     shift: float = 0.0,  # m along x
     patience: int | None = None,  # collisions after which the object is let go; `None`: as the settings have it
-) -> bool:  # whether it is there
+) -> Generator[None, None, bool]:  # whether it is there
     "Carry what is held to the observer and drop it; logs the goal when the arm is reset."
     if not (yield from come_near(robot, distance, shift, patience or robot.settings.patience)):
         robot.arena.note("blocked while carrying")

@@ -9,12 +9,12 @@ __all__ = ['HEADLESS', 'TRY', 'REACH_SECONDS', 'GRASP_HEIGHT', 'GRASP_DISTANCE',
            'still', 'close_view', 'save_pictures', 'animate']
 
 # %% ../../nbs/sim/09_render.ipynb #15d42fd4
-from collections.abc import Iterable
 import functools
 import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import replacing
 from ..schema import AGENTS, ENTITIES, FRAME_RATE, FRAMES, GOAL, GOAL_RADIUS, OBJECTS, POSITION, ROOM
 from .scene import KINDS, scene_xml
+from .trial import RawTrial
 
 # %% ../../nbs/sim/09_render.ipynb #cb7aeb6e
 HEADLESS = ("egl", "osmesa")  # in the order in which they are tried
@@ -71,9 +72,9 @@ class Look:
     agent0: str = "#882255"
     agent1: str = "#332288"
     observer: str = "#117733"  # and the ring of the goal
-    floor: tuple = ("#ECEAE4", "#E2DFD7")  # of its tiles
+    floor: tuple[str, str] = ("#ECEAE4", "#E2DFD7")  # of its tiles
     wall: str = "#B9B4A8"
-    sky: tuple = ("#FFFFFF", "#E9EEF2")  # above, at the horizon
+    sky: tuple[str, str] = ("#FFFFFF", "#E9EEF2")  # above, at the horizon
     wall_height: float = 0.4  # m
     width: int = 640  # pixels
     height: int = 440  # pixels
@@ -84,7 +85,7 @@ class Look:
 class Viewpoint:
     "Where it is looked at from."
 
-    at: tuple = (0.0, 0.0, -1.0)  # the point in the middle of the picture: x, y, z in the axes of a trial, m
+    at: tuple[float, float, float] = (0.0, 0.0, -1.0)  # the point in the middle of the picture: x, y, z in the axes of a trial, m
     distance: float = 16.2  # m from there
     azimuth: float = 90.0  # degrees; 90 looks along z, over the observer's shoulder
     elevation: float = -47.0  # degrees; -90 looks straight down
@@ -93,7 +94,7 @@ class Viewpoint:
 def color(
     text: str,  # "#RRGGBB"
     opacity: float = 1.0,
-) -> list:  # red, green, blue, opacity, 0-1
+) -> list[float]:  # red, green, blue, opacity, 0-1
     "A colour as MuJoCo takes it."
     try:
         return [int(text[place : place + 2], 16) / 255 for place in (1, 3, 5)] + [opacity]
@@ -162,7 +163,7 @@ def paint(
 # %% ../../nbs/sim/09_render.ipynb #665fe910
 @functools.lru_cache(maxsize=8)
 def stage_model(
-    kinds: tuple,  # three names of `KINDS`
+    kinds: tuple[str, ...],  # three names of `KINDS`
     look: Look = Look(),
 ) -> mujoco.MjModel:
     "The arena as it is drawn."
@@ -175,7 +176,7 @@ def stage_model(
 # %% ../../nbs/sim/09_render.ipynb #3abe5a0b
 def from_unity(
     pose: np.ndarray,  # `[..., 7]`: x, y, z with y up, quaternion with scalar last
-):  # position `[..., 3]` and quaternion `[..., 4]`, scalar first, in MuJoCo's axes
+) -> tuple[np.ndarray, np.ndarray]:  # position `[..., 3]` and quaternion `[..., 4]`, scalar first, in MuJoCo's axes
     "A pose of a trial in MuJoCo's axes."
     x, y, z, a, b, c, w = np.moveaxis(np.asarray(pose, dtype=float), -1, 0)
     return np.stack([x, z, y], -1), np.stack([w, -a, -c, -b], -1)
@@ -218,8 +219,9 @@ def reaching(
 
 # %% ../../nbs/sim/09_render.ipynb #b7fd9d4a
 def roots(
-    model: mujoco.MjModel, agent: str,
-) -> tuple:  # places in qpos of its base, and of its other joints with their places in qvel
+    model: mujoco.MjModel,
+    agent: str,
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:  # of its base: joint, place in qpos; of its other joints: place in qpos, in qvel
     "The joints of a robot."
     base = []
     arm = []
@@ -228,7 +230,10 @@ def roots(
         if model.body(model.body_rootid[body]).name == agent:
             first = int(model.jnt_qposadr[joint])
             speed = int(model.jnt_dofadr[joint])
-            base.append((joint, first)) if model.body(body).name == agent else arm.append((first, speed))
+            if model.body(body).name == agent:
+                base.append((joint, first))
+            else:
+                arm.append((first, speed))
     return base, arm
 
 # %% ../../nbs/sim/09_render.ipynb #3dd40e73
@@ -296,7 +301,7 @@ def posture(
     model: mujoco.MjModel,  # as `stage_model` gives it
     data: mujoco.MjData,  # changed
     state: np.ndarray,  # `[5, 7]`
-    kinds: Iterable[str],  # of the objects
+    kinds: Sequence[str],  # of the objects
     way: np.ndarray,  # `[object, agent]`, as `reaching` gives it for this moment
 ) -> None:
     "Put objects and robots where a state has them, and arms where they plausibly are."
@@ -319,12 +324,12 @@ def posture(
 
 # %% ../../nbs/sim/09_render.ipynb #b3794f35
 def frames_of(
-    trial: object,  # a `RawTrial`, or states `[frames, 5, 7]`
-    kinds: Iterable[str] = None,  # of the three objects, where the trial does not tell
-) -> tuple:  # states, kinds
+    trial: RawTrial | np.ndarray,  # a raw trial, or states `[frames, 5, 7]`
+    kinds: Sequence[str] | None = None,  # of the three objects, where the trial does not tell
+) -> tuple[np.ndarray, tuple[str, ...]]:  # states, kinds
     "The states to be drawn, checked."
     states = np.asarray(getattr(trial, "states", trial), dtype=float)
-    kinds = tuple(kinds or getattr(trial, "object_kinds", ()))
+    kinds = tuple(kinds) if kinds else tuple(getattr(trial, "object_kinds", ()))
     if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), 7) or not len(states):
         raise BadData(f"states must be [frames, {len(ENTITIES)}, 7], got {list(states.shape)}")
     if len(kinds) != len(OBJECTS):
@@ -349,11 +354,11 @@ def camera(view: Viewpoint) -> mujoco.MjvCamera:
 
 # %% ../../nbs/sim/09_render.ipynb #1ccd4752
 def pictures(
-    trial: object,  # a `RawTrial`, or states `[frames, 5, 7]`
-    frames: Iterable[int],  # which of them
-    kinds: Iterable[str] = None,  # of the three objects, where the trial does not tell
+    trial: RawTrial | np.ndarray,  # a raw trial, or states `[frames, 5, 7]`
+    frames: Sequence[int] | np.ndarray,  # which of them
+    kinds: Sequence[str] | None = None,  # of the three objects, where the trial does not tell
     rate: float | None = None,  # frames a second; by default 30 for 1,500 frames, else in proportion
-    view: object = None,  # a `Viewpoint`, or one for each picture
+    view: Viewpoint | Sequence[Viewpoint] | None = None,  # one for all pictures, or one for each
     look: Look = Look(),
 ) -> np.ndarray:  # uint8 `[pictures, height, width, 3]`
     "Draw a trial at some of its frames."
@@ -363,7 +368,7 @@ def pictures(
         raise UsageError(f"frames must lie in 0-{len(states) - 1}, got {frames.min()} to {frames.max()}")
     if not np.isfinite(states[frames]).all():
         raise BadData("states that are to be drawn must be finite numbers")
-    views = view if isinstance(view, (list, tuple)) else [view or Viewpoint()] * len(frames)
+    views = [view or Viewpoint()] * len(frames) if view is None or isinstance(view, Viewpoint) else list(view)
     way = reaching(grasping_robots(np.nan_to_num(states)), FRAME_RATE * len(states) / FRAMES if rate is None else rate)
     model = stage_model(kinds, look)
     data = mujoco.MjData(model)
@@ -376,9 +381,15 @@ def pictures(
     return np.stack(drawn)
 
 # %% ../../nbs/sim/09_render.ipynb #d210b3a8
-def still(trial: object, frame: int, kinds: Iterable[str] = None, **options: object) -> np.ndarray:  # uint8 `[height, width, 3]`
+def still(
+    trial: RawTrial | np.ndarray,  # a raw trial, or states `[frames, 5, 7]`
+    frame: int,
+    kinds: Sequence[str] | None = None,  # of the three objects, where the trial does not tell
+    view: Viewpoint | None = None,
+    look: Look = Look(),
+) -> np.ndarray:  # uint8 `[height, width, 3]`
     "Draw a trial at one frame."
-    return pictures(trial, [frame], kinds, **options)[0]
+    return pictures(trial, [frame], kinds, view=view, look=look)[0]
 
 # %% ../../nbs/sim/09_render.ipynb #c3bb9467
 def close_view(
@@ -394,7 +405,7 @@ def close_view(
 
 # %% ../../nbs/sim/09_render.ipynb #7e9a8262
 def save_pictures(
-    drawn: object,  # uint8 `[pictures, height, width, 3]`, as `pictures` gives them
+    drawn: np.ndarray,  # uint8 `[pictures, height, width, 3]`, as `pictures` gives them
     path: str | Path,  # of the file, which ends in .gif
     rate: float = 10.0,  # pictures a second
 ) -> Path:
@@ -413,10 +424,10 @@ def save_pictures(
 
 # %% ../../nbs/sim/09_render.ipynb #6ffab288
 def animate(
-    trial: object,  # a `RawTrial`, or states `[frames, 5, 7]`
+    trial: RawTrial | np.ndarray,  # a raw trial, or states `[frames, 5, 7]`
     path: str | Path,  # of the file, which ends in .gif
-    frames: Iterable[int] = None,  # which; every tenth of a raw trial, or every second of a store's, where `None`
-    kinds: Iterable[str] = None,  # of the three objects, where the trial does not tell
+    frames: Sequence[int] | np.ndarray | None = None,  # which; every tenth of a raw trial, or every second of a store's, where `None`
+    kinds: Sequence[str] | None = None,  # of the three objects, where the trial does not tell
     rate: float = 10.0,  # pictures a second
     view: Viewpoint | None = None,
     look: Look = Look(width=320, height=220),

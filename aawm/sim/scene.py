@@ -10,6 +10,7 @@ __all__ = ['FOOT', 'KINDS', 'FLOOR', 'OBJECT', 'ROBOT', 'WALL', 'BUMPER', 'OBSER
            'rest_height', 'to_unity', 'continuous']
 
 # %% ../../nbs/sim/01_scene.ipynb #936d9017
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -122,7 +123,7 @@ class RolesSettings:
     random_pause: float = 4.0  # s, median, for which a random robot stands at its target (real trials: 24 and 28 steps)
     wall_margin: float = 1.0  # m off the walls for random targets (released code)
     runner_box: float = 5.0  # m, half side of the runner's square (released code)
-    runner_leg: tuple = (1.5, 5.0)  # m, shortest and longest escape (design)
+    runner_leg: tuple[float, float] = (1.5, 5.0)  # m, shortest and longest escape (design)
     chase_near: float = 0.7  # m at which a chaser has caught up (design: two bases and a hand's breadth)
     runner_cone: float = 60.0  # degrees either side of straight away from the chaser (released code)
     mimic_delay: int = 10  # frames (released code)
@@ -138,12 +139,12 @@ class ArenaSettings(RolesSettings, HandlingSettings, DrivingSettings, BodySettin
 class Part:
     "A rigid piece of an object."
     shape: str  # "cylinder" upright, "box", or "capsule" lying along x
-    size: tuple  # m: along x, along the other side, and up
+    size: tuple[float, float, float]  # m: along x, along the other side, and up
     bottom: float = 0.0  # m over the object's base
-    aside: tuple = (0.0, 0.0)  # m of its middle from the object's, along x and the other side
+    aside: tuple[float, float] = (0.0, 0.0)  # m of its middle from the object's, along x and the other side
 
     @property
-    def volume(self):  # m3
+    def volume(self) -> float:  # m3
         "By which an object's mass is shared out."
         along, across, up = self.size
         if self.shape == "capsule":
@@ -151,7 +152,7 @@ class Part:
         return along * across * up * (np.pi / 4 if self.shape == "cylinder" else 1.0)
 
     @property
-    def radius(self):  # m
+    def radius(self) -> float:  # m
         "Of the circle about the object's middle that the part stays in."
         x, y = map(abs, self.aside)
         along, across, _ = (side / 2 for side in self.size)
@@ -162,17 +163,17 @@ class Part:
 class Kind:
     "One kind of object."
     released_name: str  # as in the released raw trials
-    parts: tuple  # of `Part`, the one that it stands on first
+    parts: tuple[Part, ...]  # the one that it stands on first
     mass: float  # kg
     color: str  # red green blue alpha, 0-1
 
     @cached_property
-    def height(self):  # m
+    def height(self) -> float:  # m
         "Of its highest point, standing."
         return round(max(part.bottom + part.size[2] for part in self.parts), 6)
 
     @cached_property
-    def radius(self):  # m
+    def radius(self) -> float:  # m
         "Of the circle around its footprint."
         return max(part.radius for part in self.parts)
 
@@ -246,7 +247,7 @@ BASE_CONTROLS = 3  # along, across and about the robot (full), or along x, along
 ARM_JOINTS = ("shoulder", "elbow", "wrist")
 
 
-def robot_joints(fidelity: str) -> tuple:  # names without the robot's own, in the order of controls
+def robot_joints(fidelity: str) -> tuple[str, ...]:  # names without the robot's own, in the order of controls
     "The driven joints of a robot above its base."
     return ("torso",) + tuple(f"{arm}_{joint}" for arm in ARMS[fidelity] for joint in ARM_JOINTS)
 
@@ -361,7 +362,7 @@ def servo_xml(
 
 # %% ../../nbs/sim/01_scene.ipynb #37d4272e
 def scene_xml(
-    kinds: tuple,  # three names of `KINDS`, for obj0, obj1, obj2
+    kinds: Sequence[str],  # three names of `KINDS`, for obj0, obj1, obj2
     settings: ArenaSettings = ArenaSettings(),
     fidelity: str = "full",  # of `FIDELITIES`
 ) -> str:  # MJCF of the whole arena
@@ -396,7 +397,7 @@ def scene_xml(
 
 # %% ../../nbs/sim/01_scene.ipynb #faa47234
 def build_scene(
-    kinds: tuple,  # three names of `KINDS`
+    kinds: Sequence[str],  # three names of `KINDS`
     settings: ArenaSettings = ArenaSettings(),
     fidelity: str = "full",  # of `FIDELITIES`
 ) -> mujoco.MjModel:
@@ -420,7 +421,7 @@ def rest_height(
 def to_unity(
     position: np.ndarray,  # `[..., 3]`, MuJoCo: x, y, z with z up, m
     quaternion: np.ndarray,  # `[..., 4]`, MuJoCo: scalar first
-):  # `[..., 7]`: x, y, z with y up, quaternion with scalar last
+) -> np.ndarray:  # `[..., 7]`: x, y, z with y up, quaternion with scalar last
     "A pose in the axes of the trial (`aawm.schema.FEATURES`)."
     x, y, z = np.moveaxis(np.asarray(position), -1, 0)
     w, a, b, c = np.moveaxis(np.asarray(quaternion), -1, 0)
@@ -429,7 +430,7 @@ def to_unity(
 # %% ../../nbs/sim/01_scene.ipynb #60bfea20
 def continuous(
     quaternion: np.ndarray,  # `[time, ..., 4]`, scalar last
-):  # the same orientations, signs chosen
+) -> np.ndarray:  # the same orientations, signs chosen
     "Signs such that the first scalar part is >= 0 and nothing jumps from frame to frame."
     quaternion = np.asarray(quaternion)
     first = np.where(quaternion[:1, ..., 3:] < 0, -1.0, 1.0)

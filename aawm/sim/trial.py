@@ -10,6 +10,7 @@ __all__ = ['ENDED', 'NUDGE', 'SIMULATOR_SETTINGS', 'RawTrial', 'start_places', '
 import contextlib
 import gc
 import math
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import mujoco
@@ -29,17 +30,17 @@ from ..sketch import Sketch, side_by_side
 class RawTrial:
     "One trial at 30 frames a second, and how it came about."
     scenario: str
-    seed: object  # int or tuple of ints
+    seed: int | tuple[int, ...]
     fidelity: str
     states: np.ndarray  # `[1500, 5, 7]` float32, `aawm.schema.ENTITIES` x `FEATURES`, m
     events: pd.DataFrame  # frame 0-1499, agent 0 or 1, event as released
-    roles: tuple  # of agent0, of agent1
-    object_kinds: tuple  # of obj0, obj1, obj2
+    roles: tuple[str, ...]  # of agent0, of agent1
+    object_kinds: tuple[str, ...]  # of obj0, obj1, obj2
     rejected: str | None = None  # why the trial may not be used, in one line
     info: dict = field(default_factory=dict)  # `failures`: what robots failed at, counted by cause
     contacts: pd.DataFrame | None = None  # frame, one, other: each touch as it began, a grasp too; names of entities and `walls`
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         state = f"rejected: {self.rejected}" if self.rejected else f"{len(self.events)} events"
         return (f"RawTrial({self.scenario!r}, seed={self.seed}, states {list(self.states.shape)} {self.states.dtype} in m, "
                 f"roles {'/'.join(self.roles)}, {', '.join(self.object_kinds)}; {state})")
@@ -63,7 +64,7 @@ class RawTrial:
 def start_places(
     random: np.random.Generator,
     count: int = len(ENTITIES),
-):  # `[count, 2]`: x, z, m
+) -> np.ndarray:  # `[count, 2]`: x, z, m
     "Start positions: uniform in the box, drawn again until all are at least 1 m apart (released code)."
     while True:
         places = np.stack([random.uniform(*START_X, count), random.uniform(*START_Z, count)], axis=-1)
@@ -74,10 +75,10 @@ def start_places(
 # %% ../../nbs/sim/07_trial.ipynb #5ed12422
 def set_up(
     scenario: str,
-    seed: int | tuple,  # int or tuple of ints
+    seed: int | tuple[int, ...],
     settings: ArenaSettings,
     fidelity: str,  # of `FIDELITIES`
-):  # the arena, the roles of agent0 and agent1, the kinds of object, what the roles share
+) -> tuple[Arena, tuple[str, ...], tuple[str, ...], Shared]:  # the arena; roles of agent0, agent1; kinds of object; what the roles share
     "Everything that is decided before the first frame."
     parts = seed if isinstance(seed, tuple) else (seed,)
     setup, *own = np.random.SeedSequence([len(parts), *parts]).spawn(1 + len(AGENTS))
@@ -102,21 +103,21 @@ ENDED = object()
 
 def run(
     arena: Arena,
-    scripts: list,  # one generator for each robot
-):  # positions `[1500, joints]` in MuJoCo's axes and order, and why it ended early or None
+    scripts: Iterable[Generator[None, None, None]],  # one for each robot
+) -> tuple[np.ndarray, str | None]:  # positions `[1500, joints]` in MuJoCo's axes and order, and why it ended early or None
     "Let the roles act for 1,500 frames."
     record = np.full((FRAMES, arena.model.nq), np.nan)
-    scripts = list(scripts)
+    active: list[Generator[None, None, None] | None] = list(scripts)
     for frame in range(FRAMES):
         record[frame] = arena.data.qpos
         arena.read()
         if not sum(map(abs, arena.v)) < 20 * arena.settings.speed_limit:  # false for NaN too
             return record, f"physics exploded in frame {frame}"
         try:
-            for i, script in enumerate(scripts):
+            for i, script in enumerate(active):
                 if script is not None and next(script, ENDED) is ENDED:
                     arena.robots[i].halt()
-                    scripts[i] = None
+                    active[i] = None
             arena.advance()
         except (Watchdog, mujoco.FatalError) as fault:
             return record, f"{type(fault).__name__.lower()}: {fault}"
@@ -125,9 +126,9 @@ def run(
 # %% ../../nbs/sim/07_trial.ipynb #3857e3ce
 def as_states(
     record: np.ndarray,  # `[1500, joints]`: positions of all joints in MuJoCo's order, the objects' first
-    robots: list,  # whose bases know their places in it
-    sunk: tuple = (0.0, 0.0, 0.0),  # m: `rest_height` of each object, which counts as height 0
-):  # `[1500, 5, 7]` float32
+    robots: list[Robot],  # whose bases know their places in it
+    sunk: Sequence[float] = (0.0, 0.0, 0.0),  # m: `rest_height` of each object, which counts as height 0
+) -> np.ndarray:  # `[1500, 5, 7]` float32
     "The trial's states from the joints' positions."
     objects = record[:, : 7 * len(OBJECTS)].reshape(len(record), len(OBJECTS), 7)
     places, turns = zip(*(robot.base.poses(record) for robot in robots))
@@ -140,7 +141,7 @@ def as_states(
 def reject(
     states: np.ndarray,  # `[1500, 5, 7]`
     settings: ArenaSettings,
-):  # the reason, or None
+) -> str | None:  # the reason
     "Why a trial may not be used."
     for what, bad in (("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))):
         if bad.any():
@@ -156,8 +157,8 @@ def reject(
 def pushed_in(
     scenario: str,
     states: np.ndarray,  # `[1500, 5, 7]`
-    events: list,  # of (frame, agent, event)
-):  # the reason, or None
+    events: list[tuple[int, int, str]],  # frame, agent, event
+) -> str | None:  # the reason
     "Why a single-goal trial would be mislabelled: something got into the goal beside what was delivered."
     first = {event: frame for frame, _, event in reversed(events)}
     delivered = [f"goal_{k}" in first for k in range(len(OBJECTS))]
@@ -175,8 +176,8 @@ NUDGE = 0.02  # m from where it began: so much of an object's settling is no mot
 
 def moved_untouched(
     states: np.ndarray,  # `[1500, 5, 7]`
-    contacts: object,  # of (frame, one, other), as they began
-):  # the reason, or None
+    contacts: Iterable[tuple[int, str, str]],  # frame, one, other, as they began
+) -> str | None:  # the reason
     "Which object left its place though no robot, and nothing a robot had touched, had touched it before."
     since = {agent: -1 for agent in AGENTS}  # name -> frame from which on it may move others
     for frame, one, other in contacts:
@@ -191,15 +192,15 @@ def moved_untouched(
 
 # %% ../../nbs/sim/07_trial.ipynb #ba7f2e1d
 def check_seed(
-    seed: int | tuple,  # anything
-):
+    seed: object,
+) -> None:
     "Raise `UsageError` unless it is a whole number from 0 on, or a tuple of such."
     if not all(isinstance(part, (int, np.integer)) and part >= 0 for part in (seed if isinstance(seed, tuple) else (seed,))):
         raise UsageError(f"seed {seed!r} is neither a whole number from 0 on nor a tuple of such")
 
 # %% ../../nbs/sim/07_trial.ipynb #7c519184
 @contextlib.contextmanager
-def without_collector():
+def without_collector() -> Iterator[None]:
     "Let Python's cycle collector rest for a block, and go on after it where it was on."
     before = gc.isenabled()
     gc.disable()
@@ -212,7 +213,7 @@ def without_collector():
 # %% ../../nbs/sim/07_trial.ipynb #ee155e59
 def simulate(
     scenario: str,  # of `aawm.schema.SCENARIOS`, or a registered one
-    seed: int | tuple,  # int or tuple of ints; the trial depends on nothing else
+    seed: int | tuple[int, ...],  # the trial depends on nothing else
     fidelity: str = FIDELITIES[0],  # of `FIDELITIES`
     settings: ArenaSettings = ArenaSettings(),
 ) -> RawTrial:
