@@ -6,9 +6,30 @@
 __all__ = []
 
 # %% ../../nbs/infant/00_overview.ipynb #d4163626
+from typing import TYPE_CHECKING
+
 from ..on_demand import names_on_demand
 
 # %% ../../nbs/infant/00_overview.ipynb #f3196b83
+if TYPE_CHECKING:
+    from aawm.infant.battery import arena_surprise, battery_table, make_pairs
+    from aawm.infant.bib_sets import MAKERS, Scene, maker
+    from aawm.infant.card import dataset_card
+    from aawm.infant.drawing import draw, frames
+    from aawm.infant.episodes import Batch, generate, make_batch, make_item, open_episodes, write_videos
+    from aawm.infant.filming import Take, Trial, Video
+    from aawm.infant.observers import CONTROLS, OBSERVERS, Observer, make_observer, observer
+    from aawm.infant.reasoners import Bayesian, Ideal
+    from aawm.infant.released import export_released, import_released
+    from aawm.infant.gate import Gate, read_gate
+    from aawm.infant.outside import score_answers, write_requests
+    from aawm.infant.scores import belief_passed, crossed_table, pair_table, score, scored, watch
+    from aawm.infant.stage import BIB_SETS, ITEMS, OUTCOMES, SETS, SOCIAL_SETS, TRAINING_SETS
+    from aawm.infant.training import fit, load_observer
+    from aawm.infant.change import ChangeConfig, ChangeObserver, ChangeTransformer
+    from aawm.infant.transformer import TransformerConfig, TransformerObserver, VideoTransformer
+    from aawm.infant.weights import pretrained, ship_observer
+
 __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "battery": "arena_surprise battery_table make_pairs",
     "bib_sets": "MAKERS Scene maker",

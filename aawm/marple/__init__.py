@@ -6,9 +6,27 @@
 __all__ = []
 
 # %% ../../nbs/marple/00_overview.ipynb #84e72004
+from typing import TYPE_CHECKING
+
 from ..on_demand import names_on_demand
 
 # %% ../../nbs/marple/00_overview.ipynb #1ce653b4
+if TYPE_CHECKING:
+    from aawm.marple.card import dataset_card
+    from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
+    from aawm.marple.evidence import Evidence, VARIANTS, look
+    from aawm.marple.floor_plans import floor_plan
+    from aawm.marple.furnishing import draw_house
+    from aawm.marple.golden import golden_house
+    from aawm.marple.houses import House, describe
+    from aawm.marple.inference import evaluate, exact, exact_method
+    from aawm.marple.missions import MISSIONS, Mission, SCENARIOS, Scenario, mission, program, similarity
+    from aawm.marple.pairs import Pair, draw_pair, generate_pairs, open_pairs, verify_pairs
+    from aawm.marple.planner import Run, plan
+    from aawm.marple.scores import combine, curves, evidence_needed, score_pairs, summary
+    from aawm.marple.vocabulary import ACTIONS, FURNITURE, OBJECTS, ROOMS
+    from aawm.marple.worlds import World
+
 __getattr__, __dir__, __all__ = names_on_demand("aawm.marple", {
     "card": "dataset_card",
     "configurations": "import_houses read_configuration_file read_houses",

@@ -6,9 +6,19 @@
 __all__ = []
 
 # %% ../../nbs/study/00_overview.ipynb #ea17bf77
+from typing import TYPE_CHECKING
+
 from ..on_demand import names_on_demand
 
 # %% ../../nbs/study/00_overview.ipynb #5d1a77e2
+if TYPE_CHECKING:
+    from aawm.study.build import STUDY_TASKS, build_study
+    from aawm.study.houses import HouseItem, house_items
+    from aawm.study.score import (
+        people_curves, people_scores, read_answers, read_key, sample_class, score_study, simulate_answers,
+    )
+    from aawm.study.stimuli import StudyItem, study_items
+
 __getattr__, __dir__, __all__ = names_on_demand("aawm.study", {
     "build": "STUDY_TASKS build_study",
     "houses": "HouseItem house_items",

@@ -6,9 +6,29 @@
 __all__ = []
 
 # %% ../../nbs/viz/00_overview.ipynb #74e18ace
+from typing import TYPE_CHECKING
+
 from ..on_demand import names_on_demand
 
 # %% ../../nbs/viz/00_overview.ipynb #f35c5689
+if TYPE_CHECKING:
+    from aawm.viz.clips import Clip, Film, save_film
+    from aawm.viz.figures import (
+        AUTHORS, Example, FIG3, PUBLISHED_SCORES, Panel, bar_table, curve_table, describe, fig3, fig4, fig5,
+    )
+    from aawm.viz.player import Player, Screen, View, read_events, save_animation, stills
+    from aawm.viz.scenes import (
+        PanelScene, Rollout, choose_pair, describe_rollouts, describe_scenes, event_table, fig1, fig2,
+    )
+    from aawm.viz.stage import ENTITY_COLORS, Stage, stage_key, trace_table
+    from aawm.viz.studies import (
+        PUBLISHED_ADE, claims_figure, error_table, sensitivity_figure, sensitivity_table, swm3, swm4,
+    )
+    from aawm.viz.style import (
+        STYLES, Style, WIDTH, add_note, house_style, panel_title, remarks, save_figure, series_of, stamp,
+        styles_of,
+    )
+
 __getattr__, __dir__, __all__ = names_on_demand("aawm.viz", {
     "clips": "Clip Film save_film",
     "figures": "AUTHORS FIG3 PUBLISHED_SCORES Example Panel bar_table curve_table describe fig3 fig4 fig5",
