@@ -246,7 +246,7 @@ def pretrained(
     seed: int = 0,  # of its training
     variant: str = "corrected",  # or `published`
     folder: str | Path = SHIPPED,  # absolute, or relative to the root of the repository
-    device: str = "cpu",
+    device: str = "cpu",  # or `cuda`
 ) -> WorldModel:  # ready for rollouts; its card in `card`
     "A trained model from the weights that come with the package."
     if name.startswith("hf://"):

@@ -215,7 +215,7 @@ def simulate(
     scenario: str,  # of `aawm.schema.SCENARIOS`, or a registered one
     seed: int | tuple[int, ...],  # the trial depends on nothing else
     fidelity: str = FIDELITIES[0],  # of `FIDELITIES`
-    settings: ArenaSettings = ArenaSettings(),
+    settings: ArenaSettings = ArenaSettings(),  # all numbers of the simulator
 ) -> RawTrial:
     "One raw trial. A trial that went wrong comes back with the reason in `rejected`; nothing is raised."
     check_seed(seed)

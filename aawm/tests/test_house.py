@@ -142,6 +142,18 @@ def test_no_name_hides_its_module(modules):
             assert f"{package}.{name}" not in modules, f"{package}.{name} is no module: something hides it"
 
 
+LAZY = ("aawm", "aawm.viz", "aawm.infant", "aawm.marple", "aawm.study")
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_an_editor_sees_the_names_that_come_on_demand(modules, package):
+    call = assigned(modules[package])["__all__"]
+    offered = {name: page for page, names in ast.literal_eval(call.args[1]).items() for name in names.split()}
+    blocks = [node for node in modules[package].body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block.body]
+    assert {alias.name: node.module.rpartition(".")[2] for node in imports for alias in node.names} == offered
+
+
 # sentences
 
 

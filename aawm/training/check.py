@@ -348,10 +348,10 @@ def outcome(
 # %% ../../nbs/training/07_check.ipynb #f9f3be60
 def check_model(
     model: str | type,  # a registered name, `module:Class`, a subclass of `WorldModel`, or an instance
-    variant: str = "corrected",
+    variant: str = "corrected",  # or `published`
     settings: dict | None = None,  # fields of the model's configuration
     device: str = "cpu",  # `auto`, `cpu` or `cuda`
-    seed: int = 0,
+    seed: int = 0,  # of the weights and of what is sampled
 ) -> Report:
     "Try a model against the contract that training and evaluation rely on."
     with torch.random.fork_rng():

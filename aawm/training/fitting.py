@@ -104,7 +104,7 @@ def fit(
     variant: str = "corrected",  # or `published`
     model_settings: dict | None = None,  # fields of the model's configuration
     training_settings: object = None,  # dict or `TrainingSettings`
-    seed: int = 0,
+    seed: int = 0,  # of the weights, the order of trials and what is sampled
     device: str = "auto",  # `auto`, `cpu` or `cuda`
     progress: bool = True,  # show a bar
     start: str | Path | None = None,  # a weights file or a run folder whose weights training starts from; `None`: fresh ones
