@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', 'PUBLISHED', 'TRUST', 'make_config', 'as_type',
-           'NoSettings', 'context_lengths', 'hide', 'last_shown', 'run_recurrent', 'read_context', 'lstm_step',
-           'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights', 'FeatureWeights',
-           'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'OnHub', 'WorldModel', 'evaluating',
-           'check_rollout', 'check_privileged', 'register', 'code_of', 'trust_code', 'stated_model', 'model_class',
-           'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
-           'choose_device', 'read_state_dict', 'check_weights']
+           'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context', 'run_recurrent', 'read_context',
+           'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights',
+           'FeatureWeights', 'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'OnHub', 'Declared',
+           'WorldModel', 'evaluating', 'check_rollout', 'check_privileged', 'register', 'code_of', 'trust_code',
+           'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
+           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name
-from .streams import streams_of
+from .streams import Streams, streams_of
 from ..on_demand import named_in_code
 from ..schema import AGENT_INDEX, ENTITIES, FEATURES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, WINDOW, WINDOW_CONTEXT
 
@@ -109,6 +109,47 @@ def last_shown(
     if lengths is None:
         return states[:, -1]
     return states[torch.arange(len(states), device=states.device), lengths - 1]
+
+# %% ../../nbs/models/01_base.ipynb #c7cdf855
+@dataclasses.dataclass(frozen=True, eq=False)
+class Context:
+    "What is shown of some trials, and how a model is to sample what follows."
+
+    states: torch.Tensor  # `[B, T, 35]`, cut at the longest context, zero where hidden
+    lengths: torch.Tensor  # int64 `[B]`: steps shown of each trial
+    generator: Streams | None = None  # random numbers of each trial; None: torch's own, or none at the mode
+    mode: bool = False  # every latent at its mode instead of sampled
+    privileged: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)  # name -> `[B, ...]`, as declared
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __repr__(self) -> str:
+        steps = f"{int(self.lengths.min())} to {int(self.lengths.max())} steps shown"
+        given = "".join(f", {name} {list(value.shape)}" for name, value in self.privileged.items())
+        return f"Context(states {list(self.states.shape)}, {steps}, {'at the mode' if self.mode else 'sampled'}{given})"
+
+    def last(self) -> torch.Tensor:  # `[B, 35]`
+        "The last shown state of each trial."
+        return last_shown(self.states, self.lengths)
+
+    def with_states(
+        self,
+        states: torch.Tensor,  # `[B, T, 35]`
+    ) -> "Context":
+        "The same with other states, such as those in a model's own scale."
+        return dataclasses.replace(self, states=states)
+
+    def of(
+        self,
+        rows: torch.Tensor,  # int64 `[n]`, of trials
+    ) -> "Context":
+        "The contexts of some trials, cut at the longest of them."
+        lengths = self.lengths[rows]
+        states = self.states[rows, : int(lengths.max())]
+        streams = None if self.generator is None else self.generator[rows]
+        privileged = {name: value[rows] for name, value in self.privileged.items()}
+        return Context(states, lengths, streams, self.mode, privileged)
 
 # %% ../../nbs/models/01_base.ipynb #0acbe1c2
 def run_recurrent(
@@ -317,27 +358,39 @@ class OnHub:
 
         return HubModel.from_pretrained(place, **options)
 
-# %% ../../nbs/models/01_base.ipynb #ae217205
-class WorldModel(OnHub, nn.Module):
-    "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
-    Config = NoSettings  # a frozen dataclass with a default for each field
-    # the name it is registered under; settings that its repr shows, where there are
-    name = ""
-    shown = ("seed",)
-    variants = ("corrected",)  # which ones this class is
-    privileged: tuple = ()  # what it is given beyond the context, such as `end_state`; marked in every table
-    older: dict = {}  # settings that older files lack, with what those files mean
-    gone: tuple = ()  # settings that older files have, and that no rollout needs
+class Declared(OnHub, nn.Module):
+    "What the class of a model declares, and how a model prints."
+
+    Config: type = NoSettings  # a frozen dataclass with a default for each field
+    config: object  # an instance of it
+    name: str = ""  # that it is registered under
+    shown: tuple[str, ...] = ("seed",)  # settings that its repr shows, where there are
+    variants: tuple[str, ...] = ("corrected",)  # which ones this class is
+    privileged: tuple[str, ...] = ()  # what it is given beyond the context, such as `end_state`; marked in every table
+    older: dict[str, object] = {}  # settings that older files lack, with what those files mean
+    gone: tuple[str, ...] = ()  # settings that older files have, and that no rollout needs
+    released_settings: dict[str, str] = {}  # the authors' word of a setting -> ours, where weights of it were released
+    released_fixed: dict[str, object] = {}  # settings of the authors' that have one value here
+    released_constants: tuple[str, ...] = ()  # endings of tensors of the released files that are no weights
 
     def __init__(
         self,
-        config=None,  # an instance of `Config`
+        config: object = None,  # an instance of `Config`
         variant: str | None = None,  # one of `variants`; None: the first
     ):
         super().__init__()
         self.config = self.Config() if config is None else config
         self.variant = check_name(variant or self.variants[0], self.variants, f"variant of {self.name or type(self).__name__}")
+
+    def extra_repr(self):
+        kind = self.variant + (f", given {', '.join(self.privileged)}" if self.privileged else "")
+        facts = "".join(f", {name} {found}" for name in self.shown if (found := getattr(self.config, name, vars(self).get(name))) is not None)
+        return f"{self.name} ({kind}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {parameter_count(self):,} parameters{facts}"
+
+# %% ../../nbs/models/01_base.ipynb #21016368
+class WorldModel(Declared):
+    "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     def calibrate(self, states: torch.Tensor) -> None:  # all training trials `[N, 300, 35]`
         "Look at the training trials once, before training; models that standardise do so here."
@@ -348,11 +401,27 @@ class WorldModel(OnHub, nn.Module):
         raise ModelContractError(f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)")
 
     def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        "`rollout` without its checks: `states` cut at the longest context, zero where hidden; `generator`: `Streams`, None at the mode."
-        raise ModelContractError(f"{type(self).__name__} has no `imagine(...)`; write it, or `rollout` itself")
+        self,
+        states: torch.Tensor,  # `[B, T, 35]`, cut at the longest context, zero where hidden
+        lengths: torch.Tensor,  # int64 `[B]`: steps shown
+        horizon: int,  # steps to predict
+        generator: torch.Generator | None = None,  # `Streams`; None at the mode
+        mode: bool = False,  # every latent at its mode
+        privileged: dict[str, torch.Tensor] | None = None,  # what the model declared
+    ) -> torch.Tensor:  # `[B, horizon, 35]`
+        "`rollout` without its checks, in separate arguments: a model writes this method, or `imagine_from`."
+        streams = None if mode or generator is None else streams_of(generator, len(states), states.device)
+        return self.imagine_from(Context(states, lengths, streams, mode, privileged or {}), horizon)
+
+    def imagine_from(
+        self,
+        context: Context,
+        horizon: int,  # steps to predict
+    ) -> torch.Tensor:  # `[B, horizon, 35]`
+        "The steps after each context; `rollout` comes here after its checks."
+        raise ModelContractError(
+            f"{type(self).__name__} has no `imagine_from(context, horizon)`; write it, or `imagine(...)`, or `rollout` itself"
+        )
 
     @torch.no_grad()
     def rollout(
@@ -374,11 +443,6 @@ class WorldModel(OnHub, nn.Module):
         with evaluating(self):
             future = self.imagine(shown, lengths, horizon, streams, mode, dict(zip(self.privileged, values)))
         return future if samples is None else future.unflatten(0, (-1, samples))
-
-    def extra_repr(self):
-        kind = self.variant + (f", given {', '.join(self.privileged)}" if self.privileged else "")
-        facts = "".join(f", {name} {found}" for name in self.shown if (found := getattr(self.config, name, vars(self).get(name))) is not None)
-        return f"{self.name} ({kind}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {parameter_count(self):,} parameters{facts}"
 
 # %% ../../nbs/models/01_base.ipynb #2c0e0ada
 @contextlib.contextmanager
@@ -428,8 +492,8 @@ def check_privileged(
     return declared
 
 # %% ../../nbs/models/01_base.ipynb #2fa7813d
-MODELS: dict[str, type] = {}  # the corrected variant of each name
-PUBLISHED: dict[str, type] = {}  # the published variant, where there is one
+MODELS: dict[str, type[WorldModel]] = {}  # the corrected variant of each name
+PUBLISHED: dict[str, type[WorldModel]] = {}  # the published variant, where there is one
 
 
 def register(
@@ -484,17 +548,17 @@ def stated_model(
 def model_class(
     name: str,  # a registered name, `module:Class`, or `file.py:Class`, as a user typed it; names in files: see `stated_model`
     variant: str = "corrected",  # or `published`
-) -> type:  # a subclass of `WorldModel`
+) -> type[WorldModel]:
     "The class behind a model's name."
     module, colon, _ = name.rpartition(":")
     if not colon:
         kind = MODELS[check_name(name, MODELS, "model")]
         return PUBLISHED[name] if variant == "published" and name in PUBLISHED else kind
     trust_code(module)
-    kind = named_in_code(name, "model")
-    if not (isinstance(kind, type) and issubclass(kind, WorldModel)):
+    own = named_in_code(name, "model")
+    if not (isinstance(own, type) and issubclass(own, WorldModel)):
         raise ModelContractError(f"{name!r} is not a subclass of aawm.models.WorldModel")
-    return kind
+    return own
 
 # %% ../../nbs/models/01_base.ipynb #db22c046
 def variants_of(
@@ -517,7 +581,7 @@ def build(
 
 # %% ../../nbs/models/01_base.ipynb #05841ead
 def current_settings(
-    kind: type,  # a subclass of `WorldModel`
+    kind: type[WorldModel],
     settings: dict,  # of its `Config`, as a file has them, of this version or an older one
 ) -> dict:  # fields of the present `Config`
     "Settings of a file under their present names."

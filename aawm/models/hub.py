@@ -104,10 +104,11 @@ class HubModel(ModelHubMixin, library_name="aawm", tags=["world-model"]):
         "The weights file with its digest, its card, and the card for readers."
         model = self.model
         card = dict(vars(model).get("card") or {})
-        record = {"model": model.name, "variant": model.variant, "seed": vars(model).get("seed"), "privileged": list(model.privileged)}
+        seed = vars(model).get("seed")
+        record = {"model": model.name, "variant": model.variant, "seed": seed, "privileged": list(model.privileged)}
         record |= {key: card[key] for key in ("training", "data_hash", "parameters", "choice", "versions") if key in card}
         record["config"] = vars(model.config)
-        path = save_directory / weights_name(model.name, model.variant, record["seed"] or 0)
+        path = save_directory / weights_name(model.name, model.variant, seed or 0)
         ship_weights(model, path, record)
         write_text(save_directory / "README.md", model_card(model.name, [read_card(path, weights_record(path))]))
 

@@ -102,7 +102,7 @@ def export_models(
     "Write trained weights as folders for a model hub, each file with its card."
     folder = Path(folder)
     source = resolve(weights)
-    cards = {}
+    cards: dict[str, list[dict]] = {}  # folder -> cards of its files
     if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     for path in visible_files(source, "*.safetensors"):

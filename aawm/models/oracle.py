@@ -9,8 +9,10 @@ __all__ = ['Oracle', 'along', 'PublishedOracle']
 import torch
 from torch import nn
 
-from .base import Batch, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register
-from .multistep import MultistepConfig, MultistepPredictor, start_recurrent, unroll, unroll_error
+from aawm.models.base import (
+    Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register,
+)
+from .multistep import MultistepConfig, start_recurrent, summed_loss, unroll, weighted_loss
 from ..schema import ENTITIES, FEATURES, STATE_SIZE
 
 # %% ../../nbs/models/06_oracle.ipynb #75d9baf1
@@ -19,6 +21,7 @@ class Oracle(WorldModel):
     "Multistep Predictor that is given the trial's last state (AAWM, Hierarchical Oracle)."
 
     Config = MultistepConfig
+    config: MultistepConfig
     privileged = ("end_state",)
     gone = ("object_weight",)
 
@@ -45,13 +48,12 @@ class Oracle(WorldModel):
 
         return unroll(self.rnn, read, decode, states, lengths, horizon)
 
-    loss = MultistepPredictor.loss
+    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
+        return weighted_loss(self, batch)
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        future = self.predict(self.scaler(states), lengths, horizon, self.scaler(privileged["end_state"]))
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        end_state = self.scaler(context.privileged["end_state"])
+        future = self.predict(self.scaler(context.states), context.lengths, horizon, end_state)
         return self.scaler.inverse(future)
 
 # %% ../../nbs/models/06_oracle.ipynb #daf01b48
@@ -68,6 +70,7 @@ class PublishedOracle(WorldModel):
     "The oracle in the released Multistep Predictor's form: raw metres, the final state beside each input, a summed error."
 
     Config = MultistepConfig
+    config: MultistepConfig
     privileged = ("end_state",)
     variants = ("published",)
     gone = ("object_weight",)
@@ -89,11 +92,7 @@ class PublishedOracle(WorldModel):
         return unroll(self.rnn, read, lambda top, _: self.mlp(top), states, lengths, horizon)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        error = unroll_error(self, batch)
-        return error.square().sum(), {"rmse": error.detach().square().mean().sqrt()}
+        return summed_loss(self, batch)
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        return self.predict(states, lengths, horizon, privileged["end_state"])
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        return self.predict(context.states, context.lengths, horizon, context.privileged["end_state"])

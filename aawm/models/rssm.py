@@ -16,19 +16,8 @@ from torch.nn import functional
 
 from ..errors import check_name
 from aawm.models.base import (
-    Batch,
-    ChangeScaler,
-    FeatureWeights,
-    Logs,
-    Metres,
-    Scaler,
-    WorldModel,
-    last_shown,
-    one_hot,
-    perceptron,
-    register,
-    run_recurrent,
-    sample_categorical,
+    Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, one_hot, perceptron,
+    register, run_recurrent, sample_categorical,
 )
 from .streams import Streams
 from ..schema import STATE_SIZE
@@ -164,29 +153,26 @@ class ContinuousConfig:
 # %% ../../nbs/models/03_rssm.ipynb #73a3f828
 def observe(
     model: nn.Module,  # with `start`, `advance`, `embed`, `posterior` and `latent`
-    states: torch.Tensor,  # `[B, T, 35]`, in the model's scale
-    lengths: torch.Tensor,  # `[B]`: steps shown
-    streams: Streams | None = None,  # None where latents are at their modes
-    mode: bool = False,  # latents at their modes
+    context: Context,  # states in the model's scale
     unseen: bool = False,  # as released: the last latent comes from the prior, without looking at the last step
-) -> tuple:  # memory `[B, width]` and latent `[B, size]` at each trial's last shown step
+) -> tuple[torch.Tensor, torch.Tensor]:  # memory `[B, width]` and latent `[B, size]` at each trial's last shown step
     "Run along the contexts."
-    order = lengths.argsort(descending=True, stable=True)
-    memory, latent = model.start(states)
-    ordered = streams and streams[order]
-    left = lengths[order].tolist()
+    order = context.lengths.argsort(descending=True, stable=True)
+    memory, latent = model.start(context.states)
+    streams = None if context.generator is None else context.generator[order]
+    left = context.lengths[order].tolist()
     showing = len(left)
-    for step, seen in enumerate(model.embed(states[order]).unbind(1)):
+    for step, seen in enumerate(model.embed(context.states[order]).unbind(1)):
         while left[showing - 1] <= step:
             showing -= 1
         now = model.advance(memory[:showing], latent[:showing])
         memory = torch.cat([now, memory[showing:]])
-        noise = model.latent.noise(ordered and ordered[:showing], "posterior", step)
-        sampled = model.latent.sample(model.posterior(seen[:showing], now), noise, mode)
+        noise = model.latent.noise(streams and streams[:showing], "posterior", step)
+        sampled = model.latent.sample(model.posterior(seen[:showing], now), noise, context.mode)
         latent = torch.cat([sampled, latent[showing:]])
     if unseen:
-        noise = model.latent.noise(ordered, "unseen", 0)
-        latent = model.latent.sample(model.prior(memory), noise, mode)
+        noise = model.latent.noise(streams, "unseen", 0)
+        latent = model.latent.sample(model.prior(memory), noise, context.mode)
     back = order.argsort()
     return memory[back], latent[back]
 
@@ -212,21 +198,24 @@ def imagine_latents(
     memory: torch.Tensor,  # `[B, width]`
     latent: torch.Tensor,  # `[B, size]`
     horizon: int,
-    streams: Streams | None = None,  # None where latents are at their modes
-    mode: bool = False,
-) -> tuple:  # memories `[B, horizon, width]`, latents `[B, horizon, size]`
+    context: Context,  # says how to sample
+) -> tuple[torch.Tensor, ...]:  # memories `[B, horizon, width]`, latents `[B, horizon, size]`
     "Go on without observations, each latent from its prior."
     steps = []
     for step in range(horizon):
         memory = model.advance(memory, latent)
-        noise = model.latent.noise(streams, "prior", step)
-        latent = model.latent.sample(model.prior(memory), noise, mode)
+        noise = model.latent.noise(context.generator, "prior", step)
+        latent = model.latent.sample(model.prior(memory), noise, context.mode)
         steps.append((memory, latent))
     return tuple(torch.stack(parts, 1) for parts in zip(*steps))
 
 # %% ../../nbs/models/03_rssm.ipynb #2e5b0fb9
 class LatentSteps(WorldModel):
     "The steps that both variants share; a subclass makes `encoder_rnn`, `decoder_mlp` and `latent`."
+
+    Config: type = DiscreteConfig
+    config: DiscreteConfig | ContinuousConfig
+    latent: OneHot | Gaussian
 
     def start(self, states: torch.Tensor):
         "Memory and latent before the first step, both zero."
@@ -245,7 +234,7 @@ def balanced_kl(
     latent: OneHot | Gaussian,
     posterior: torch.Tensor,  # described distributions `[B, T, ...]`
     prior: torch.Tensor,  # likewise
-    c: object,  # settings, with `balance` and `free_nats`
+    c: DiscreteConfig | ContinuousConfig,
 ) -> torch.Tensor:  # a scalar, nats per step
     "KL with most of its gradient on the prior, and none of it below the free nats (DreamerV2; free bits)."
     to_prior = latent.divergence(posterior.detach(), prior).mean().clamp(min=c.free_nats)
@@ -255,8 +244,6 @@ def balanced_kl(
 # %% ../../nbs/models/03_rssm.ipynb #d91b78ca
 class RSSM(LatentSteps):
     "Recurrent state-space model (after DreamerV2 and Dreamer); its `Config` says which latent."
-
-    Config = DiscreteConfig
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -293,17 +280,14 @@ class RSSM(LatentSteps):
         total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(self.latent, posterior, prior, self.config)
         return total, {"rmse": error.detach().mean().sqrt(), "kl": kl.detach()}
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        states = self.scaler(states)
-        memory, latent = observe(self, states, lengths, generator, mode)
-        decoded = self.decode(*imagine_latents(self, memory, latent, horizon, generator, mode))
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        scaled = context.with_states(self.scaler(context.states))
+        memory, latent = observe(self, scaled)
+        decoded = self.decode(*imagine_latents(self, memory, latent, horizon, scaled))
         if self.config.decodes == "states":
             return self.scaler.inverse(decoded)
         changes = self.change.spread * decoded
-        return self.scaler.inverse(last_shown(states, lengths)[:, None] + changes.cumsum(1))
+        return self.scaler.inverse(scaled.last()[:, None] + changes.cumsum(1))
 
 # %% ../../nbs/models/03_rssm.ipynb #5d8a0afc
 @register("rssm_discrete")
@@ -324,8 +308,8 @@ class PublishedRSSM(LatentSteps):
     variants = ("published",)
     released_fixed = {"input_size": STATE_SIZE, "rnn_type": "GRU"}
     # names of the layers, as in the released state dicts
-    priors = ("fc_prior",)
-    posteriors = ("fc_post",)
+    priors: tuple[str, ...] = ("fc_prior",)
+    posteriors: tuple[str, ...] = ("fc_post",)
     scaler = Metres()
 
     def __init__(self, config=None, variant="published"):
@@ -360,12 +344,9 @@ class PublishedRSSM(LatentSteps):
         kl = self.latent.divergence(posterior, prior).mean()
         return error.sum() + kl, {"rmse": error.detach().mean().sqrt(), "kl": kl.detach()}
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        memory, latent = observe(self, states, lengths, generator, mode, unseen=True)
-        return self.decode(*imagine_latents(self, memory, latent, horizon, generator, mode))
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        memory, latent = observe(self, context, unseen=True)
+        return self.decode(*imagine_latents(self, memory, latent, horizon, context))
 
 # %% ../../nbs/models/03_rssm.ipynb #22f40df1
 @register("rssm_discrete", "published")

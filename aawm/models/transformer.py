@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['FORMS', 'LONGEST_WAVE', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
-           'TransformerConfig', 'rotate', 'look_up', 'Attention', 'Block', 'Stack', 'of_like_length', 'state_embedder',
-           'start_still', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens', 'token_loss', 'append_tokens',
-           'regression_loss', 'append_states', 'Transformer', 'PublishedTransformer']
+           'TransformerConfig', 'rotate', 'look_up', 'StackSizes', 'Attention', 'Block', 'Stack', 'of_like_length',
+           'state_embedder', 'start_still', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens', 'token_loss',
+           'with_room', 'append_tokens', 'regression_loss', 'append_states', 'Transformer', 'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -17,10 +18,10 @@ from torch.nn import functional
 
 from ..errors import UsageError, check_name
 from aawm.models.base import (
-    Batch, ChangeScaler, FeatureWeights, Logs, Scaler, WorldModel, last_shown, register, sample_categorical
+    Batch, ChangeScaler, Context, FeatureWeights, Logs, Scaler, WorldModel, last_shown, register,
+    sample_categorical,
 )
 from .codebooks import codebook, hold_last, nearest_token
-from .streams import Streams
 from ..schema import AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten
 
 # %% ../../nbs/models/04_transformer.ipynb #0b7ef6e7
@@ -83,10 +84,26 @@ def look_up(
     return scores.softmax(-1) @ values
 
 # %% ../../nbs/models/04_transformer.ipynb #3bc4ec5c
+class StackSizes(Protocol):
+    "What attention and perceptrons need of a configuration."
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def layers(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def dropout(self) -> float: ...
+
+
 class Attention(nn.Module):
     "Causal attention with several heads, over a window or over kept keys and values."
 
-    def __init__(self, c: TransformerConfig, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool):
         super().__init__()
         self.heads = c.heads
         self.dropout = c.dropout
@@ -122,7 +139,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     "Attention and a perceptron, each added to what it read."
 
-    def __init__(self, c: TransformerConfig, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool):
         super().__init__()
         self.ln1, self.ln2 = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
         self.attn = Attention(c, rotary)
@@ -138,7 +155,7 @@ class Block(nn.Module):
 class Stack(nn.Module):
     "All blocks, and a last normalisation."
 
-    def __init__(self, c: TransformerConfig, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool):
         super().__init__()
         self.blocks = nn.ModuleList(Block(c, rotary) for _ in range(c.layers))
         self.ln_f = nn.LayerNorm(c.width)
@@ -302,27 +319,33 @@ def token_loss(
     return step_nll(model.tokens, hidden, tokens)
 
 
+def with_room(
+    kept: list[tuple[torch.Tensor, torch.Tensor]],  # of each block: keys and values `[B, heads, T, size]`
+    horizon: int,  # steps to come
+) -> list[tuple[torch.Tensor, ...]]:  # each `[B, heads, T + horizon, size]`
+    "Keys and values of contexts, with room for those of a rollout."
+    return [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]
+
+
 def append_tokens(
     model: nn.Module,  # as above
-    states: torch.Tensor,  # contexts `[B, T, 35]`, m
-    lengths: torch.Tensor,  # `[B]`: steps shown
+    context: Context,  # states in metres
     horizon: int,
-    streams: Streams | None = None,  # None where tokens are the likeliest
-    mode: bool = False,
 ) -> torch.Tensor:  # `[B, horizon, 35]`
     "Read each trial's context once, then one position per step, with keys and values kept."
+    states = context.states
     before = torch.cat([states[:, :1], states[:, :-1]], 1)
     outputs, kept = model.read(states, before, torch.arange(states.shape[1], device=states.device))
-    kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]
-    hidden = last_shown(outputs, lengths)
-    now = last_shown(states, lengths)
+    kept = with_room(kept, horizon)
+    hidden = last_shown(outputs, context.lengths)
+    now = context.last()
     future = []
     for step in range(horizon):
         if step:
-            hidden = model.read(now[:, None], before[:, None], (lengths + step - 1)[:, None], kept)[0][:, 0]
-        uniform = streams and streams.uniform("token", step, SLOTS)
+            hidden = model.read(now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept)[0][:, 0]
+        uniform = context.generator and context.generator.uniform("token", step, SLOTS)
         before = now
-        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, mode))
+        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, context.mode))
         future.append(now)
     return torch.stack(future, 1)
 
@@ -343,16 +366,16 @@ def regression_loss(
 
 def append_states(
     model: nn.Module,  # with `next_states`
-    states: torch.Tensor,  # contexts `[B, T, 35]`, scaled
-    lengths: torch.Tensor,  # `[B]`: steps shown
+    context: Context,  # scaled states
     horizon: int,
 ) -> torch.Tensor:  # `[B, horizon, 35]`, scaled
     "Read each trial's context once, then one position per step, with keys and values kept."
-    outputs, kept = model.next_states(states, torch.arange(states.shape[1], device=states.device))
-    kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]
-    future = [last_shown(outputs, lengths)]
+    positions = torch.arange(context.states.shape[1], device=context.states.device)
+    outputs, kept = model.next_states(context.states, positions)
+    kept = with_room(kept, horizon)
+    future = [last_shown(outputs, context.lengths)]
     for step in range(horizon - 1):
-        output, _ = model.next_states(future[-1][:, None], (lengths + step)[:, None], kept)
+        output, _ = model.next_states(future[-1][:, None], (context.lengths + step)[:, None], kept)
         future.append(output[:, 0])
     return torch.stack(future, 1)
 
@@ -365,6 +388,7 @@ class Transformer(WorldModel):
     "Causal transformer over states that samples tokens of changes and appends them (AAWM, Transformer; corrected after GPT and IRIS)."
 
     Config = TransformerConfig
+    config: TransformerConfig
     older = {"form": "regression"}
 
     def __init__(self, config=None, variant="corrected"):
@@ -405,13 +429,11 @@ class Transformer(WorldModel):
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
         return nll.sum(-1).mean(), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":
-            return append_tokens(self, states, lengths, horizon, generator, mode)
-        return self.scaler.inverse(append_states(self, self.scaler(states), lengths, horizon))
+            return append_tokens(self, context, horizon)
+        scaled = context.with_states(self.scaler(context.states))
+        return self.scaler.inverse(append_states(self, scaled, horizon))
 
 # %% ../../nbs/models/04_transformer.ipynb #3da2b535
 @register("transformer", "published")
@@ -419,6 +441,7 @@ class PublishedTransformer(WorldModel):
     "The Transformer as released: raw metres, learned positions, whole states put out, a window that is its own re-prediction."
 
     Config = TransformerConfig
+    config: TransformerConfig
     variants = ("published",)
     released_settings = {"embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"}
     released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
@@ -448,16 +471,15 @@ class PublishedTransformer(WorldModel):
         error = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device)) - target
         return error.square().mean(), {"rmse": error.detach().square().mean().sqrt()}
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        if states.shape[1] > self.config.max_length:
-            raise UsageError(f"context {states.shape[1]} is longer than max_length {self.config.max_length} of this transformer")
-        future = states.new_empty(len(states), horizon, STATE_SIZE)
-        for rows in of_like_length(lengths):
-            window = states[rows, : int(lengths[rows].max())]
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        longest = context.states.shape[1]
+        if longest > self.config.max_length:
+            raise UsageError(f"context {longest} is longer than max_length {self.config.max_length} of this transformer")
+        future = context.states.new_empty(len(context), horizon, STATE_SIZE)
+        for rows in of_like_length(context.lengths):
+            shown = context.of(rows)
+            window = shown.states
             for step in range(horizon):  # all outputs become the next window, the last of them is the prediction
-                window = self.next_states(window, torch.arange(window.shape[1], device=states.device))
-                future[rows, step] = last_shown(window, lengths[rows])
+                window = self.next_states(window, torch.arange(window.shape[1], device=window.device))
+                future[rows, step] = last_shown(window, shown.lengths)
         return future

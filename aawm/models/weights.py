@@ -23,7 +23,9 @@ from torch import nn
 from ..errors import BadData, UsageError
 from ..files import replacing, resolve, sha256, write_json
 from ..small_files import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small
-from .base import MODELS, VARIANTS, WorldModel, build, check_weights, current_settings, model_class, stated_model
+from aawm.models.base import (
+    MODELS, WorldModel, build, check_weights, current_settings, model_class, stated_model,
+)
 
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1
 SHIPPED = "data/weights"  # the folder that comes with the package
@@ -74,7 +76,7 @@ class Record(Form):
 
     model_config = ConfigDict(extra="allow")
     model: Line
-    variant: Literal[VARIANTS]
+    variant: Literal["corrected", "published"]
     config: dict[Line, bool | int | float | str]
     seed: Seed | None
     privileged: list[Line] = []
@@ -105,8 +107,10 @@ def weights_record(
     path: str | Path,  # of a weights file
 ) -> dict:
     "What a weights file says of itself; `BadData` where it is none, `Refused` where it names code."
-    record = parse_json(weights_header(path)["record"][:LONGEST_RECORD], f"the record of {path}")
-    in_form(record, Record, f"the record of {path}")
+    where = f"the record of {path}"
+    content = parse_json(weights_header(path)["record"][:LONGEST_RECORD], where)
+    in_form(content, Record, where)
+    record = in_form(content, dict, where)
     stated_model(record["model"], path)
     return record
 

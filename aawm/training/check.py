@@ -321,7 +321,7 @@ def defined_at(
     name: str,  # of a check
 ) -> str:  # " (bad.py, loss at line 7)"; empty for models of the package and of a notebook
     "The method of a user's own file that a check is about."
-    for method in ("loss",) if name == "loss" else ("imagine", "rollout"):
+    for method in ("loss",) if name == "loss" else ("imagine_from", "imagine", "rollout"):
         code = inspect.unwrap(getattr(type(model), method, check)).__code__
         file = Path(code.co_filename)
         if file.is_file() and "aawm" not in (file.parent.name, file.parent.parent.name):

@@ -10,15 +10,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..base import Batch, Logs, WorldModel, register, sample_categorical
+from ..base import Batch, Context, Logs, WorldModel, register, sample_categorical
 from aawm.models.event.features import (
     GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
 from aawm.models.event.network import (
-    CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_buffer, ring_place, sample_token, steps_in_reach,
+    CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_place, sample_token,
+    steps_in_reach,
 )
-from .sampling import sequences_at_once, step_noise
-from ..streams import Streams
+from .sampling import at_context_end, sequences_at_once, step_noise
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
 
@@ -75,6 +75,7 @@ class GenericEventTransformer(WorldModel):
     "The Event Transformer's trunk and motion tokens, without intents, landmarks, grasp states, events and ranking."
 
     Config = EventTransformerConfig
+    config: EventTransformerConfig
     ranks_rollouts = False  # it takes the first: `event_threshold` and `samples` are of no use to it
 
     def __init__(self, config=None, variant="corrected"):
@@ -109,51 +110,45 @@ class GenericEventTransformer(WorldModel):
         parts["carry"] = network.carry.nll(objects[moved], trials.carry[moved]).sum() / moved[..., 0].numel()
         return sum(parts.values()), {name: part.detach() for name, part in parts.items()}
 
-    def imagine(
-        self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, generator: torch.Generator | None = None,
-        mode: bool = False, privileged: dict | None = None,
-    ):
-        future = states.new_empty(len(states), horizon, states.shape[-1])
-        for rows in lengths.argsort(stable=True).split(max(1, sequences_at_once(states.device) // len(AGENTS))):
-            shown = unflatten(states[rows, : int(lengths[rows].max())])
-            future[rows] = flatten(sampled_motions(self, shown, lengths[rows], horizon, generator and generator[rows], mode))
+    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
+        states = context.states
+        future = states.new_empty(len(context), horizon, states.shape[-1])
+        together = max(1, sequences_at_once(states.device) // len(AGENTS))
+        for rows in context.lengths.argsort(stable=True).split(together):
+            future[rows] = flatten(sampled_motions(self, context.of(rows), horizon))
         return future
 
 # %% ../../../nbs/models/event/08_generic.ipynb #9c41d7e2
 def sampled_motions(
     model: GenericEventTransformer,
-    states: torch.Tensor,  # contexts `[B, T, 5, 7]`
-    lengths: torch.Tensor,  # `[B]`: steps of them that count
+    context: Context,
     horizon: int,
-    streams: Streams | None = None,  # None: the likeliest token everywhere
-    mode: bool = False,
 ) -> torch.Tensor:  # `[B, horizon, 5, 7]`
     "Sample what agents do, and which objects move and how, step by step."
     network = model.network
     c = model.config
-    trial = torch.arange(len(states), device=states.device)
+    lengths = context.lengths
     first = steps_in_reach(lengths, c)
-    hidden, kept = model.read(states, first)
-    hidden = hidden[trial, :, lengths - 1 - first]
-    now = states[trial, lengths - 1]
-    shown = lengths.repeat_interleave(len(AGENTS))
-    kept = [tuple(ring_buffer(part, shown - first, c.window) for part in pair) for pair in kept]
-    short = shown if int(lengths.min()) < c.window else None
+    hidden, kept = model.read(unflatten(context.states), first)
+    hidden, kept = at_context_end(hidden, kept, lengths - first, c.window)
+    short = lengths.repeat_interleave(len(AGENTS)) if int(lengths.min()) < c.window else None
     motions = network.motion.weights()
     carries = network.carry.weights()
+    now = unflatten(context.last())
     future = []
     for step in range(1, horizon + 1):
-        noise = step_noise(streams, step - 1)
+        noise = step_noise(context.generator, step - 1)
         before = now
-        motion = sample_token(network.motion(hidden, motions), c.temperature, noise["motion"], mode)
+        motion = sample_token(network.motion(hidden, motions), c.temperature, noise["motion"], context.mode)
         objects = network.of_objects(hidden, motion)
-        moves = sample_categorical(functional.pad(network.moves(objects), (1, 0)), noise["holder"], mode)
-        carry = sample_token(network.carry(objects, carries), c.temperature, noise["carry"], mode)
+        moves = sample_categorical(functional.pad(network.moves(objects), (1, 0)), noise["holder"], context.mode)
+        carry = sample_token(network.carry(objects, carries), c.temperature, noise["carry"], context.mode)
         holder = torch.where(moves > 0, PUSHED, STILL)
         now = advance(before, model.codebooks.motion[motion], holder, model.codebooks.pushed[carry])
         future.append(now)
         place = (lengths + step - 1)[:, None]
         ring = ring_place(short, step, c.window)
         seen = relative_features(now[:, None], before[:, None], place)
-        hidden = network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), [(*pair, *ring) for pair in kept])[0][:, :, 0]
+        in_rings = [(*pair, *ring) for pair in kept]
+        hidden = network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), in_rings)[0][:, :, 0]
     return torch.stack(future, 1)

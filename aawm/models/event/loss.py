@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from ...events.tensors import onsets, path_ahead, steps_to
 from .features import PUSHED, STILL, Scene, aloft, grasped_by, seen_from, within_reach
+from .intents import Intents
 from .network import NEVER_AGAIN, EventProbabilities, Network, span_of
 from .tokens import TokenTrials
 from ...schema import GOAL, GOAL_RADIUS, GROUND_PLANE, MOVE_THRESHOLD
@@ -73,7 +74,7 @@ def intent_nll(
     logits: torch.Tensor,  # of intents `[B, T, agent, landmark or none]`
     intended: torch.Tensor,  # hidden, given the intents `[B, T, agent, width]`
     trials: TokenTrials,  # of the same trials, with T + 1 states
-    labels: object,  # `Intents` of the same steps
+    labels: Intents,  # of the same steps
     weights: torch.Tensor,  # how much each step counts `[B, T, agent]`, see `step_weights`
     start_weight: float,  # further weight of the first step of each segment
 ) -> tuple:  # of intents, and of segment ends: nats per step

@@ -4,26 +4,29 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
-           'after_choice', 'clipped_paths', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out',
-           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step',
-           'in_order', 'score_futures', 'sample_next', 'read_now', 'sample_intents', 'resample', 'Futures',
-           'sequences_at_once']
+           'after_choice', 'clipped_paths', 'events_imagined', 'moves_to_come', 'with_pickups', 'expected_event_score',
+           'planned_events', 'plans_of', 'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end',
+           'step_noise', 'token_weights', 'sample_carries', 'sample_step', 'in_order', 'Outset', 'Futures', 'end_state',
+           'at_context_end', 'begin_futures', 'intended_now', 'arrived', 'read_next', 'segments_over', 'read_now',
+           'sample_intents', 'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
-from torch import nn
+from dataclasses import dataclass
+
 import torch
+from torch import nn
 from torch.nn import functional
 
 from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
-from ..base import sample_categorical
+from ..base import Context, sample_categorical
 from ..streams import Streams, streams_of
 from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
-    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, guided, plan_facts, ring_buffer, ring_place,
-    sample_token, steps_in_reach,
+    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, Network, guided,
+    plan_facts, ring_buffer, ring_place, sample_token, steps_in_reach,
 )
 from .tokens import advance
-from ...schema import AGENTS, MOVE_THRESHOLD, OBJECT_INDEX, OBJECTS, POSITION, STEPS
+from ...schema import AGENTS, MOVE_THRESHOLD, OBJECTS, OBJECT_INDEX, POSITION, STEPS, unflatten
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #c1106917
 UNDER_WAY = 1.0  # an object that has gone so far is being moved, m
@@ -68,6 +71,41 @@ def clipped_paths(
     frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
     return torch.where(past_end[:, None, :, None, None], frozen, paths).flatten(0, 1)
 
+# %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
+def events_imagined(
+    paths: torch.Tensor,  # rollouts from the last state shown on `[N, 1 + steps, 5, 7]`, see `clipped_paths`
+) -> tuple[torch.Tensor, torch.Tensor]:  # bool `[N, kind, object]`; how far each object travels `[N, object]`, m
+    "What happens in each rollout, by the rules, whoever does it."
+    return onsets(paths).any(-1).any(1), path_ahead(paths)[..., 0]
+
+
+def moves_to_come(
+    travelled: torch.Tensor,  # m `[B, K, object]`, so far
+    ahead: EventProbabilities,  # at the last step of each rollout `[B, K, ...]`
+    gain: torch.Tensor,  # of a move `[B, 1, object]`
+) -> torch.Tensor:  # `[B, K, object]`
+    "How probable it is that each object has been moved when the trial ends."
+    under_way = (travelled > UNDER_WAY).to(gain.dtype)
+    moved = (travelled > MOVE_THRESHOLD).to(gain.dtype)
+    return torch.maximum(moved, torch.maximum(under_way, after_choice(ahead.moved.sigmoid(), gain)))
+
+
+def with_pickups(
+    happens: torch.Tensor,  # `[B, K, kind, object]`
+    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step sampled; None: nothing is known
+    held_at_start: torch.Tensor | None = None,  # bool `[B, object]`: held when the context ends; None: nothing is known
+) -> torch.Tensor:  # `[B, K, kind, object]`
+    "What is held counts as picked up, though not yet for as long as the rule asks; what was held before does not."
+    pickup = EVENT_KINDS.index("pickup")
+    pickups = happens[:, :, pickup]
+    if held is not None:
+        pickups = torch.maximum(pickups, held.to(happens.dtype))
+    if held_at_start is not None:
+        pickups = pickups * ~held_at_start[:, None]
+    happens = happens.clone()
+    happens[:, :, pickup] = pickups
+    return happens
+
 # %% ../../../nbs/models/event/06_sampling.ipynb #5a6a1b87
 def expected_event_score(
     expected: EventProbabilities,  # at the end of each context `[B, ...]`
@@ -75,31 +113,29 @@ def expected_event_score(
     imagined: torch.Tensor,  # `[B, K, steps, 5, 7]`
     left: torch.Tensor,  # int64 `[B]`: steps of the trial after the context
     threshold: float = EVENT_THRESHOLD,
-    held_at_start: torch.Tensor | None = None,  # bool `[B, object]`: held when the context ends, so that to carry it on is no pickup
+    held_at_start: torch.Tensor | None = None,  # bool `[B, object]`: to carry these on is no pickup
     horizon: int | None = None,  # steps that a rollout will have in the end; `None`: those that it has
     ahead: EventProbabilities | None = None,  # of rollouts that go on: at the last step of each `[B, K, ...]`
-    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held there, though perhaps not yet for as long as the pickup rule asks
+    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step
 ) -> torch.Tensor:  # `[B, K]`: over the events of each rollout, the sum of their probabilities less `threshold`
     "How far the events of each rollout are those that the model expects."
     trials, samples, steps = imagined.shape[:3]
     horizon = horizon or steps
     end = left.clamp(max=horizon)
-    paths = clipped_paths(last, imagined, left)
-    happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # [B, K, kind, object]
-    travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
-    moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     gain = probability_before(expected.time, end)[:, None] - threshold
-    moved_gain = expected.moved.sigmoid()[:, None] - threshold
+    gain_of_moves = expected.moved.sigmoid()[:, None] - threshold
+    happens, travelled = events_imagined(clipped_paths(last, imagined, left))
+    happens = happens.unflatten(0, (trials, samples)).to(imagined.dtype)
+    travelled = travelled.unflatten(0, (trials, samples))
+    moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     if ahead is not None:
-        happens = torch.maximum(happens, after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain))
-        going = torch.maximum((travelled > UNDER_WAY).to(moved.dtype), after_choice(ahead.moved.sigmoid(), moved_gain))
-        moved = torch.where((left > steps)[:, None, None], torch.maximum(moved, going), moved)
-    pickup = EVENT_KINDS.index("pickup")
-    if held is not None:
-        happens[:, :, pickup] = torch.maximum(happens[:, :, pickup], held.to(happens.dtype))
-    if held_at_start is not None:
-        happens[:, :, pickup] *= ~held_at_start[:, None]
-    return (happens * gain).sum((2, 3)) + torch.where((left <= horizon)[:, None], (moved * moved_gain).sum(-1), 0)
+        still_to_come = after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain)
+        happens = torch.maximum(happens, still_to_come)
+        goes_on = (left > steps)[:, None, None]
+        moved = torch.where(goes_on, moves_to_come(travelled, ahead, gain_of_moves), moved)
+    score = (with_pickups(happens, held, held_at_start) * gain).sum((2, 3))
+    whole = (left <= horizon)[:, None]  # moves need the whole trial
+    return score + torch.where(whole, (moved * gain_of_moves).sum(-1), 0)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #9b1d0d02
 def planned_events(
@@ -171,7 +207,7 @@ CHOICES_OF_STEP = {"motion": len(AGENTS), "holder": len(OBJECTS), "carry": len(O
 def step_noise(
     streams: Streams | None,  # of `N` rollouts; None: at the mode
     step: int,
-) -> dict:  # of `CHOICES_OF_STEP`: numbers between 0 and 1 `[N, choices]`, or None
+) -> dict[str, torch.Tensor | None]:  # of `CHOICES_OF_STEP`: numbers between 0 and 1 `[N, choices]`, or None
     "The random numbers of one step, made in one go."
     if streams is None:
         return dict.fromkeys(CHOICES_OF_STEP)
@@ -180,40 +216,59 @@ def step_noise(
 
 
 def token_weights(
-    network: nn.Module,  # of an `EventTransformer`
-) -> dict:  # head -> `[tokens, width + 1]`
+    network: Network,
+) -> dict[str, torch.Tensor]:  # head -> `[tokens, width + 1]`
     "The weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
-    return {"motion": network.motion.weights(), "pushed": network.carry.pushed.weights(), "held": network.carry.held.weights()}
+    return {
+        "motion": network.motion.weights(),
+        "pushed": network.carry.pushed.weights(),
+        "held": network.carry.held.weights(),
+    }
 
 
+def sample_carries(
+    model: nn.Module,  # an `EventTransformer`
+    scene: Scene,  # of `[B, 5, 7]`
+    intended: torch.Tensor,  # see `sample_step`
+    motion: torch.Tensor,  # int64 `[B, agent]`
+    holder: torch.Tensor,  # int64 `[B, object]`
+    uniform: torch.Tensor | None,  # numbers between 0 and 1 `[B, object]`; None: at the mode
+    weights: dict[str, torch.Tensor],  # see `token_weights`
+) -> torch.Tensor:  # int64 tokens `[B, object]`, 0 where nobody moves an object
+    "Sample how held and pushed objects move."
+    network = model.network
+    rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
+    by = holder[rollout, thing]
+    seen = seen_from(scene)[rollout, by - 1, thing]
+    handling = network.carry(intended[:, rollout], motion[rollout], by, seen)
+    numbers = None if uniform is None else uniform[rollout, thing]
+    tokens = {}
+    for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held)):
+        logits = guided(head(handling, weights[name]), model.config.guidance)
+        tokens[name] = sample_token(logits, model.config.temperature, numbers, numbers is None)
+    carry = torch.zeros_like(holder)
+    carry[rollout, thing] = torch.where(by == PUSHED, tokens["pushed"], tokens["held"])
+    return carry
+
+# %% ../../../nbs/models/event/06_sampling.ipynb #b2ec1b28
 def sample_step(
     model: nn.Module,  # an `EventTransformer`
     states: torch.Tensor,  # `[B, 5, 7]`
     start: torch.Tensor,  # first states of the trials `[B, 5, 7]`
-    intended: torch.Tensor,  # hidden, given the intents `[1 or 2, B, agent, width]`: with planned events, and without, see `guided`
-    noise: dict,  # see `step_noise`
-    mode: bool = False,  # the likeliest token everywhere
-    weights: dict | None = None,  # of the token heads, see `token_weights`
-) -> tuple:  # states one step later; motion tokens `[B, agent]`; who holds what `[B, agent, object]`
-    "Sample what each agent does, who holds each object, and how held objects move."
+    intended: torch.Tensor,  # hidden, given the intents `[1 or 2, B, agent, width]`: with a plan, and without, see `guided`
+    noise: dict[str, torch.Tensor | None],  # see `step_noise`
+    weights: dict[str, torch.Tensor] | None = None,  # of the token heads, see `token_weights`
+) -> tuple[torch.Tensor, ...]:  # states one step later; motions int64 `[B, agent]`; grasps bool `[B, agent, object]`
+    "Sample what each agent does, who holds each object, and how held objects move; without noise, the likeliest of each."
     network = model.network
     guidance = model.config.guidance
-    temperature = model.config.temperature
     weights = weights or token_weights(network)
-    motion = sample_token(guided(network.motion(intended, weights["motion"]), guidance), temperature, noise["motion"], mode)
     scene = Scene.of(states)
-    grasp = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
-    holder = sample_categorical(guided(grasp, guidance), noise["holder"], mode)
-    rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
-    by = holder[rollout, thing]
-    carry = torch.zeros_like(holder)
-    handling = network.carry(intended[:, rollout], motion[rollout], by, seen_from(scene)[rollout, by - 1, thing])
-    uniform = None if mode else noise["carry"][rollout, thing]
-    pushed, held = (
-        sample_token(guided(head(handling, weights[name]), guidance), temperature, uniform, mode)
-        for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held))
-    )
-    carry[rollout, thing] = torch.where(by == PUSHED, pushed, held)
+    motions = guided(network.motion(intended, weights["motion"]), guidance)
+    motion = sample_token(motions, model.config.temperature, noise["motion"], noise["motion"] is None)
+    grasps = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
+    holder = sample_categorical(guided(grasps, guidance), noise["holder"], noise["holder"] is None)
+    carry = sample_carries(model, scene, intended, motion, holder, noise["carry"], weights)
     moved = model.codebooks.changes(states, holder, carry)
     return advance(states, model.codebooks.motion[motion], holder, moved), motion, grasped_by(holder)
 
@@ -231,138 +286,252 @@ def in_order(
     return list(zip(made[::2], made[1::2])), spare
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #ef73f621
-def score_futures(
-    futures: object,  # `Futures`
-    step: int,  # steps that are sampled
-    expected_ahead: EventProbabilities | None = None,  # at that step, of rollouts that go on `[B, K, ...]`
-    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held there
-) -> torch.Tensor:  # `[B, K]`
-    "Expected event scores of the first so many steps."
-    imagined = futures.future[:, :step].unflatten(0, (-1, futures.samples))
-    threshold = futures.model.config.event_threshold
-    known = futures.held_at_start.any(1)
-    given = futures.expected, futures.last, imagined, futures.left, threshold, known, futures.horizon
-    return expected_event_score(*given, expected_ahead, held)
+@dataclass(frozen=True)
+class Outset:
+    "How things stand when B contexts end, for K rollouts of each: N = B K rows, trial by trial."
+
+    model: nn.Module  # an `EventTransformer`
+    samples: int  # K
+    horizon: int  # steps to sample
+    streams: Streams | None  # random numbers of the N rollouts; None: the likeliest everywhere
+    weights: dict[str, torch.Tensor]  # of the token heads, see `token_weights`
+    expected: EventProbabilities  # `[B, ...]`
+    left: torch.Tensor  # int64 `[B]`: steps of the trial after the context
+    last: torch.Tensor  # last states shown `[B, 5, 7]`
+    held: torch.Tensor  # bool `[B, agent, object]`: grasps at the last state shown
+    lengths: torch.Tensor  # int64 `[N]`: steps shown
+    start: torch.Tensor  # first states of the trials `[N, 5, 7]`
+    end: torch.Tensor | None  # their last states `[N, 5, 7]`, for the model that is given them
+    ring_lengths: torch.Tensor | None  # int64 `[2 N]`: steps shown; None: no context is shorter than ring buffers
+
+    def __repr__(self) -> str:
+        how = "at the mode" if self.streams is None else "sampled"
+        return f"Outset(of {len(self.left)}: {self.samples} rollouts of {self.horizon} steps each, {how})"
 
 
-def sample_next(
-    futures: object,  # `Futures`
-    step: int,  # from 1 on
-) -> None:
-    "Act, see what came of it, and choose anew where to go if a segment has ended."
-    model, network, c = futures.model, futures.model.network, futures.model.config
-    now = futures.hidden[:, None], futures.now[:, None], futures.start, futures.intent[:, None]
-    intended = model.condition(*now, plans_of(c, futures.ahead)[:, :, None])[:, :, 0]
-    then = futures.now
-    before = futures.held
-    noise = step_noise(futures.streams, step)
-    futures.now, motion, futures.held = sample_step(model, then, futures.start, intended, noise, futures.mode, futures.weights)
-    futures.future[:, step - 1] = futures.now
-    if step == futures.horizon:
-        return
-    was_there, is_there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (then, futures.now))
-    futures.ahead = crossed_out(futures.ahead, futures.held & ~before, is_there & ~was_there)
-    place = (futures.place + step - 1)[:, None]
-    seen = model.observe(futures.now[:, None], then[:, None], futures.start, place, futures.end)
-    ring = ring_place(futures.shown, step, c.window)
-    kept = [(*pair, *ring) for pair in futures.kept]
-    futures.hidden = network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
-    ends = network.intents.ends(intended, motion, network.motion, (futures.held != before).any(-1))
-    ended = sample_categorical(guided(functional.pad(ends[..., None], (1, 0)), c.guidance), noise["end"], futures.mode) > 0
-    rows = ended.any(-1).nonzero()[:, 0]
-    futures.intent[rows] = torch.where(ended[rows], sample_intents(futures, rows, noise["intent"]), futures.intent[rows])
+@dataclass
+class Futures:
+    "Where N rollouts are after some steps; each step replaces what is here."
+
+    now: torch.Tensor  # `[N, 5, 7]`
+    hidden: torch.Tensor  # of the trunk after the present state `[N, agent, width]`
+    intent: torch.Tensor  # int64 `[N, agent]`
+    held: torch.Tensor  # bool `[N, agent, object]`
+    ahead: torch.Tensor  # bool `[N, agent, kind, object]`: planned, and has not happened
+    kept: list[tuple[torch.Tensor, ...]]  # of each block: keys and values `[2 N, heads, window, size]`
+    spare: torch.Tensor  # memory of the same shape, see `in_order`
+    sampled: torch.Tensor  # `[N, horizon, 5, 7]`, filled step by step
+
+    def __repr__(self) -> str:
+        return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
+def end_state(
+    context: Context,
+) -> torch.Tensor | None:  # `[B, 5, 7]`; None: the model is not given it
+    "The last states of the trials, for the model that is given them."
+    end = context.privileged.get("end_state")
+    return None if end is None else unflatten(end)
+
+
+def at_context_end(
+    hidden: torch.Tensor,  # of the trunk `[B, agent, T, width]`
+    kept: list[tuple[torch.Tensor, ...]],  # of each block: keys and values `[2 B, heads, T, size]`
+    lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
+    window: int,
+) -> tuple[torch.Tensor, list[tuple[torch.Tensor, ...]]]:  # `[B, agent, width]`; ring buffers `[2 B, heads, window, size]`
+    "The trunk's output after each last shown state, and the keys and values of the steps up to there."
+    shown = lengths.repeat_interleave(len(AGENTS))
+    rings = [tuple(ring_buffer(part, shown, window) for part in pair) for pair in kept]
+    return hidden[torch.arange(len(hidden), device=hidden.device), :, lengths - 1], rings
+
+
+@torch.no_grad()
+def begin_futures(
+    model: nn.Module,  # an `EventTransformer`
+    context: Context,
+    horizon: int,  # steps to sample
+    samples: int = 1,  # K rollouts of each trial
+) -> tuple[Outset, Futures]:
+    "Read the contexts once, and start rollouts at their ends: with planned events, and with a first intent."
+    c = model.config
+    states = unflatten(context.states)
+    last = unflatten(context.last())
+    rows = torch.arange(len(states), device=states.device).repeat_interleave(samples)
+    end = end_state(context)
+    first = steps_in_reach(context.lengths, c)
+    every_hidden, every_kept = model.read(states, end, first)
+    hidden, rings = at_context_end(every_hidden, every_kept, context.lengths - first, c.window)
+    read = model.read_landmarks(hidden[:, None], last[:, None], states[:, 0], end)[:, 0]
+    streams = None if context.mode else streams_of(context.generator, len(states), states.device, samples)
+    lengths = context.lengths[rows]
+    is_short = int(context.lengths.min()) < c.window
+    outset = Outset(
+        model=model, samples=samples, horizon=horizon, streams=streams, weights=token_weights(model.network),
+        expected=model.expected_events(model.network.events(read), context),
+        left=STEPS - context.lengths, last=last, held=grasped_at_end(states, context.lengths),
+        lengths=lengths, start=states[rows, 0], end=None if end is None else end[rows],
+        ring_lengths=lengths.repeat_interleave(len(AGENTS)) if is_short else None,
+    )
+    ahead = planned_events(outset.expected, outset.left, c.event_threshold, outset.held.any(1))[rows]
+    intents = model.network.intents.logits(hidden[rows], read[rows], plan_facts(ahead))
+    kept = [tuple(part[rows_of_agents(rows)] for part in pair) for pair in rings]
+    return outset, Futures(
+        now=last[rows], hidden=hidden[rows], held=outset.held[rows], ahead=ahead,
+        intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None),
+        kept=kept, spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:]),
+    )
+
+# %% ../../../nbs/models/event/06_sampling.ipynb #a181b71e
+def intended_now(
+    outset: Outset,
+    futures: Futures,
+) -> torch.Tensor:  # `[1 or 2, N, agent, width]`: with the plan and, where guidance compares, without it
+    "The trunk's output, given what each agent heads for and what is planned."
+    plan = plans_of(outset.model.config, futures.ahead)[:, :, None]
+    hidden, now, intent = (part[:, None] for part in (futures.hidden, futures.now, futures.intent))
+    return outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
+
+
+def arrived(
+    before: torch.Tensor,  # states a step earlier `[N, 5, 7]`
+    now: torch.Tensor,  # `[N, 5, 7]`
+) -> torch.Tensor:  # bool `[N, object]`
+    "Which objects have come near the observer in this step."
+    was_there = near_goal(before[:, OBJECT_INDEX, POSITION])
+    return near_goal(now[:, OBJECT_INDEX, POSITION]) & ~was_there
+
+
+def read_next(
+    outset: Outset,
+    futures: Futures,  # keys and values of the step go over the oldest that it keeps
+    before: torch.Tensor,  # states a step earlier `[N, 5, 7]`
+    step: int,  # from 1 on
+) -> torch.Tensor:  # `[N, agent, width]`
+    "The trunk's output after the present state."
+    model = outset.model
+    place = (outset.lengths + step - 1)[:, None]
+    seen = model.observe(futures.now[:, None], before[:, None], outset.start, place, outset.end)
+    ring = ring_place(outset.ring_lengths, step, model.config.window)
+    kept = [(*pair, *ring) for pair in futures.kept]
+    return model.network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
+
+
+def segments_over(
+    outset: Outset,
+    intended: torch.Tensor,  # of the step, see `intended_now`
+    motion: torch.Tensor,  # int64 `[N, agent]`: what agents did in it
+    grasp_changed: torch.Tensor,  # bool `[N, agent]`
+    uniform: torch.Tensor | None,  # numbers between 0 and 1 `[N, agent]`; None: at the mode
+) -> torch.Tensor:  # bool `[N, agent]`
+    "Sample whether each agent has done what it headed for."
+    network = outset.model.network
+    odds = network.intents.ends(intended, motion, network.motion, grasp_changed)
+    odds = guided(functional.pad(odds[..., None], (1, 0)), outset.model.config.guidance)
+    return sample_categorical(odds, uniform, uniform is None) > 0
+
+# %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e5
 def read_now(
-    futures: object,  # `Futures`
-    rows: torch.Tensor | slice = slice(None),  # int64 `[N]`, of rollouts; all by default
-) -> torch.Tensor:  # `[N, agent, landmark, width]`
+    outset: Outset,
+    futures: Futures,
+    rows: torch.Tensor | slice = slice(None),  # int64 `[n]`, of rollouts; all by default
+) -> torch.Tensor:  # `[n, agent, landmark, width]`
     "What agents make of each landmark at the present step of some rollouts."
-    end = None if futures.end is None else futures.end[rows]
-    return futures.model.read_landmarks(futures.hidden[rows, None], futures.now[rows, None], futures.start[rows], end)[:, 0]
+    end = None if outset.end is None else outset.end[rows]
+    hidden, now = (part[rows, None] for part in (futures.hidden, futures.now))
+    return outset.model.read_landmarks(hidden, now, outset.start[rows], end)[:, 0]
 
 
 def sample_intents(
-    futures: object,  # `Futures`
-    rows: torch.Tensor,  # int64 `[N]`, of rollouts
-    uniform: torch.Tensor | None = None,  # numbers between 0 and 1 of all rollouts `[.., agent]`; None: at the mode
-) -> torch.Tensor:  # int64 `[N, agent]`
-    "Sample an intent for both agents of each row, given the plan; where a segment goes on, the caller discards it."
-    c = futures.model.config
-    network = futures.model.network
-    logits = network.intents.logits(futures.hidden[rows], read_now(futures, rows), plans_of(c, futures.ahead[rows]))
+    outset: Outset,
+    futures: Futures,
+    rows: torch.Tensor,  # int64 `[n]`, of rollouts
+    uniform: torch.Tensor | None = None,  # numbers between 0 and 1 of all rollouts `[N, agent]`; None: at the mode
+) -> torch.Tensor:  # int64 `[n, agent]`
+    "Sample an intent for both agents of some rollouts, given the plan."
+    c = outset.model.config
+    read = read_now(outset, futures, rows)
+    logits = outset.model.network.intents.logits(futures.hidden[rows], read, plans_of(c, futures.ahead[rows]))
     return sample_categorical(guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None)
 
 
-def resample(
-    futures: object,  # `Futures`
-    step: int,  # steps that are sampled
+def sample_next(
+    outset: Outset,
+    futures: Futures,
+    step: int,  # from 1 on
 ) -> None:
+    "One step: act, cross out what has happened, read the new state, and choose anew where to go if a segment is over."
+    noise = step_noise(outset.streams, step)
+    before, held_before = futures.now, futures.held
+    intended = intended_now(outset, futures)
+    futures.now, motion, futures.held = sample_step(
+        outset.model, before, outset.start, intended, noise, outset.weights
+    )
+    futures.sampled[:, step - 1] = futures.now
+    if step == outset.horizon:
+        return
+    futures.ahead = crossed_out(futures.ahead, futures.held & ~held_before, arrived(before, futures.now))
+    futures.hidden = read_next(outset, futures, before, step)
+    over = segments_over(outset, intended, motion, (futures.held != held_before).any(-1), noise["end"])
+    rows = over.any(-1).nonzero()[:, 0]
+    chosen = sample_intents(outset, futures, rows, noise["intent"])
+    futures.intent[rows] = torch.where(over[rows], chosen, futures.intent[rows])
+
+# %% ../../../nbs/models/event/06_sampling.ipynb #fd673dc0
+def score_futures(
+    outset: Outset,
+    futures: Futures,
+    step: int,  # steps that are sampled
+    ahead: EventProbabilities | None = None,  # at that step, of rollouts that go on `[B, K, ...]`
+    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held there
+) -> torch.Tensor:  # `[B, K]`
+    "Expected event scores of the first so many steps."
+    imagined = futures.sampled[:, :step].unflatten(0, (-1, outset.samples))
+    threshold = outset.model.config.event_threshold
+    held_at_start = outset.held.any(1)
+    return expected_event_score(
+        outset.expected, outset.last, imagined, outset.left, threshold, held_at_start, outset.horizon, ahead, held
+    )
+
+
+def resample(
+    outset: Outset,
+    futures: Futures,
+    step: int,  # steps that are sampled
+) -> torch.Tensor:  # int64 `[N]`: which rollout each is continued from
     "Continue the rollouts of each trial in proportion to their scores; see `in_proportion`."
-    shape = (-1, futures.samples)
-    found = futures.model.network.events(read_now(futures))
-    expected_ahead = EventProbabilities(found.time.unflatten(0, shape), found.moved.unflatten(0, shape))
-    chosen = in_proportion(score_futures(futures, step, expected_ahead, futures.held.any(1).unflatten(0, shape)))
-    goes_on = (futures.left > step).repeat_interleave(futures.samples)  # of a trial that is over, all stay as they are
-    rows = torch.where(goes_on, chosen, torch.arange(len(chosen), device=chosen.device))
-    sequences = rows_of_agents(rows)
-    futures.kept, futures.spare = in_order(futures.kept, sequences, futures.spare)
-    futures.future[:, :step] = futures.future[:, :step].index_select(0, rows)
+    shape = (-1, outset.samples)
+    events = outset.model.network.events(read_now(outset, futures))
+    ahead = EventProbabilities(events.time.unflatten(0, shape), events.moved.unflatten(0, shape))
+    held = futures.held.any(1).unflatten(0, shape)
+    chosen = in_proportion(score_futures(outset, futures, step, ahead, held))
+    goes_on = (outset.left > step).repeat_interleave(outset.samples)
+    rows = torch.where(goes_on, chosen, torch.arange(len(chosen), device=chosen.device))  # a trial that is over stays
+    futures.kept, futures.spare = in_order(futures.kept, rows_of_agents(rows), futures.spare)
+    futures.sampled[:, :step] = futures.sampled[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held", "ahead"):
         setattr(futures, name, getattr(futures, name)[rows])
+    return rows
 
-# %% ../../../nbs/models/event/06_sampling.ipynb #d88ada39
-class Futures:
-    "K rollouts of each trial, sampled side by side, without gradients; rows are rollouts, trial by trial."
 
-    @torch.no_grad()
-    def __init__(
-        self, model: nn.Module, states: torch.Tensor, lengths: torch.Tensor, horizon: int, samples: int,
-        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
-    ):
-        "Read contexts `states [B, T, 5, 7]`, `lengths [B]`, for `samples` rollouts each of `horizon` steps; `privileged`: name -> `[B, ...]`."
-        self.model = model
-        self.samples = samples
-        self.horizon = horizon
-        self.mode = mode
-        self.streams = None if mode else streams_of(generator, len(states), states.device, samples)
-        trial = torch.arange(len(states), device=states.device)
-        end = (privileged or {}).get("end_state")
-        first = steps_in_reach(lengths, model.config)
-        hidden, kept = model.read(states, end, first)
-        hidden = hidden[trial, :, lengths - 1 - first]
-        self.last = states[trial, lengths - 1]
-        read = model.read_landmarks(hidden[:, None], self.last[:, None], states[:, 0], end)[:, 0]
-        self.expected = model.expected_events(model.network.events(read), states, lengths, privileged)
-        self.left, self.held_at_start = STEPS - lengths, grasped_at_end(states, lengths)
-        rows = trial.repeat_interleave(samples)
-        sequences = rows_of_agents(rows)
-        shown = lengths.repeat_interleave(len(AGENTS))
-        self.kept = [tuple(ring_buffer(part, shown - first, model.config.window)[sequences] for part in pair) for pair in kept]
-        self.shown = shown[sequences] if lengths.min() < model.config.window else None
-        self.weights = token_weights(model.network)
-        self.spare = torch.empty_like(self.kept[0][0])
-        self.now = self.last[rows]
-        self.place = lengths[rows]
-        self.hidden = hidden[rows]
-        self.held = self.held_at_start[rows]
-        self.start = states[rows, 0]
-        self.end = None if end is None else end[rows]
-        self.ahead = planned_events(self.expected, self.left, model.config.event_threshold, self.held_at_start.any(1))[rows]
-        logits = model.network.intents.logits(self.hidden, read[rows], plan_facts(self.ahead))
-        self.intent = sample_categorical(logits, step_noise(self.streams, 0)["intent"], mode)
-        self.future = self.now.new_empty(len(rows), horizon, *self.now.shape[1:])
-
-    @torch.no_grad()
-    def run(self):
-        "Sample all steps: rollouts `[B, K, horizon, 5, 7]`, and their scores `[B, K]`; a single rollout is not scored and has 0."
-        every = self.model.config.resample_every if self.samples > 1 else 0
-        for step in range(1, self.horizon + 1):
-            sample_next(self, step)
-            if every and step % every == 0 and step < self.horizon:
-                resample(self, step)
-        score = score_futures(self, self.horizon) if self.samples > 1 else self.now.new_zeros(len(self.last), 1)
-        return self.future.unflatten(0, (-1, self.samples)), score
+@torch.no_grad()
+def sample_futures(
+    model: nn.Module,  # an `EventTransformer`
+    context: Context,
+    horizon: int,  # steps to sample
+    samples: int = 1,  # K rollouts of each trial
+) -> tuple[torch.Tensor, torch.Tensor]:  # rollouts `[B, K, horizon, 5, 7]`; scores `[B, K]`, 0 where K is 1
+    "Several rollouts of each trial, and their expected event scores."
+    outset, futures = begin_futures(model, context, horizon, samples)
+    every = model.config.resample_every if samples > 1 else 0
+    for step in range(1, horizon + 1):
+        sample_next(outset, futures, step)
+        if every and step % every == 0 and step < horizon:
+            resample(outset, futures, step)
+    rollouts = futures.sampled.unflatten(0, (-1, samples))
+    if samples == 1:
+        return rollouts, rollouts.new_zeros(len(rollouts), 1)
+    return rollouts, score_futures(outset, futures, horizon)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a5b9ef74
 SEQUENCES = {"cpu": 2048, "cuda": 32_768}  # sampled together, by the kind of device; 32,768 of the laptop's size take some 4 GB

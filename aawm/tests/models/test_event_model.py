@@ -13,7 +13,7 @@ from aawm.data.windows import ORDERS, mirrored_states, renumbered
 from aawm.errors import UsageError
 from aawm.events import carries, path_goal_entries, pickups
 from aawm.events.tensors import EVENT_KINDS, FAR, carries as carries_of_tensors, near_goal, onsets, path_ahead, steps_to
-from aawm.models import build
+from aawm.models import Context, build
 from aawm.models.event import sampling
 from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
@@ -21,9 +21,11 @@ from aawm.models.event.loss import event_labels
 from aawm.models.event.model import with_settings
 from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of
 from aawm.models.event.sampling import (
-    SOFTNESS, Futures, after_choice, expected_event_score, grasped_at_end, in_proportion, planned_events,
+    SOFTNESS, after_choice, begin_futures, expected_event_score, grasped_at_end, in_proportion, planned_events,
+    sample_futures, sample_next,
 )
 from aawm.models.event.tokens import advance, fit_codebooks, tokenise
+from aawm.models.streams import streams_of
 from aawm.schema import AGENTS, GOAL, OBJECT_INDEX, POSITION, STEPS, flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
@@ -252,6 +254,11 @@ def test_what_has_just_been_taken_counts_on_the_way(trials):
     assert score[0, 0] > score[0, 1] + 0.6
 
 
+def seeded(states, lengths, seed=1):
+    "The context of some trials `[B, T, 5, 7]`, with random numbers of a seed."
+    return Context(flatten(states), lengths, streams_of(torch.Generator().manual_seed(seed), len(states)))
+
+
 def expected_at(model, trials, step):
     hidden = model.read(trials[:, :step], None)[0][:, None, :, -1]
     return model.network.events(model.read_landmarks(hidden, trials[:, step - 1 : step], trials[:, 0], None)[:, 0])
@@ -262,7 +269,7 @@ def test_more_samples_have_higher_scores(model, trials):
     expected = expected_at(model, trials, 40)
     fits = []
     for samples in (1, 8):
-        imagined, _ = Futures(model, trials[:, :40], context, STEPS - 40, samples, torch.Generator().manual_seed(1)).run()
+        imagined, _ = sample_futures(model, seeded(trials[:, :40], context), STEPS - 40, samples)
         fits.append(expected_event_score(expected, trials[:, 39], imagined, STEPS - context).amax(-1))
     assert imagined.shape == (3, 8, STEPS - 40, 5, 7) and (fits[1] >= fits[0] - 1e-4).sum() >= 2
     assert (expected.probability("goal", 20) <= expected.probability("goal") + 1e-6).all()
@@ -274,18 +281,13 @@ def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeyp
     futures = torch.randn(3, 4, 20, 5, 7)
     scores = torch.tensor([[0.0, 1, 2, 3], [-1, -2, -3, -4], [0, 5, 0, 1]])
 
-    class Known:
+    def with_known_scores(model, context, horizon, samples):
         "Futures whose scores are known; trials come sorted by their contexts."
+        assert samples == 4
+        rows = (context.lengths - 40) // 10
+        return futures[rows, :, :horizon], scores[rows]
 
-        def __init__(self, model, states, lengths, horizon, samples, *rest):
-            self.horizon = horizon
-            self.rows = (lengths - 40) // 10
-            assert samples == 4
-
-        def run(self):
-            return futures[self.rows, :, : self.horizon], scores[self.rows]
-
-    monkeypatch.setattr("aawm.models.event.model.Futures", Known)
+    monkeypatch.setattr("aawm.models.event.model.sample_futures", with_known_scores)
     monkeypatch.setattr(model, "config", dataclasses.replace(model.config, samples=4))
     for context in ([40, 50, 60], [60, 40, 50]):
         rows = (torch.tensor(context) - 40) // 10
@@ -342,7 +344,7 @@ def test_the_better_rollouts_replace_the_others(model, trials, monkeypatch):
     monkeypatch.setattr(sampling, "SOFTNESS", 0.01)
     for every in (0, 30):
         monkeypatch.setattr(model, "config", dataclasses.replace(model.config, resample_every=every))
-        pieces[every], _ = Futures(model, trials[:, :80], context, 40, 8, torch.Generator().manual_seed(1)).run()
+        pieces[every], _ = sample_futures(model, seeded(trials[:, :80], context), 40, 8)
     never, once = ({tuple(row.flatten().tolist()) for row in pieces[every][1, :, :30]} for every in (0, 30))
     assert len(never) == 8 and 1 <= len(once) < 8 and once < never, "before resampling, some of the eight"
     ends = {tuple(row.flatten().tolist()) for row in pieces[30][1]}
@@ -473,9 +475,11 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
         return after, motion, held
 
     monkeypatch.setattr(sampling, "sample_step", picks_up_and_brings)
-    futures = Futures(model, trials[:, :40], context, 6, 1)
+    outset, futures = begin_futures(model, seeded(trials[:, :40], context), 6)
     futures.held[:] = False
-    futures.run()
+    with torch.no_grad():
+        for step in range(1, 7):
+            sample_next(outset, futures, step)
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     assert seen[1].all() and not seen[2][1, pickup, 0] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
     assert not seen[4][:, goal, 2].any() and seen[4].sum() == 9, "whoever was to bring it, it is there"
