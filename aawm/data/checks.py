@@ -101,9 +101,15 @@ def table_faults(
     for what, column in (("name", "name"), ("states", "state_sha256")):
         where = pd.Series(range(len(table))).groupby(table[column].to_numpy()).agg(list)
         faults += [f"trials {', '.join(map(str, same))} have the same {what}" for same in where if len(same) > 1]
-    known = {"scenario": SCENARIO_ROLES, "role_agent0": ROLES, "role_agent1": ROLES, "split": ("train", "validation")}
-    for name, names in known.items():
-        unknown = np.flatnonzero(~table[name].isin(list(names)))
+    roles = set(ROLES)
+    allowed = {
+        "scenario": set(SCENARIO_ROLES),
+        "role_agent0": roles,
+        "role_agent1": roles,
+        "split": {"train", "validation"},
+    }
+    for name, names in allowed.items():
+        unknown = np.flatnonzero(~table[name].isin(names))
         faults += [f"trial {i}: unknown {name} {table[name][i]!r}" for i in unknown]
     unlogged = (table.split == "validation") & ~table.has_log
     return faults + [f"trial {i}: in validation without an event log" for i in np.flatnonzero(unlogged)]
@@ -153,7 +159,7 @@ def convention_counts(
 ) -> dict:  # what -> (how many, of how many)
     "What is odd in a store without being wrong: robots that jump, logged events that the rules do not find."
     trials = open_trials(path)
-    found = {}
+    counts: dict[str, tuple[int, int]] = {}
     for first in range(0, trials.sizes["trial"], CHUNK):
         some = trials.isel(trial=slice(first, first + CHUNK))
         state = some.state.values
@@ -161,10 +167,12 @@ def convention_counts(
         way = np.linalg.norm(np.diff(places[:, :, AGENT_INDEX], axis=1), axis=-1)
         inside = goals(state)
         pairs = {"pickups": (some.pickup_step.values >= 0, pickups(state)), "deliveries": (some.goal_step.values >= 0, inside)}
-        counts = {"robots' steps that are jumps": ((way > LONGEST_FRAME * FRAMES_PER_STEP).sum(), way.size)}
-        counts |= {f"logged {what} that the rule does not find": ((log & ~seen).sum(), log.sum()) for what, (log, seen) in pairs.items()}
-        found = {what: tuple(int(one) + found.get(what, (0, 0))[k] for k, one in enumerate(pair)) for what, pair in counts.items()}
-    return found
+        of_chunk = {"robots' steps that are jumps": ((way > LONGEST_FRAME * FRAMES_PER_STEP).sum(), way.size)}
+        of_chunk |= {f"logged {what} that the rule does not find": ((log & ~seen).sum(), log.sum()) for what, (log, seen) in pairs.items()}
+        for what, (odd, total) in of_chunk.items():
+            odd_before, total_before = counts.get(what, (0, 0))
+            counts[what] = odd_before + int(odd), total_before + int(total)
+    return counts
 
 # %% ../../nbs/data/04_checks.ipynb #fc221d32
 def content_faults(
@@ -175,6 +183,8 @@ def content_faults(
     trials = open_trials(path)
     events = open_events(path)
     table = read_table(path, LAYOUT, TRIAL_TABLE, manifest)
+    if table is None:
+        return ["the trial table is missing"]
     faults = []
     for name, found in (("trials", len(table)), ("trials", len(trials.state)), ("events", len(events))):
         if found != manifest["counts"][name]:

@@ -123,7 +123,7 @@ def store_entries(
 
 def written_steps(
     path: str | Path,  # a store whose arrays are complete
-) -> tuple:  # `pickup_step` and `goal_step`, `[trial, object]`
+) -> tuple[np.ndarray, np.ndarray]:  # `pickup_step` and `goal_step`, `[trial, object]`
     "When objects were picked up and delivered, read from a store that has no manifest yet."
     pickup, goal = (open_array(Path(path) / ARRAYS / name)[:] for name in ("pickup_step", "goal_step"))
     return pickup, goal
@@ -148,7 +148,7 @@ def write_trials(
         f"{kind}_step": np.array([first_event_steps(by_trial.get(i, events[:0]), kind) for i in range(len(trials))])
         for kind in ("pickup", "goal")
     }
-    entries = store_entries(trials, events, **steps)
+    entries = store_entries(trials, events, steps["pickup_step"], steps["goal_step"])
     return aawm.store.write_store(path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries)
 
 # %% ../../nbs/data/01_trials.ipynb #be642aad

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['AFTER_PICKUP', 'SYMMETRIES', 'ORDERS', 'MIRROR', 'found_pickups', 'ends_at_pickups', 'renumbered', 'mirrored_states',
-           'with_symmetries', 'sampled_windows', 'checked_states', 'Windows']
+           'with_symmetries', 'sampled_windows', 'checked_states', 'checked_window', 'Windows']
 
 # %% ../../nbs/data/03_windows.ipynb #4f5c428d
 from itertools import permutations
@@ -89,7 +89,7 @@ def sampled_windows(
     "The windows of an epoch."
     trial = random.permutation(trials)[:number]
     start = random.integers(0, last, size=number, endpoint=True)
-    if at_pickups:
+    if at_pickups and pickups is not None:
         chosen = random.random(number) < at_pickups
         trial[chosen], ends = ends_at_pickups(pickups, chosen.sum(), random)
         start[chosen] = np.clip(ends - context, 0, last)
@@ -105,6 +105,18 @@ def checked_states(
     if states.ndim != 3 or states.shape[-1] != STATE_SIZE or not len(states):
         raise UsageError(f"states must be [trial, step, {STATE_SIZE}] with at least one trial, got {list(states.shape)}")
     return states
+
+
+def checked_window(
+    window: int | None,  # steps; `None`: whole trials
+    steps: int,  # of a trial
+    batch: int,  # windows
+) -> int:  # steps
+    "The length of windows; `UsageError` where trials are shorter, or where a batch is empty."
+    window = steps if window is None else window
+    if not 1 <= window <= steps or batch < 1:
+        raise UsageError(f"window must be 1 to {steps} and batch at least 1, got {window} and {batch}")
+    return window
 
 # %% ../../nbs/data/03_windows.ipynb #8408bde2
 class Windows:
@@ -122,17 +134,14 @@ class Windows:
         symmetries: str = "none",  # one of `SYMMETRIES`
     ):
         states = checked_states(states)
-        steps = states.shape[1]
-        window = steps if window is None else window
-        if not 1 <= window <= steps or batch < 1:
-            raise UsageError(f"window must be 1 to {steps} and batch at least 1, got {window} and {batch}")
+        window = checked_window(window, states.shape[1], batch)
         self.symmetries = check_name(symmetries, SYMMETRIES, "symmetries")
-        self._pickups = found_pickups(pickups) if at_pickups else None
+        self._aimed = found_pickups(pickups) if at_pickups else None, at_pickups, context
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
         self.at_pickups = at_pickups
         self.context = context
-        self._epoch = None
-        self._indices = None
+        self._epoch = -1  # of which the windows are drawn
+        self._indices = torch.empty(0)
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
 
@@ -145,15 +154,13 @@ class Windows:
         shape = f"batches [{self.batch_size}, {self.window}, {STATE_SIZE}], {len(self)} an epoch"
         return f"Windows({about}; {shape}, seed {self.seed}, symmetries {self.symmetries})"
 
-    def _draw(self, epoch: int):
+    def _draw(self, epoch: int) -> torch.Tensor:
         "Trial, start, order and mirror of all windows of an epoch, `[4, batch number, window]`, on the device."
         if epoch != self._epoch:
             random = np.random.default_rng([self.seed, epoch])
             last = self.states.shape[1] - self.window
-            aimed = self._pickups, self.at_pickups, self.context
-            windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *aimed)
-            indices = torch.from_numpy(windows).to(self.states.device)
-            self._indices = indices.unflatten(1, (len(self), self.batch_size))
+            windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *self._aimed)
+            self._indices = torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
             self._epoch = epoch
         return self._indices
 

@@ -9,6 +9,8 @@ __all__ = ['RULES', 'DISPLACED', 'LIFTED', 'MOVING', 'NEAR', 'LONGEST_TOUCH', 'L
            'accepted_carries', 'carries', 'pickups', 'goals', 'goal_entries', 'moves', 'register_rule', 'own_events']
 
 # %% ../../nbs/events/02_labels.ipynb #d1200d94
+from collections.abc import Callable
+
 import numpy as np
 
 from ..errors import UsageError, check_name
@@ -96,7 +98,7 @@ def path_goals(
 ) -> np.ndarray:  # bool `[...]`
     "Is the object brought to the observer?"
     inside = inside_goal(xyz, rules, radius)
-    return inside[..., -1] if final else inside.any(axis=-1)
+    return np.asarray(inside[..., -1] if final else inside.any(axis=-1))
 
 # %% ../../nbs/events/02_labels.ipynb #05c33d22
 def path_goal_entries(
@@ -191,7 +193,7 @@ def accepted_carries(
     if rules == "strict":
         height = xyz[..., OBJECT_INDEX, None, :, HEIGHT]
         accepted &= risen(np.broadcast_to(height, evidence.shape), runs) > rise
-    return paint_runs(runs, accepted).any(axis=-2)
+    return np.asarray(paint_runs(runs, accepted).any(axis=-2))
 
 # %% ../../nbs/events/02_labels.ipynb #ab77dcc7
 def carries(
@@ -223,7 +225,7 @@ def pickups(
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
-    return carries(states, rules, share, lifted, rise).any(axis=-2)
+    return np.asarray(carries(states, rules, share, lifted, rise).any(axis=-2))
 
 # %% ../../nbs/events/02_labels.ipynb #a41e0015
 def goals(
@@ -253,7 +255,7 @@ def moves(
     return path_moves(object_paths(states), threshold, rules)
 
 # %% ../../nbs/events/02_labels.ipynb #dc0efe56
-OWN_RULES = {}  # name -> function
+OWN_RULES: dict[str, Callable] = {}  # name -> function
 
 
 def register_rule(

@@ -6,10 +6,15 @@
 __all__ = ['ATTEMPTS', 'trial_seed', 'draw_trial', 'as_steps']
 
 # %% ../../../nbs/data/making/01_draw.ipynb #aa57f7d4
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..trials import KIND_COLUMNS, ROLE_COLUMNS, first_event_steps, state_hash
 from ...errors import EnvironmentProblem
+
+if TYPE_CHECKING:
+    from aawm.sim import RawTrial
 
 # %% ../../../nbs/data/making/01_draw.ipynb #5ffd2070
 ATTEMPTS = 50  # draws of one trial before the simulator is taken to be broken
@@ -34,7 +39,7 @@ def draw_trial(
 
     fidelity = fidelity or FIDELITIES[0]
     scenario = draw_scenario(root_seed, index)
-    rejected = []
+    rejected: list[dict] = []
     for attempt in range(ATTEMPTS):
         seed = trial_seed(root_seed, index, attempt)
         raw = simulate(scenario, seed, fidelity)
@@ -46,10 +51,10 @@ def draw_trial(
     )
 
 # %% ../../../nbs/data/making/01_draw.ipynb #769e65cf
-def as_steps(raw: object, index: int) -> dict:
+def as_steps(raw: "RawTrial", index: int) -> dict:
     "What the store keeps of a raw trial: every fifth frame, its events and its description."
     state = np.ascontiguousarray(raw.steps, dtype=np.float32)
-    row = {"name": f"{raw.roles[0]}_{raw.roles[1]}_{index:06d}", "scenario": raw.scenario}
+    row: dict[str, object] = {"name": f"{raw.roles[0]}_{raw.roles[1]}_{index:06d}", "scenario": raw.scenario}
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}
     steps = {f"{kind}_step": first_event_steps(raw.events, kind) for kind in ("pickup", "goal")}
