@@ -41,7 +41,10 @@ def shard_tables(
     events = open_events(store)
     states = flatten(trials.state[places].values).reshape(-1, len(COLUMNS))
     where = {"trial": np.repeat(places, STEPS), "step": np.tile(np.arange(STEPS, dtype=np.int16), len(places))}
-    table = read_table(store, LAYOUT, TRIAL_TABLE).iloc[places].reset_index(drop=True)
+    every = read_table(store, LAYOUT, TRIAL_TABLE)
+    if every is None:
+        raise BadData(f"{store} has no table of trials; make it anew")
+    table = every.iloc[places].reset_index(drop=True)
     steps = np.concatenate([trials[f"{kind}_step"].values[places] for kind in ("pickup", "goal")], axis=1)
     table = pd.concat([pd.DataFrame({"trial": places}), table, pd.DataFrame(steps, columns=list(STEP_COLUMNS))], axis=1)
     states = pd.concat([pd.DataFrame(where), pd.DataFrame(states, columns=list(COLUMNS))], axis=1)
@@ -52,12 +55,12 @@ def shard_files(
     split: np.ndarray,  # `[trial]`: names of splits
 ) -> dict:  # file name -> places of its trials
     "Which trials go into which file."
-    found = {}
+    files: dict[str, np.ndarray] = {}
     for name in sorted(set(split)):
         places = np.flatnonzero(split == name)
         parts = [places[first : first + CHUNK] for first in range(0, len(places), CHUNK)]
-        found |= {f"{name}-{number:05d}-of-{len(parts):05d}.parquet": part for number, part in enumerate(parts)}
-    return found
+        files |= {f"{name}-{number:05d}-of-{len(parts):05d}.parquet": part for number, part in enumerate(parts)}
+    return files
 
 # %% ../../nbs/data/06_hub.ipynb #859c0cab
 HUB_HEADER = """---
@@ -185,7 +188,7 @@ def export_hub(
     if folder.is_file() or visible_files(folder):
         raise UsageError(f"{folder} is not an empty folder; choose a new one")
     files = shard_files(open_trials(store).split.values.astype(str))
-    first = {}
+    first: dict[str, pd.DataFrame] = {}  # of each table, the first file
     for file, places in files.items():
         for name, table in shard_tables(store, places).items():
             with replacing(folder / name / file) as temporary:
@@ -205,7 +208,7 @@ def read_tables(
     files: dict,  # file -> its SHA-256
 ) -> dict:  # name of `HUB_TABLES` -> DataFrame, rows in the order of the trials
     "The three tables of a folder; `BadData` for a file that is missing or changed."
-    parts = {name: [] for name in HUB_TABLES}
+    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in HUB_TABLES}
     for file, known in files.items():
         if not (Path(folder) / file).is_file() or sha256(Path(folder) / file) != known:
             raise BadData(f"{Path(folder) / file} is missing, or not the one that was written; fetch it anew")
@@ -262,10 +265,12 @@ def import_hub(
     tables = read_tables(folder, known.files)
     states = unflatten(tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS)))
     rows = tables["trials"]
-    steps = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
+    pickup_step, goal_step = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
     table = rows.drop(columns=["trial", *STEP_COLUMNS])
-    entries = store_entries(table, tables["events"], *steps, known.counts.rejected, known.rejected_draws)
+    entries = store_entries(
+        table, tables["events"], pickup_step, goal_step, known.counts.rejected, known.rejected_draws
+    )
     if entries["data_hash"] != known.data_hash or entries["counts"] != known.counts.model_dump():
         raise BadData(f"{folder} does not hold the trials that store.json names; fetch it anew")
-    arrays = {"state": states, "pickup_step": steps[0], "goal_step": steps[1]}
+    arrays = {"state": states, "pickup_step": pickup_step, "goal_step": goal_step}
     return aawm.store.write_store(store, LAYOUT, arrays, settings=known.settings, **entries)

@@ -404,7 +404,7 @@ TASK_TABLE = {
 TASKS = tuple(TASK_TABLE)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #93457407
-OPTION_NAMES = {  # names of tasks with an option -> the task, from the matched parts
+OPTION_NAMES: dict[str, Callable[..., Task]] = {  # names of tasks with an option -> the task, from the matched parts
     r"single_goal_offset_([+-]\d+)(_final)?": lambda offset, final: single_goal(int(offset), final=bool(final)),
     r"(multi_goal)_final": lambda name: multi_goal(final=True),
     r"move_(\d+(?:\.\d+)?)_m": lambda threshold: move(float(threshold)),

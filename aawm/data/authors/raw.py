@@ -11,7 +11,7 @@ __all__ = ['OBSERVATIONS', 'EVENT_LOG', 'BESIDE', 'OBSERVER_NAME', 'OBSERVER_STA
 # %% ../../../nbs/data/authors/03_raw.ipynb #0bf115a3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,7 @@ from tqdm import tqdm
 from ..checks import convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
 from aawm.data.authors.released import (
-    AGENT_IDS,
-    NO_SEED,
-    SPLITS,
-    Content,
-    first_steps_by_trial,
-    roles_of,
-    staged,
-    store_log,
-    trial_table,
+    AGENT_IDS, NO_SEED, Content, first_steps_by_trial, roles_of, staged, store_log, trial_table,
     write_content,
 )
 from ..selections import split_trials
@@ -39,6 +31,9 @@ from ...files import visible_files, write_json, write_text
 from ...small_files import Form, Seed, read_small
 from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
+
+if TYPE_CHECKING:
+    from aawm.sim import RawTrial
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #fb4acf28
 OBSERVATIONS = "trial_obs.csv"
@@ -92,8 +87,9 @@ def read_observations(
 # %% ../../../nbs/data/authors/03_raw.ipynb #a4de9748
 def read_event_log(
     path: str | Path,  # `event_log.csv`, which need not be there
-) -> tuple:  # "table", "no events" or "missing", and the events: frame, agent (0, 1), event
+) -> tuple[str, pd.DataFrame]:  # "table", "no events" or "missing", and the events: frame, agent (0, 1), event
     "The event log of a raw trial."
+    path = Path(path)
     none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype({"frame": np.int64, "agent": np.int64, "event": object})
     if not path.exists():
         return "missing", none
@@ -125,7 +121,7 @@ class Beside(Form):
     "What `aawm.json` says of an exported trial."
 
     seed: Seed
-    split: Literal[tuple(SPLITS.values())]
+    split: Literal["train", "validation"]
     place: Annotated[int, Field(ge=0, lt=2**31)] = 0  # in its store
 
 
@@ -216,9 +212,9 @@ def import_raw(
     with staged(out) as store:
         store.parent.mkdir(exist_ok=True)
         spool = store.with_name("states")
-        kept = []
-        bad = {}
-        seen = {}
+        kept: list[dict] = []
+        bad: dict[str, str] = {}  # name -> why
+        seen: dict[str, str] = {}  # hash of the states -> name
         with open(spool, "wb") as file:
             for trial in tqdm(read_all(folders, workers), total=len(folders), desc="reading", unit="trial", disable=not progress):
                 if "bad" not in trial and (twin := seen.setdefault(state_hash(trial["state"]), trial["name"])) != trial["name"]:
@@ -257,8 +253,9 @@ def observation_lines(
     held = FRAMES // len(states)
     released = {kind: name for name, kind in RELEASED_KINDS.items()}
     names = dict(zip(OBJECTS, (released.get(kind, kind) for kind in kinds))) | AGENT_NAMES
-    numbers = np.asarray(states, dtype=np.float32) if decimals is None else np.round(np.asarray(states, dtype=float), decimals) + 0.0
-    numbers = numbers.reshape(FRAMES // held, len(ENTITIES), len(FEATURES)).astype(str).tolist()
+    exact = np.asarray(states, dtype=np.float32)
+    values = exact if decimals is None else np.round(np.asarray(states, dtype=float), decimals) + 0.0
+    numbers = values.reshape(FRAMES // held, len(ENTITIES), len(FEATURES)).astype(str).tolist()
     observer = [names[OBSERVER_NAME], *map(str, OBSERVER_STATE)]
     lines = [",".join(RAW_COLUMNS)]
     for step, entities in enumerate(numbers):
@@ -275,6 +272,7 @@ def write_trial(
     beside: dict | None = None,  # what goes into the file beside them
 ) -> None:
     "Write the files of one raw trial."
+    folder = Path(folder)
     agents = {place: number for number, place in AGENT_IDS.items()}
     if log is not None:
         rows = [] if isinstance(log, str) else [f"{agents[row.agent]},{row.event},{row.frame}" for row in log.itertuples()]
@@ -315,7 +313,7 @@ def export_raw(
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #4aeb368a
 def write_raw_trial(
-    raw: object,  # a `RawTrial`
+    raw: "RawTrial",
     folder: str | Path,  # where the trial's folder is made
     place: int,  # its number, which ends the name of its folder
     decimals: int | None = None,  # of the numbers
