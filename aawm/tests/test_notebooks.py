@@ -15,12 +15,15 @@ from aawm.tests.conftest import ROOT
 
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
-# ten seconds of a core and more each, a third of the time of all tests together: they run in `make test-all`
+# ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
-85_site data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores evaluation/05_sensitivity
-evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released infant/16_training infant/17_figures
-infant/19_commands infant/21_battery infant/22_card infant/23_change leaderboard/02_scoring marple/19_figures
-models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
+85_site data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
+evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
+infant/16_training infant/17_figures infant/19_commands infant/21_battery infant/22_card infant/23_change
+leaderboard/02_scoring marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
+models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
+study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
+training/07_check viz/06_studies
 """
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts))
