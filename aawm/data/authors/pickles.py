@@ -15,8 +15,9 @@ import math
 import mmap
 import struct
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -39,8 +40,8 @@ class Call:
     "What a pickle would call, the arguments, and the state it would set on the result. Nothing was called."
 
     name: Name
-    arguments: tuple
-    state: object = None
+    arguments: tuple[Any, ...]
+    state: Any = None  # of any type that a pickle can hold
 
     def __repr__(self):
         return f"Call({self.name}, {len(self.arguments)} arguments)"
@@ -84,9 +85,9 @@ class Machine:
         self.persistent = persistent
         self.start, self.position, self.last = start, start, len(data) if stop is None else stop
         self.stop = self.last if longest is None else min(self.last, start + longest)
-        self.stack = []
-        self.below = []
-        self.memo = []
+        self.stack: list[Any] = []  # of any type that a pickle can hold
+        self.below: list[list[Any]] = []
+        self.memo: list[Any] = []
         self.made = 0
         self.seconds = 2 + (self.stop - start) / 2e5
         self.begun = time.thread_time()  # of this thread: what else the machine does is not the file's fault
@@ -125,7 +126,7 @@ class Machine:
         self.stack.append(value)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #2168f72c
-INSTRUCTIONS = {}  # opcode -> what it does
+INSTRUCTIONS: dict[int, Callable] = {}  # opcode -> what it does
 USELESS = {  # opcode -> its name: instructions that only a file of another kind has
     **{code: "PERSID INST OBJ DUP POP_MARK".split()[i] for i, code in enumerate(b"Pio21")},
     **{code: "EXT1 EXT2 EXT4".split()[i] for i, code in enumerate(b"\x82\x83\x84")},
@@ -261,7 +262,10 @@ def _pop(machine: Machine) -> None:
     machine.stack.pop()
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #8152bec7
-def _target(machine: Machine, kind: type) -> object:
+_Kind = TypeVar("_Kind")
+
+
+def _target(machine: Machine, kind: type[_Kind]) -> _Kind:
     "The value on top of the stack, if it is of a kind."
     value = machine.stack[-1]
     if type(value) is not kind:
@@ -304,7 +308,7 @@ def _set_marked_items(machine: Machine) -> None:
     _set_items(machine, values)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #501621b0
-def called(value: object, function: str) -> bool:
+def called(value: object, function: str) -> TypeGuard[Call]:
     "Is this a call of a function, whatever its module, with arguments or a state?"
     return type(value) is Call and value.name.name == function and (value.arguments != () or value.state is not None)
 
@@ -459,19 +463,20 @@ def read_array(
     if called(value, "_reconstruct") and type(state) is tuple and len(state) == 5:
         _, shape, kind, fortran, content = state
     elif called(value, "_frombuffer") and len(value.arguments) == 4:
-        content, kind, shape, order = value.arguments
-        fortran = order == "F"
+        content, kind, shape, named = value.arguments
+        fortran = named == "F"
     else:
         raise unexpected(what, "an array", value)
     dtype = read_dtype(kind, what)
     if type(shape) is not tuple or not all(type(size) is int and 0 <= size < 1 << 32 for size in shape) or len(shape) > 4:
         raise unexpected(what, "the shape of an array", shape)
     count = math.prod(shape)
-    order = "F" if fortran else "C"
     if dtype.kind == "O" and type(content) is list and len(content) == count and all(type(item) in PLAIN for item in content):
-        return np.array(content, dtype=object).reshape(shape, order=order)
+        elements = np.array(content, dtype=object)
+        return elements.reshape(shape, order="F") if fortran else elements.reshape(shape)
     if type(content) is Span and dtype.kind != "O" and len(content) == count * dtype.itemsize:
-        return np.frombuffer(data[content.start : content.stop], dtype).reshape(shape, order=order)
+        elements = np.frombuffer(data[content.start : content.stop], dtype)
+        return elements.reshape(shape, order="F") if fortran else elements.reshape(shape)
     raise unexpected(what, f"{count} elements of an array", content)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #ab485abc
@@ -522,7 +527,8 @@ def arrow_texts(value: object, data: bytes | mmap.mmap, what: str) -> list:
     if type(fields) is not tuple or len(fields) < 5 or type(fields[4]) is not list or len(fields[4]) != 3:
         raise unexpected(what, "an Arrow array", value)
     kind, length, nulls, offset, (_, ends, texts) = fields[:5]
-    width = {"large_string": 8, "string": 4}.get(kind.arguments[0] if called(kind, "type_for_alias") and kind.arguments else None)
+    alias = kind.arguments[0] if called(kind, "type_for_alias") and kind.arguments else None
+    width = {"large_string": 8, "string": 4, None: None}.get(alias)
     if width is None or nulls != 0 or type(length) is not int or type(offset) is not int or not 0 <= length < 1 << 32 or offset < 0:
         raise unexpected(what, "an Arrow array of texts without gaps", kind)
     if not length:
@@ -581,8 +587,8 @@ def read_index(value: object, data: bytes | mmap.mmap, what: str) -> list | rang
         raise unexpected(what, "an index", value)
     if "data" in fields:
         return read_column(fields["data"], data, what).ravel().tolist()
-    ends = [fields.get(name) for name in ("start", "stop", "step")]
-    if not all(type(end) is int and abs(end) < ABSURD for end in ends) or not ends[2]:
+    ends = [end for name in ("start", "stop", "step") if type(end := fields.get(name)) is int and abs(end) < ABSURD]
+    if len(ends) != 3 or not ends[2]:
         raise unexpected(what, "a range", value)
     return range(*ends)
 
@@ -681,8 +687,8 @@ def read_storage(
         position = machine.position
     magic, version, system, storage, keys = parts
     record = storage.arguments[0] if called(storage, "persistent") else None
-    known = magic == TORCH_MAGIC and version == TORCH_PROTOCOL and type(system) is dict
-    if not known or type(record) is not tuple or len(record) not in (5, 6):
+    is_torch = magic == TORCH_MAGIC and version == TORCH_PROTOCOL
+    if not is_torch or type(system) is not dict or type(record) is not tuple or len(record) not in (5, 6):
         raise unexpected(what, "a tensor storage", storage)
     kind = record[1]
     key = record[2]
@@ -706,7 +712,9 @@ def read_tensor_record(
     what: str,
 ) -> TensorPlace:
     "Where the tensor that a record describes is."
-    storage = value.arguments[0] if called(value, "_rebuild_tensor_v2") and len(value.arguments) in (6, 7) else None
+    if not called(value, "_rebuild_tensor_v2") or len(value.arguments) not in (6, 7):
+        raise unexpected(what, "a tensor", value)
+    storage = value.arguments[0]
     span = storage.arguments[0] if called(storage, "_load_from_bytes") and len(storage.arguments) == 1 else None
     if type(span) is not Span:
         raise unexpected(what, "a tensor", value)

@@ -20,6 +20,7 @@ import re
 import shutil
 import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -112,8 +113,9 @@ def read_data_file(
     with mapped(path) as data:
         subsets = read_pickle(data, TENSOR_NAMES, str(path))
         what = str(path)
-        states = [subset.state if called(subset, "Subset") else None for subset in subsets] if type(subsets) is list else []
-        if len(states) != 2 or not all(type(state) is dict and set(state) == {"dataset", "indices"} for state in states):
+        calls = subsets if type(subsets) is list else []
+        states = [subset.state for subset in calls if called(subset, "Subset") and type(subset.state) is dict]
+        if not len(calls) == len(states) == 2 or not all(set(state) == {"dataset", "indices"} for state in states):
             raise unexpected(what, "a list of two subsets", subsets)
         dataset = states[0]["dataset"]
         if states[1]["dataset"] is not dataset or not called(dataset, "TensorDataset") or type(dataset.state) is not dict:
@@ -159,8 +161,8 @@ class Rows:
     pickup_step: np.ndarray  # int64 `[row, object]`, -1 none, -99 no log
     goal_step: np.ndarray  # int64 `[row, object]`
     pairs: dict  # pair of behaviours -> row numbers
-    single_goal: np.ndarray  # row numbers
-    multi_goal: np.ndarray  # row numbers
+    single_goal: np.ndarray | None  # row numbers; None: of both splits together
+    multi_goal: np.ndarray | None  # row numbers; None: likewise
 
     def __repr__(self):
         return f"Rows({len(self.names)} rows of {len(set(self.indices.tolist()))} trials, {len(self.events)} events)"
@@ -181,9 +183,9 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
             raise BadData(f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}")
         kinds.append("table")
         parts.append([np.full(len(columns["Frame"]), row), *columns.values()])
-    row, agent, event, frame = (np.concatenate([part[i] for part in parts] or [[]]) for i in range(4))
+    rows, agent, event, frame = (np.concatenate([part[i] for part in parts] or [[]]) for i in range(4))
     try:
-        whole = {"row": row.astype(np.int64), "agent": agent.astype(np.int64)}
+        whole = {"row": rows.astype(np.int64), "agent": agent.astype(np.int64)}
         whole |= {"event": event.astype(object), "frame": frame.astype(np.int64)}
     except (TypeError, ValueError, OverflowError):
         raise BadData(f"{what}: the event logs hold an agent or a frame that is no number; get the file again") from None
@@ -209,13 +211,18 @@ def read_rows(part: dict, data: mmap.mmap, what: str) -> Rows:
         raise unexpected(what, "a list of trial names", names)
     log, events = read_logs(part["event_logs"], data, what)
     numbers = {key: read_whole_numbers(part[key], data, f"{what}, {key}") for key in part if key not in needed[1:5]}
-    steps = [read_steps(part[key], data, f"{what}, {key}", len(names)) for key in ("pickup_timepoints", "goal_timepoints")]
+    pickup_step, goal_step = (
+        read_steps(part[key], data, f"{what}, {key}", len(names)) for key in ("pickup_timepoints", "goal_timepoints")
+    )
     if not len(numbers["indices"]) == len(names) == len(log):
         raise BadData(f"{what}: {len(numbers['indices'])} indices, {len(names)} names and {len(log)} event logs; get the file again")
     pairs = {key: numbers[key] for key in part if key not in needed}
     agents = events.agent.map(AGENT_IDS).fillna(NEVER).astype(np.int64)
-    goals = (numbers["single_goal_trajs"], numbers["multi_goal_trajs"])
-    return Rows(numbers["indices"], names, log, events.assign(agent=agents), *steps, pairs, *goals)
+    return Rows(
+        indices=numbers["indices"], names=names, log=log, events=events.assign(agent=agents),
+        pickup_step=pickup_step, goal_step=goal_step, pairs=pairs,
+        single_goal=numbers["single_goal_trajs"], multi_goal=numbers["multi_goal_trajs"],
+    )
 
 
 def read_information_file(
@@ -389,7 +396,7 @@ def beside(data_pkl: str | Path) -> Path:  # e.g. `swm_data_trials.json`
 class TrialsBeside(Form):
     "What the pair lacks."
 
-    format: Literal[BESIDE_FORMAT]
+    format: Literal["aawm, beside a released pair"]  # `BESIDE_FORMAT`
     information_sha256: Sha256
     object_kind: list[Annotated[list[Line], Field(min_length=len(OBJECTS), max_length=len(OBJECTS))]]  # of each trial
     seed: list[Annotated[int, Field(ge=NO_SEED, lt=2**63)]]
@@ -416,13 +423,13 @@ def faulty_trials(
     faults: Iterable[str],  # lines that begin with `trial 7` or `trials 7, 9`
 ) -> dict:  # trial -> the first thing that is wrong with it
     "Which trials the faults are about."
-    found = {}
+    first: dict[int, str] = {}
     for fault in faults:
         words = fault.replace(",", "").replace(":", "").split()
         numbers = [int(word) for word in words[1 : next((i for i, word in enumerate(words[1:], 1) if not word.isdigit()), len(words))]]
         for number in numbers if words[0] == "trial" else numbers[1:]:
-            found.setdefault(number, fault)
-    return found
+            first.setdefault(number, fault)
+    return first
 
 # %% ../../../nbs/data/authors/02_released.ipynb #2b6ce66a
 def leave_out(
@@ -449,7 +456,7 @@ def leave_out(
 # %% ../../../nbs/data/authors/02_released.ipynb #17bf174b
 @contextlib.contextmanager
 def staged(
-    out: str | Path | None,  # the store's folder
+    out: str | Path,  # the store's folder
 ):  # the folder to write in; what lies beside it is removed in the end
     "Write a folder that appears when the block ends well, and not before."
     out = Path(out)
@@ -531,7 +538,7 @@ def unpack(
                     raise Refused(f"{path}: {member.filename!a} would grow from {member.compress_size} to {size} bytes; theirs do not")
                 with archive.open(member) as packed, open(folder / name, "wb") as file:
                     shutil.copyfileobj(packed, file, 1 << 20)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zipfile.zlib.error) as fault:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as fault:
         raise BadData(f"{path}: damaged, or no zip: {fault}; get the file again") from fault
     return folder / "data.pkl", folder / "data_exp_info.pkl"
 
@@ -586,8 +593,12 @@ def write_released(
             raise BadData(f"{data_pkl}: every trial has a fault, first {next(iter(left_out.values()))}; nothing is left to import")
     kept = np.setdiff1d(np.arange(trials), list(left_out))
     if not faults:
-        states = lambda chosen: np.concatenate([read_states(data_pkl, place, first, count) for first, count in runs(kept[chosen])])
-        faults = write_content(store, content, states, source, left_out, progress)
+
+        def chosen_states(chosen):
+            parts = [read_states(data_pkl, place, first, count) for first, count in runs(kept[chosen])]
+            return np.concatenate(parts)
+
+        faults = write_content(store, content, chosen_states, source, left_out, progress)
     if faults:
         raise BadData(f"{data_pkl}: {len(faults)} faults: {'; '.join(faults)}; leave these trials out (skip_bad) or get the files again")
 
@@ -667,7 +678,9 @@ def say(value: object) -> bytes:
     if isinstance(value, list):
         batches = [value[first : first + 1000] for first in range(0, len(value), 1000)]
         return b"]" + b"".join(b"(" + b"".join(map(say, batch)) + b"e" for batch in batches)
-    return b"}(" + b"".join(say(key) + say(item) for key, item in value.items()) + b"u"
+    if isinstance(value, dict):
+        return b"}(" + b"".join(say(key) + say(item) for key, item in value.items()) + b"u"
+    raise TypeError(f"no instructions for {type(value).__name__}")
 
 # %% ../../../nbs/data/authors/02_released.ipynb #ccea9102
 def say_call(module: str, name: str, arguments: Iterable = ()) -> bytes:
