@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
-from aawm.data.authors.raw import EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, write_raw_trial
+from aawm.data.authors.raw import EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial, write_trial
 from aawm.data.checks import convention_counts
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES
@@ -59,3 +59,9 @@ def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
     for result in (found, told):
         assert not result.exit_code and "logged pickups that the rule does not find" in result.output, result.output
     assert "logged pickups that the rule does not find" in dataset_card(tmp_path / "store")
+
+
+def test_files_of_a_raw_trial_are_written_and_read_by_a_text_for_a_path(tmp_path):
+    write_trial(str(tmp_path), ["a,b"], pd.DataFrame({"frame": [3], "agent": [0], "event": ["goal_1"]}))
+    kind, events = read_event_log(str(tmp_path / EVENT_LOG))
+    assert kind == "table" and events.values.tolist() == [[3, 0, "goal_1"]]

@@ -1,0 +1,78 @@
+"What a rollout is given travels as one `Context`; a model's own `imagine` may take it in separate arguments."
+
+import inspect
+
+import pytest
+import torch
+
+from aawm.errors import ModelContractError
+from aawm.models import MODELS, Context, WorldModel, build
+from aawm.models.base import PUBLISHED, last_shown
+from aawm.models.streams import Streams, combined
+
+LENGTHS = torch.tensor([3, 9, 5])
+
+
+@pytest.fixture(scope="module")
+def states():
+    return torch.randn(3, 20, 35, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def context(states):
+    return Context(states[:, :9], LENGTHS, Streams(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]})
+
+
+class OfContext(WorldModel):
+    "Stands still."
+
+    def imagine_from(self, context, horizon):
+        return context.last()[:, None].expand(-1, horizon, -1)
+
+
+class OfArguments(WorldModel):
+    "Stands still, as models were written before."
+
+    def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+        return last_shown(states, lengths)[:, None].expand(-1, horizon, -1)
+
+
+def test_a_model_takes_a_context_or_separate_arguments(states):
+    rollouts = [kind().rollout(states, LENGTHS, 4) for kind in (OfContext, OfArguments)]
+    assert torch.equal(*rollouts) and torch.equal(rollouts[0][1, 0], states[1, 8])
+    with pytest.raises(ModelContractError, match="imagine_from"):
+        WorldModel().rollout(states, LENGTHS, 4)
+
+
+def test_a_subclass_calls_its_parent_in_separate_arguments(states):
+    kind = MODELS["multistep_predictor"]
+
+    class Shifted(kind):
+        def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+            return super().imagine(states, lengths, horizon) + 1
+
+    plain = build("multistep_predictor")
+    shifted = Shifted()
+    shifted.load_state_dict(plain.state_dict())
+    assert torch.equal(shifted.rollout(states, LENGTHS, 4), plain.rollout(states, LENGTHS, 4) + 1)
+
+
+def test_the_contexts_of_some_trials_are_cut_at_the_longest_of_them(context, states):
+    some = context.of(torch.tensor([2, 0]))
+    assert torch.equal(some.states, states[[2, 0], :5]) and some.lengths.tolist() == [5, 3]
+    assert torch.equal(some.privileged["end_state"], states[[2, 0], -1])
+    assert torch.equal(some.generator.uniform("test", 0), context.generator.uniform("test", 0)[[2, 0]])
+    assert torch.equal(some.last(), states[[2, 0], [4, 2]])
+
+
+def test_a_context_says_its_shapes(context):
+    assert repr(context) == "Context(states [3, 9, 35], 3 to 9 steps shown, sampled, end_state [3, 35])"
+    assert "at the mode" in repr(Context(context.states, LENGTHS, mode=True))
+
+
+@pytest.mark.parametrize("kind", [*MODELS.values(), *PUBLISHED.values()], ids=lambda kind: kind.__name__)
+def test_no_model_takes_a_method_from_another_class(kind):
+    for part in (part for part in kind.__mro__ if part.__module__.startswith("aawm.models")):
+        for name, method in vars(part).items():
+            if inspect.isfunction(method) and name in ("loss", "imagine", "imagine_from", "predict", "rollout"):
+                assert method.__qualname__ == f"{part.__qualname__}.{name}"
