@@ -451,10 +451,10 @@ def evaluate(
     if ":" in str(run) and not run.exists():
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
     evaluation.check_output(output, replace)
-    result = evaluation.evaluate(
-        run, trials, tasks=chosen, scoring=scoring, seed=seed, curve_trials=curve_trials, device=device, progress=progress,
-        split=None if split == "all" else split, cap=cap,
+    protocol = evaluation.Protocol(
+        tasks=chosen, scoring=scoring, split=None if split == "all" else split, seed=seed, curve_trials=curve_trials, cap=cap,
     )
+    result = evaluation.evaluate(run, trials, protocol, device=device, progress=progress)
     scores = result.scores.query("behavior == 'all'")
     if not len(scores):
         wanted = ", ".join(chosen or ["any task"])

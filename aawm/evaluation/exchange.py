@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['FORMAT', 'MANY_CONTEXTS', 'OPTION_TASKS', 'TASK_VERSIONS', 'LONGEST_ABOUT', 'REPEATED', 'task_id', 'task_names',
            'check_suffix', 'write_rollout_arrays', 'read_arrays', 'request_parts', 'part_path', 'requests_about',
-           'requests_for', 'part_about', 'write_part', 'write_requests', 'begin_with', 'check_rollouts',
-           'rollout_files', 'join_rollouts', 'score_rollouts', 'RequestsAbout', 'score_files']
+           'requests_protocol', 'requests_for', 'part_about', 'write_part', 'write_requests', 'begin_with',
+           'check_rollouts', 'rollout_files', 'join_rollouts', 'score_rollouts', 'RequestsAbout', 'score_files']
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #806eb3fd
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,10 +20,11 @@ import zarr
 
 import aawm
 from ..arrays import read_group, read_npz
-from ..errors import BadData, UsageError, check_name, whole_number
+from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_last
-from .tasks import SCORINGS, TASK_TABLE, TrialSet, find_tasks, plan_tasks, task_named, trial_set
+from .scores import Scorer
+from .tasks import TASK_TABLE, Protocol, TrialSet, task_named, trial_set
 from ..files import commit, digest, replacing, visible_files
 from ..schema import STATE_SIZE, flatten, positions
 from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
@@ -130,29 +132,35 @@ def part_path(
 # %% ../../nbs/evaluation/10_exchange.ipynb #dcbf0098
 def requests_about(
     test: TrialSet,
-    tasks: list | None = None,  # names; `None`: all but those of `MANY_CONTEXTS`
+    tasks: Sequence[str] | None = None,  # names; `None`: all but those of `MANY_CONTEXTS`
     scoring: str = "strict",
     curve_trials: int = 64,  # trials for the loss around events
     cap: int = 0,  # trials of pickups, moves and errors; 0: all
     seed: int = 0,  # chooses the trials of the loss around events
-    privileged: tuple = (),  # ("end_state",): write the trials' last states besides
-) -> dict:
+    privileged: Iterable[str] = (),  # ("end_state",): write the trials' last states besides
+) -> dict[str, Any]:
     "What decides which requests there are; `UsageError` for a choice that cannot be."
-    privileged = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
-    choices = {"curve_trials": whole_number(curve_trials, "curve_trials", 1), "cap": whole_number(cap, "cap", 0)}
-    choices |= {"seed": whole_number(seed, "seed", 0), "data_hash": test.data_hash, "privileged": privileged}
+    given = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
     about = {"format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring, "split": test.split}
-    return about | choices
+    about |= {"curve_trials": curve_trials, "cap": cap, "seed": seed}
+    requests_protocol(about)
+    return about | {"data_hash": test.data_hash, "privileged": given}
+
+
+def requests_protocol(
+    about: dict[str, Any],  # as `requests_about` gives it
+) -> Protocol:
+    "The protocol that files of requests stand for."
+    choices = {name: about[name] for name in ("scoring", "split", "curve_trials", "cap", "seed")}
+    return Protocol(tasks=task_names(about["tasks"]), keep=0, **choices)
 
 
 def requests_for(
     test: TrialSet,
-    about: dict,  # as `requests_about` gives it
-) -> tuple:  # the plan; the requests of all parts
+    about: dict[str, Any],  # as `requests_about` gives it
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # the plan; the requests of all parts
     "The plan and the requests that files of requests stand for."
-    scoring = SCORINGS[check_name(about["scoring"], SCORINGS, "scoring")]
-    tasks = find_tasks(task_names(about["tasks"]))
-    plan = plan_tasks(tasks, test, scoring, about["curve_trials"], about["seed"], about["cap"])
+    plan = requests_protocol(about).plan(test)
     return plan, collect(plan)
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #79198722
@@ -312,10 +320,10 @@ def score_rollouts(
     said = said[0]
     known = {"model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")), "settings": {}, "parameters": 0}
     given = {*said.get("privileged", []), *about["privileged"]}  # what the requests hold was given, whatever the answers say
-    known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "evaluation_seed": about["seed"]}
-    known |= {"mode": False, "curve_trials": about["curve_trials"], "cap": about["cap"], "goal_samples": 1, "batch_size": len(requests)}
+    known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "batch_size": len(requests)}
     known |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
-    return score_evaluation(plan, rollouts, test, find_tasks(task_names(about["tasks"])), SCORINGS[about["scoring"]], known, False, 0)
+    protocol = requests_protocol(about)
+    return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, known)
 
 
 class RequestsAbout(Form):

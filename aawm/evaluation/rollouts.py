@@ -25,7 +25,7 @@ from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, STATE_SIZE, STEPS,
-    flatten, positions, unflatten,
+    positions, unflatten,
 )  # fmt: skip
 from ..sketch import Picture, side_by_side
 
@@ -91,8 +91,8 @@ class Rollouts:
 
     requests: pd.DataFrame  # `row, start, context, horizon`
     steps: np.ndarray  # float32 `[sum of horizons, 35]`
-    faults: dict = field(default_factory=dict)  # how often a batch came back with the wrong shape, type or device
-    before: np.ndarray = None  # float32 `[request, 35]`: the last step shown to each, where it is known
+    faults: dict[str, int] = field(default_factory=dict)  # how often a batch came back with the wrong shape, type or device
+    before: np.ndarray | None = None  # float32 `[request, 35]`: the last step shown to each, where it is known
     broken: np.ndarray = field(init=False)  # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
     failed: np.ndarray = field(init=False)  # int64 `[request]`: which of `ROLLOUT_TESTS` that step fails, -1 where there is none
 
@@ -110,9 +110,9 @@ class Rollouts:
     def __repr__(self):
         return f"Rollouts({len(self)} rollouts, {len(self.steps)} steps of {STATE_SIZE} features, {(self.broken >= 0).sum()} failed)"
 
-    def find(self, rows: pd.DataFrame) -> np.ndarray:  # int `[len(rows)]`: the request that answers each row of a plan
+    def find(self, rows: pd.DataFrame) -> np.ndarray:  # int `[len(rows)]`: the request that answers each row of a plan, -1 none
         number = self.requests.assign(number=np.arange(len(self)))
-        return rows[REQUEST].merge(number, on=REQUEST, how="left").number.to_numpy(dtype=np.int64)
+        return rows[REQUEST].merge(number, on=REQUEST, how="left").number.fillna(NEVER).to_numpy(dtype=np.int64)
 
     def take(self, which: np.ndarray) -> np.ndarray:  # float32 `[len(which), horizon, 35]`, for requests of one horizon
         "The rolled-out steps alone."
@@ -143,8 +143,9 @@ def as_trials(
     step = np.arange(STEPS)
     rolled = rollouts.steps[rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1)]
     place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(context - 1, (len(requested), STEPS))
-    shown = np.float32(0) if before == "zero" else flatten(test.states)[row, place]
-    return unflatten(np.where((step < context)[..., None], shown, rolled))
+    shown = np.float32(0) if before == "zero" else test.flat[row, place]
+    laid = np.where((step < context)[..., None], shown, rolled)
+    return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #88603337
 def shown_last(
@@ -152,7 +153,7 @@ def shown_last(
     test: TrialSet,
 ) -> np.ndarray:  # float32 `[request, 35]`
     "The last step that each request shows."
-    return flatten(test.states[requests.row.values, (requests.start + requests.context).values - 1])
+    return test.flat[requests.row.values, (requests.start + requests.context).values - 1]
 
 
 def true_rollouts(
@@ -164,7 +165,7 @@ def true_rollouts(
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
     first = (requests.start + requests.context).values
     step = np.minimum(np.repeat(first, horizon) + ahead, STEPS - 1)
-    return Rollouts(requests, flatten(test.states)[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test))
+    return Rollouts(requests, test.flat[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #7620c905
 class FrozenWorld:
@@ -478,9 +479,9 @@ def roll_out(
     batch_size = whole_number(batch_size, "batch_size", 1)
     model = as_model(model)
     device = choose_device(device)
-    states = torch.as_tensor(flatten(test.states), device=device)
+    states = torch.as_tensor(test.flat, device=device)
     steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
-    faults = {}
+    faults: dict[str, int] = {}
     first = 0
     filled = 0
     with on_device(model, device), torch.inference_mode(), tqdm(total=len(requests), desc="rollouts", disable=not progress) as bar:

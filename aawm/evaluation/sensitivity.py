@@ -12,7 +12,7 @@ from dataclasses import replace
 import pandas as pd
 
 from .rollouts import REQUEST, Rollouts
-from .scores import SCORE_COLUMNS, score_events
+from .scores import SCORE_COLUMNS, Scorer, score_events
 from .tasks import TASK_TABLE, TrialSet, Scoring, move, single_goal
 from ..events.labels import LEAST_RISE, LIFTED
 from ..schema import GOAL_RADIUS, MOVE_THRESHOLD
@@ -42,7 +42,7 @@ def changed(
 ) -> tuple:  # the tasks it concerns, and the scoring for them
     "The tasks and the scoring under one changed number."
     if parameter == "offset":
-        return (single_goal(setting, "single_goal"),), scoring
+        return (single_goal(int(setting), "single_goal"),), scoring
     if parameter == "goal_radius":
         return (TASK_TABLE["single_goal"], TASK_TABLE["multi_goal"]), replace(scoring, goal_radius=setting)
     if parameter == "move_threshold":
@@ -91,7 +91,8 @@ def sensitivity(
                 plan = plan[few[plan.row]].reset_index(drop=True) if parameter == "offset" else plan
                 plan = plan[plan.left_out != NOT_ROLLED_OUT].reset_index(drop=True) if cap else plan
                 if (plan.left_out == "").any():
-                    table, _ = score_events(plan, rollouts, test, task, rules, whole=False)
+                    scorer = Scorer(plan.assign(task=task.name), rollouts, test, rules)
+                    table, _ = score_events(scorer, task, whole=False)
                     rows += [
                         (parameter, float(setting), task.name, target, metric, *values)
                         for target, metric, _, *values in table

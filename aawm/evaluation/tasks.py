@@ -4,16 +4,19 @@
 
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
-           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'CAPPED', 'TrialSet', 'trial_set', 'taken_step',
+           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'Asked', 'CAPPED', 'TrialSet', 'trial_set', 'taken_step',
            'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back',
            'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal',
-           'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks']
+           'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks', 'Protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,6 +38,7 @@ from aawm.schema import (
     OBJECT_INDEX,
     OBJECTS,
     SCENARIO_BEHAVIOR,
+    STATE_SIZE,
     STEPS,
     WINDOW_CONTEXT,
     positions,
@@ -55,7 +59,11 @@ class TrialSet:
     multi_goal: np.ndarray  # bool `[trial]`
     data_hash: str  # of the store they are from
     split: str | None  # "validation", "train", or `None` for both
-    known_inside: dict = field(default_factory=dict, init=False, repr=False)  # radius -> what `first_inside` found
+    known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)  # radius -> what `first_inside` found
+    flat: np.ndarray = field(init=False, repr=False)  # float32 `[trial, 300, 35]`: `states` as models read them, the same memory
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flat", self.states.reshape(*self.states.shape[:2], STATE_SIZE))
 
     def __len__(self):
         return len(self.states)
@@ -89,7 +97,7 @@ class TrialSet:
     def spread(
         self,
         cap: int,  # trials; 0: all
-        among: np.ndarray = True,  # bool `[trial]`: which to choose from
+        among: np.ndarray | bool = True,  # bool `[trial]`: which to choose from
     ) -> np.ndarray:  # bool `[trial]`
         "At most `cap` trials, spread evenly over the scenarios: the first of each."
         chosen = np.broadcast_to(among, len(self))
@@ -101,11 +109,11 @@ class TrialSet:
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #2244eda8
 def trial_set(
-    trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
+    trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
     split: str | None = "validation",  # "validation", "train", or `None` for every trial
 ) -> TrialSet:
     "Take the trials of one split that have an event log."
-    trials = trials if hasattr(trials, "data_vars") else open_trials(trials)
+    trials = open_trials(trials) if isinstance(trials, (str, Path)) else trials
     chosen = np.array(trials.has_log.values, dtype=bool)
     if split is not None:
         check_name(split, ("validation", "train"), "split")
@@ -178,12 +186,12 @@ PLAN_COLUMNS = ("task", "target", "row", "object", "start", "context", "horizon"
 def plan_rows(
     row: np.ndarray,  # int `[n]`: which test trials
     context: np.ndarray,  # int `[n]`: steps shown of each
-    objects: np.ndarray = None,  # int `[n, k]`: the objects looked at in each; `None` where all entities are
+    objects: np.ndarray | None = None,  # int `[n, k]`: the objects looked at in each; `None` where all entities are
     truth: np.ndarray | bool = False,  # bool `[n, k]`: whether it truly happens to the object
     target: str = "object",  # what the scores call these objects
-    horizon: np.ndarray = None,  # steps to roll out; `None`: to the end of the trial
+    horizon: np.ndarray | int | None = None,  # steps to roll out; `None`: to the end of the trial
     start: int = 0,  # the first step that is shown
-    event_step: np.ndarray = NEVER,  # int `[n]`: the step of the event that an error is measured around
+    event_step: np.ndarray | int = NEVER,  # int `[n]`: the step of the event that an error is measured around
 ) -> pd.DataFrame:
     "Rows of a plan, one for each object of each trial."
     objects = np.full((len(row), 1), NEVER) if objects is None else np.asarray(objects)
@@ -421,9 +429,12 @@ def task_named(
     return TASK_TABLE[check_name(name, TASK_TABLE, "task")]
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #bd3e0883
+Asked = str | Task | Iterable[str | Task] | None  # how tasks may be given
+
+
 def find_tasks(
-    tasks: Iterable[str] | None = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
-) -> tuple:  # of `Task`
+    tasks: Asked = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
+) -> tuple[Task, ...]:
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
     tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
     found = tuple(task if isinstance(task, Task) else task_named(task) for task in tasks)
@@ -449,7 +460,7 @@ CAPPED = ("pickup", "move", "error_by_step")  # tasks over many trials with long
 
 
 def plan_tasks(
-    tasks: Iterable[str] | None,  # of `Task`
+    tasks: Iterable[Task],
     test: TrialSet,
     scoring: Scoring,
     curve_trials: int = 64,  # trials for the loss around events
@@ -464,3 +475,50 @@ def plan_tasks(
         plan = task.plan(test, scoring, **settings).assign(task=task.name)
         plans.append(plan[few[plan.row]] if task.name in CAPPED else plan)
     return pd.concat(plans, ignore_index=True)
+
+# %% ../../nbs/evaluation/01_tasks.ipynb #5a1c0e02
+@dataclass(frozen=True)
+class Protocol:
+    "What is requested of a model, and how it is scored; `UsageError` for a choice that cannot be."
+
+    tasks: Asked = None  # names of `TASKS` and `Task` objects; `None`: all of them
+    scoring: str = "strict"  # one of `SCORINGS`
+    split: str | None = "validation"  # "validation", "train", or `None` for all
+    seed: int = 0  # samples latents, and the trials of the loss around events
+    mode: bool = False  # take every latent at its mode
+    curve_trials: int = 64  # trials for the loss around events
+    cap: int = 0  # trials of pickups, moves, errors and other offsets, spread over the scenarios; 0: all
+    goal_samples: int = 1  # rollouts of second and third goals, for their scores
+    sensitivity: bool = False  # roll out other offsets too, and score under other thresholds
+    keep: int = 24  # rollouts kept of each scenario
+
+    def __post_init__(self) -> None:
+        check_name(self.scoring, SCORINGS, "scoring")
+        if self.split is not None:
+            check_name(self.split, ("validation", "train"), "split")
+        least = {"seed": 0, "curve_trials": 1, "cap": 0, "goal_samples": 1, "keep": 0}
+        numbers = {name: whole_number(getattr(self, name), name, number) for name, number in least.items()}
+        switches = {"mode": bool(self.mode), "sensitivity": bool(self.sensitivity)}
+        for name, value in {"tasks": find_tasks(self.tasks), **numbers, **switches}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def rules(self) -> Scoring:
+        "The constants of its scoring."
+        return SCORINGS[self.scoring]
+
+    def plan(self, test: TrialSet) -> pd.DataFrame:
+        "One plan for all its tasks."
+        return plan_tasks(find_tasks(self.tasks), test, self.rules, self.curve_trials, self.seed, self.cap)
+
+    def record(self) -> dict[str, Any]:
+        "Its fields, as a record keeps them."
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        named = {"tasks": [task.name for task in find_tasks(self.tasks)], "split": self.split or "all", "evaluation_seed": fields.pop("seed")}
+        return fields | named
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Protocol":
+        "The protocol of a record. `UsageError` for a task that is neither the package's nor registered."
+        known = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
+        return cls(**known | {"seed": record["evaluation_seed"], "split": None if record["split"] == "all" else record["split"]})

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..errors import UsageError
 from .rollouts import collect, roll_out
-from .scores import score
+from .scores import Scorer, score
 from .tasks import SCORINGS, TrialSet, find_tasks, plan_tasks, trial_set
 
 # %% ../../nbs/evaluation/09_threshold.ipynb #a534ef2e
@@ -50,7 +50,8 @@ def threshold_table(
             model.config = replace(before, **{SETTING: float(threshold)})
             for number in range(rollouts):
                 rolled = roll_out(model, collect(plan), trials, seed, device=device, progress=False, number=number)
-                scores = score(plan, rolled, trials, tasks, strict)[0].query("target == '3rd' and behavior == 'all'").set_index("metric")
+                scores = score(Scorer(plan, rolled, trials, strict), tasks).scores
+                scores = scores.query("target == '3rd' and behavior == 'all'").set_index("metric")
                 of = scores.reindex(["recall", "false_positive"])  # a share of nothing is missing
                 rows.append((float(threshold), *of.value, *of["count"].fillna(0).astype(int)))
     finally:

@@ -30,7 +30,7 @@ from aawm.evaluation.exchange import (
 )
 from ..evaluation.intervals import sum_interval
 from ..evaluation.rollouts import Rollouts, roll_out
-from ..evaluation.scores import score
+from ..evaluation.scores import Scorer, score
 from ..evaluation.tasks import SCORINGS, TrialSet, find_tasks, trial_set
 from ..files import content_hash, digest, machine, resolve, sha256, write_text
 from aawm.leaderboard.entries import (
@@ -351,7 +351,7 @@ def test_fields(
     curves = []
     moved = []
     for seed, rollouts in by_seed.items():
-        table, curve, _, _ = score(exam.plan, rollouts, exam.test, tasks, SCORINGS["strict"])
+        table, curve, *_ = score(Scorer(exam.plan, rollouts, exam.test, SCORINGS["strict"]), tasks)
         tables.append(table[table.behavior == "all"].assign(training_seed=seed))
         curves.append(curve[curve.curve == "ade"].set_index("step").value)
         moved.append(object_movement(rollouts, exam.test))

@@ -25,6 +25,7 @@ from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
 from aawm.evaluation.results import evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation
 from aawm.evaluation.rollouts import FrozenWorld
+from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
 from aawm.infant.gate import GATE, Gate, read_gate, write_gate
 from aawm.infant.released import import_released
@@ -306,7 +307,7 @@ def yaml_reader(folder: Path, source: str, read) -> Reader:
 
 def record_reader(folder: Path, store: Path) -> Reader:
     "The record of an evaluation."
-    place = save_evaluation(evaluate(FrozenWorld(), store, ["move"], split=None, cap=2, device="cpu", progress=False), folder / "evaluation")
+    place = save_evaluation(evaluate(FrozenWorld(), store, Protocol(tasks=["move"], split=None, cap=2), device="cpu", progress=False), folder / "evaluation")
     return Reader(place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)), json.loads((place / "record.json").read_text()))
 
 

@@ -28,7 +28,7 @@ PAGES = {
 IN_ONE_FIGURE = """
 import hiding
 from aawm.data import open_trials, store_trials
-from aawm.evaluation import evaluate, gather
+from aawm.evaluation import Protocol, evaluate, gather
 from aawm.models import build
 from aawm.schema import SCENARIOS
 from aawm.sim import simulate
@@ -38,7 +38,7 @@ raws = [simulate(scenario, seed) for seed in range(12) for scenario in ("gatheri
 trials = open_trials(store_trials("trials", raws))
 models = [build("glide:Glide"), build("multistep_predictor", embedding_size=16, recurrent_size=16, hidden_size=16)]
 tasks = ["single_goal", "hiding_0"]
-results = gather(evaluate(model, trials, tasks, split=None, device="cpu", progress=False) for model in models)
+results = gather(evaluate(model, trials, Protocol(tasks=tasks, split=None), device="cpu", progress=False) for model in models)
 figure, table = fig3(results.scores, panels=(*FIG3, Panel("D", "Hiding", "hiding_0", says="hidden")))
 figure.savefig("fig3.png")
 print(len(SCENARIOS), sorted(set(table.label)), sorted(set(table.title)), sorted(set(results.scores.behavior)))

@@ -21,7 +21,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "recall counts what was called": ("evaluation/scores.py", '"hit": true & said', '"hit": said', EVALUATION, "moves_and_errors"),
     "false positives count what is true": ("evaluation/scores.py", '"false": ~true & said', '"false": true & said', EVALUATION, "single_goal_agrees"),
     "F1 is halved": ("evaluation/scores.py", '(2 * of["hit"]', '(of["hit"]', EVALUATION, "moves_and_errors"),
-    "broken rollouts are right": ("evaluation/scores.py", "np.where(broken, ~rows.truth", "np.where(broken, rows.truth", EVALUATION, "no_score_rises"),
+    "broken rollouts are right": ("evaluation/scores.py", "np.where(failed[0], ~rows.truth", "np.where(failed[0], rows.truth", EVALUATION, "no_score_rises"),
     "broken rollouts have no error": ("evaluation/scores.py", "error[broken] = np.inf", "error[broken] = 0.0", EVALUATION, "nan_in_a_rollout"),
     "the order of goals is turned round": ("evaluation/intervals.py", "np.argsort(-score", "np.argsort(score", EVALUATION, "single_goal_agrees"),
     "one step of the future is shown": ("evaluation/rollouts.py", "(step >= context[:, None])[..., None]", "(step > context[:, None])[..., None]", EVALUATION, "future_is_hidden"),

@@ -17,10 +17,13 @@ from aawm.evaluation import (
     FrozenWorld,
     NearestCarries,
     TrialSet,
+    Protocol,
     Rollouts,
+    Scorer,
     TrueWorld,
     collect,
     evaluate,
+    evaluate_each,
     find_evaluations,
     find_tasks,
     gather,
@@ -119,7 +122,7 @@ def of_trial(rollouts, test, row, context, horizon):
 def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
     plan, requests = asked
     rollouts = noisy(test, requests, seed, 0.3)
-    scores, _, outcomes, _ = score(plan, rollouts, test, find_tasks("single_goal_later"), STRICT)
+    scores, _, outcomes, _ = score(Scorer(plan, rollouts, test, STRICT), find_tasks("single_goal_later"))
     hits = []
     misses = []
     left_out = 0
@@ -148,7 +151,7 @@ def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
 def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
     plan, requests = asked
     rollouts = noisy(test, requests, 4, 0.003)
-    scores, curves, *_ = score(plan, rollouts, test, find_tasks(["move", "error_by_step"]), STRICT)
+    scores, curves, *_ = score(Scorer(plan, rollouts, test, STRICT), find_tasks(["move", "error_by_step"]))
     pairs = []
     errors = []
     drift = []
@@ -180,7 +183,7 @@ def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
 
 def test_behaviors_add_up_to_all(test, asked):
     plan, requests = asked
-    scores, *_ = score(plan, noisy(test, requests), test, find_tasks(), STRICT)
+    scores, *_ = score(Scorer(plan, noisy(test, requests), test, STRICT), find_tasks())
     scores = scores[scores.metric.isin(["recall", "false_positive", "accuracy"])]
     for _, part in scores.groupby(["task", "target", "metric"]):
         whole = part[part.behavior == "all"].iloc[0]
@@ -193,7 +196,7 @@ def test_behaviors_add_up_to_all(test, asked):
 def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, asked):
     plan, requests = asked
     frozen = roll_out(FrozenWorld(), requests, test, progress=False)
-    scores = score(plan, frozen, test, find_tasks("error_by_step"), STRICT)[0].query("metric == 'ade'").set_index("behavior").value
+    scores = score(Scorer(plan, frozen, test, STRICT), find_tasks("error_by_step"))[0].query("metric == 'ade'").set_index("behavior").value
     far = np.linalg.norm(test.states[:, 50:, :, :3].astype(float) - test.states[:, 49:50, :, :3], axis=-1).mean((1, 2))
     assert np.isclose(scores["all"], far.mean())
     for behavior, part in (("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")):
@@ -201,7 +204,7 @@ def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, as
 
 
 def test_a_rule_without_learning_delivers_single_goals_and_few_others(store):
-    result = evaluate(NearestCarries(), store, tasks=["single_goal"], split=None, progress=False)
+    result = evaluate(NearestCarries(), store, Protocol(tasks=["single_goal"], split=None), progress=False)
     scores = result.scores.query("behavior == 'all'").set_index("metric").value
     assert scores.recall >= 0.9 and scores.false_positive <= 0.1
 
@@ -224,8 +227,8 @@ def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_fro
 
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
     plan, requests = asked
-    scores, curves, *_ = score(plan, noisy(test, requests, 4, 0.003), test, find_tasks(["move", "error_by_step"]), STRICT)
-    _, _, outcomes, _ = score(plan, noisy(test, requests, 4, 0.003), test, find_tasks("move"), STRICT)
+    scores, curves, *_ = score(Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks(["move", "error_by_step"]))
+    _, _, outcomes, _ = score(Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks("move"))
     counts = outcomes.assign(hit=outcomes.truth & outcomes.prediction).groupby("trial")[["hit", "truth"]].sum().to_numpy()
     drawn = counts[np.random.default_rng(1).integers(len(counts), size=(20_000, len(counts)))].sum(1)
     drawn = drawn[:, 0] / drawn[:, 1]
@@ -241,7 +244,7 @@ def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
 def test_moves_above_any_threshold(test, threshold):
     tasks = [move(threshold)]
     plan = plan_tasks(tasks, test, STRICT)
-    outcomes = score(plan, true_rollouts(collect(plan), test), test, tasks, STRICT)[2]
+    outcomes = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[2]
     paths = [test.states[row, context - 1 :, thing, :3] for row, context, thing in zip(plan.row, plan.context, plan.object)]
     assert outcomes.truth.tolist() == [slow_length(path) > threshold for path in paths] == outcomes.prediction.tolist()
 
@@ -253,7 +256,7 @@ def test_goals_at_the_last_step_are_harder(test):
     away = true_rollouts(requests, test)
     ends = away.offset + requests.horizon.to_numpy() - 1
     away.steps[ends] = test.states[requests.row, 0].reshape(-1, 35)
-    scores = score(plan, away, test, tasks, STRICT)[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
+    scores = score(Scorer(plan, away, test, STRICT), tasks)[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
     assert scores["single_goal_offset_+0", "object", "recall"] == 1 and scores["single_goal_offset_+0_final", "object", "recall"] == 0
     assert scores["single_goal_offset_+0_final", "object", "ceiling"] == 1 and (scores["multi_goal_final"][:, "recall"] == 0).all()
 
@@ -275,7 +278,7 @@ def test_a_delivery_that_began_before_the_context_ends_is_left_out():
     for offset in (inside - 100, inside - 99):
         result = plan_tasks([single_goal(offset)], test, STRICT)
         assert set(result.left_out) == ({""} if offset == inside - 100 else {"event began"})
-        table = score(result, true_rollouts(collect(result), test), test, [single_goal(offset)], STRICT)[0].set_index("metric")
+        table = score(Scorer(result, true_rollouts(collect(result), test), test, STRICT), [single_goal(offset)])[0].set_index("metric")
         counted = offset == inside - 100
         recall = table[table.behavior == "all"].loc["recall"]
         assert (recall["count"], recall.left_out) == ((1, 0) if counted else (0, 1))
@@ -288,7 +291,7 @@ def test_undelivered_objects_of_incomplete_trials_are_the_false_positive_side_of
     plan = plan_tasks(find_tasks("multi_goal"), test, STRICT)
     assert not test.multi_goal.any() and set(test.scenario) <= set(MULTI_GOAL_SCENARIOS)
     assert plan[["target", "object", "context", "truth"]].values.tolist() == [["3rd", 2, 100, False]]
-    scores = score(plan, true_rollouts(collect(plan), test), test, find_tasks("multi_goal"), STRICT)[0]
+    scores = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), find_tasks("multi_goal"))[0]
     assert scores.query("metric == 'false_positive' and behavior == 'all'").value.tolist() == [0.0]
 
 
@@ -300,7 +303,7 @@ def test_contexts_with_nothing_to_show_or_predict_are_counted():
     reasons = plan.groupby("task", sort=False).left_out.first().to_dict()
     assert reasons == {"single_goal_offset_-4": "nothing to show", "move": "", "pickup": "nothing to show"}
     assert plan[plan.task == "move"].context.tolist() == [299] * 3, "goal + 10 is past the end"
-    scores = score(plan, true_rollouts(collect(plan), test), test, tasks, STRICT)[0]
+    scores = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[0]
     assert scores.query("task == 'pickup' and metric == 'recall' and behavior == 'all'")[["count", "left_out"]].values.tolist() == [[0, 1]]
 
 
@@ -325,8 +328,8 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
         first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
         steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.sampled_from(PLACES if np.isfinite(bad) else range(35)))] = bad
     tasks = find_tasks()
-    before = score(plan, rollouts, test, tasks, STRICT)
-    after = score(plan, Rollouts(requests, steps), test, tasks, STRICT)
+    before = score(Scorer(plan, rollouts, test, STRICT), tasks)
+    after = score(Scorer(plan, Rollouts(requests, steps), test, STRICT), tasks)
     old, new = values(before[0]).align(values(after[0]), join="outer")
     worse = np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
     assert (worse | old.isna() | new.isna()).all()
@@ -348,8 +351,8 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
         sample, request = divmod(number, len(requests))
         steps[sample][samples[0].offset[request]] = np.nan
     first, *others = (Rollouts(requests, each) for each in steps)
-    before = score(plan, samples[0], test, tasks, STRICT, tuple(samples[1:]))
-    after = score(plan, first, test, tasks, STRICT, tuple(others))
+    before = score(Scorer(plan, samples[0], test, STRICT, tuple(samples[1:])), tasks)
+    after = score(Scorer(plan, first, test, STRICT, tuple(others)), tasks)
     rows = before[2]
     spoilt = after[2]
     assert np.where(rows.truth, spoilt.score <= rows.score, spoilt.score >= rows.score).all()
@@ -365,7 +368,7 @@ def test_faults_of_further_samples_are_counted(store):
         return rollout[:, :0] if len(calls) == 2 else rollout
 
     calls = []
-    record = evaluate(faulty, store, tasks="multi_goal", split=None, goal_samples=3, progress=False).record
+    record = evaluate(faulty, store, Protocol(tasks="multi_goal", split=None, goal_samples=3), progress=False).record
     rollouts = record["counts"]["rollouts"] // 3
     assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {"too short": rollouts, "not finite": 2}
     assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
@@ -376,7 +379,7 @@ def test_wild_but_finite_rollouts_fail_and_overflow_nowhere(test, asked):
     plan, requests = asked
     steps = true_rollouts(requests, test).steps.copy()
     steps[::2] = 3e38
-    scores, curves, *_ = score(plan, Rollouts(requests, steps), test, find_tasks(), STRICT)
+    scores, curves, *_ = score(Scorer(plan, Rollouts(requests, steps), test, STRICT), find_tasks())
     table = scores[(scores.behavior == "all") & (scores.task == "move")].set_index("metric").value
     assert table["false_positive"] == 1 and table["recall"] == 0
     assert np.isinf(scores[scores.metric == "ade"].value).all() and np.isinf(curves[curves.curve == "ade"].value).any()
@@ -388,7 +391,7 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
         rollout[2, 7:] = torch.nan
         return rollout
 
-    result = evaluate(faulty, store, tasks="error_by_step", split=None, batch_size=30, progress=False)
+    result = evaluate(faulty, store, Protocol(tasks="error_by_step", split=None), batch_size=30, progress=False)
     assert result.record["non_finite"] == 2 and result.record["first_non_finite"] == [2, 50, 57]
     ade = result.scores.query("behavior == 'all'").set_index("metric")
     assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(test) - 2
@@ -408,7 +411,7 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
         return rollout
 
     tasks = ["move", "single_goal", "pickup", "error_by_step"]
-    absurd, nothing = (evaluate(flung(value), store, tasks=tasks, split=None, progress=False) for value in (place, torch.nan))
+    absurd, nothing = (evaluate(flung(value), store, Protocol(tasks=tasks, split=None), progress=False) for value in (place, torch.nan))
     count = absurd.record["counts"]["rollouts"]
     assert absurd.record["faults"] == {said: count} and absurd.record["non_finite"] == count
     assert nothing.record["faults"] == {"not finite": count}
@@ -436,7 +439,7 @@ def test_a_rollout_of_wrong_form_fails_and_is_counted(store, cut):
     def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
         return cut(FrozenWorld().rollout(states, context, horizon))
 
-    result = evaluate(faulty, store, tasks="error_by_step", split=None, progress=False)
+    result = evaluate(faulty, store, Protocol(tasks="error_by_step", split=None), progress=False)
     assert result.record["non_finite"] == sum(result.record["faults"].values()) == 40
 
 
@@ -569,7 +572,7 @@ def test_a_network_comes_back_as_it_was(store):
             return FrozenWorld().rollout(states, context, horizon)
 
     network = Network().train()
-    record = evaluate(network, store, tasks="move", split=None, progress=False).record
+    record = evaluate(network, store, Protocol(tasks="move", split=None), progress=False).record
     assert network.training and record["parameters"] == 5 and record["seed"] == 7
 
 
@@ -578,7 +581,7 @@ def test_a_network_comes_back_as_it_was(store):
 
 @pytest.fixture(scope="module")
 def evaluated(store):
-    return evaluate(FrozenWorld(), store, split=None, curve_trials=2, progress=False)
+    return evaluate(FrozenWorld(), store, Protocol(split=None, curve_trials=2), progress=False)
 
 
 @pytest.fixture
@@ -669,19 +672,19 @@ def test_an_object_with_a_rollout_alone_is_called_by_its_class(store):
         def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
             return FrozenWorld().rollout(states, context, horizon)
 
-    result = evaluate(Calm(), store, tasks="move", split=None, progress=False)
-    frozen = evaluate(FrozenWorld(), store, tasks="move", split=None, progress=False)
+    result = evaluate(Calm(), store, Protocol(tasks="move", split=None), progress=False)
+    frozen = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
     assert (result.record["model"], result.record["variant"], result.record["parameters"]) == ("Calm", "corrected", 7)
     pd.testing.assert_frame_equal(result.scores, frozen.scores)
 
 
 def test_other_data_and_other_splits_do_not_mix(store):
-    one = evaluate(FrozenWorld(), store, tasks="move", split=None, progress=False)
+    one = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
     for field, value in (("data_hash", "another"), ("split", "train"), ("thresholds", {})):
         other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
         with pytest.raises(UsageError, match=field):
             gather([one, other])
-    other = evaluate(FrozenWorld(), store, tasks="move", scoring="published", split=None, progress=False)
+    other = evaluate(FrozenWorld(), store, Protocol(tasks="move", scoring="published", split=None), progress=False)
     with pytest.raises(UsageError, match="scoring"):
         gather([one, other])
     assert gather([one, other], across="scoring").scores.groupby("scoring").size().nunique() == 1
@@ -692,10 +695,35 @@ def test_other_data_and_other_splits_do_not_mix(store):
     assert both.outcomes.seed.nunique() == 2 and len(both.records) == 2
 
 
+def test_a_protocol_checks_itself_and_is_the_record(evaluated, saved):
+    protocol = Protocol(tasks=["move", "pickup"], scoring="published", split=None, seed=3, mode=True, cap=7, sensitivity=True, keep=2)
+    assert Protocol.of(protocol.record()) == protocol and protocol.record()["tasks"] == ["move", "pickup"]
+    assert evaluated.protocol == read_evaluation(saved).protocol == Protocol(split=None, curve_trials=2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        protocol.cap = 8
+    for wrong, said in (({"scoring": "stric"}, "strict"), ({"split": "test"}, "split"), ({"goal_samples": 0}, "goal_samples"), ({"seed": -1}, "seed")):
+        with pytest.raises(UsageError, match=said):
+            Protocol(**wrong)
+
+
+def test_protocols_that_need_other_rollouts_are_not_answered_at_once(store):
+    with pytest.raises(UsageError, match="apart"):
+        evaluate_each(FrozenWorld(), store, [Protocol(seed=0), Protocol(seed=1)], progress=False)
+
+
+def test_a_record_of_the_version_before_opens(evaluated, saved):
+    record = json.loads((saved / "record.json").read_text())
+    old = {name: value for name, value in record.items() if name not in ("sensitivity", "keep")} | {"record_version": 3}
+    (saved / "record.json").write_text(json.dumps(old))
+    again = read_evaluation(saved)
+    assert again.protocol == evaluated.protocol and len(again.scores) == len(evaluated.scores)
+
+
 def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
-    strict, published = evaluate(FrozenWorld(), store, scoring=("strict", "published"), split=None, curve_trials=2, progress=False)
+    protocols = [Protocol(scoring=scoring, split=None, curve_trials=2) for scoring in ("strict", "published")]
+    strict, published = evaluate_each(FrozenWorld(), store, protocols, progress=False)
     for both in (strict, published):
-        alone = evaluate(FrozenWorld(), store, scoring=both.record["scoring"], split=None, curve_trials=2, progress=False)
+        alone = evaluate(FrozenWorld(), store, both.protocol, progress=False)
         pd.testing.assert_frame_equal(both.scores, alone.scores)
         same = set(alone.record) - {"seconds", "commit"}
         assert {name: both.record[name] for name in same} == {name: alone.record[name] for name in same}
@@ -710,7 +738,7 @@ def test_kept_rollouts_are_those_that_were_scored(store, test):
         return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
 
     tasks = find_tasks(["single_goal", "error_by_step"])
-    result = evaluate(sampling, store, tasks=tasks, split=None, keep=2, progress=False)
+    result = evaluate(sampling, store, Protocol(tasks=tasks, split=None, keep=2), progress=False)
     plan = plan_tasks(tasks, test, STRICT)
     requests = collect(plan)
     rolled = roll_out(sampling, requests, test, progress=False)
@@ -719,7 +747,7 @@ def test_kept_rollouts_are_those_that_were_scored(store, test):
     for number, row in enumerate(rolled.find(kept.requests)):
         assert np.array_equal(kept.take(np.array([number]))[0], rolled.take(np.array([row]))[0])
     fifty = kept.requests[kept.requests.context == 50]
-    assert (pd.Series(test.scenario[fifty.row]).value_counts() >= 2).all() and len(evaluate(sampling, store, tasks="move", progress=False).kept) == 0
+    assert (pd.Series(test.scenario[fifty.row]).value_counts() >= 2).all() and len(evaluate(sampling, store, Protocol(tasks="move"), progress=False).kept) == 0
 
 
 @pytest.mark.parametrize("name", ["single_goal", "multi_goal", "pickup", "move"])
@@ -728,8 +756,8 @@ def test_scores_over_all_behaviours_alone_are_those_of_the_whole(test, name):
     task, = find_tasks(name)
     plan = plan_tasks([task], test, STRICT)
     rollouts = roll_out(FrozenWorld(), collect(plan), test, progress=False)
-    whole, _ = score_events(plan, rollouts, test, task, STRICT)
-    part, _ = score_events(plan, rollouts, test, task, STRICT, whole=False)
+    whole, _ = score_events(Scorer(plan, rollouts, test, STRICT), task)
+    part, _ = score_events(Scorer(plan, rollouts, test, STRICT), task, whole=False)
     kept = [row for row in whole if row[2] == "all" and row[1] not in ("auc", "recall_at_false_0.2")]
     assert repr(part) == repr(kept) and len(part) < len(whole)
 
@@ -739,7 +767,7 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
     requests = collect(pd.concat([plan, offset_plan(test, STRICT)]))
     rollouts = noisy(test, requests, 2, 0.05)
     table = sensitivity(rollouts, test, STRICT)
-    default = score(plan, rollouts, test, find_tasks(), STRICT)[0].query("behavior == 'all' and metric not in ('auc', 'recall_at_false_0.2')").drop(columns="behavior")
+    default = score(Scorer(plan, rollouts, test, STRICT), find_tasks())[0].query("behavior == 'all' and metric not in ('auc', 'recall_at_false_0.2')").drop(columns="behavior")
     for parameter, task in (("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_rise", "pickup"), ("offset", "single_goal")):
         here = table[(table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)]
         pd.testing.assert_frame_equal(here.drop(columns=["parameter", "setting"]).reset_index(drop=True), default[default.task == task].reset_index(drop=True))
@@ -752,7 +780,7 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
 @settings(max_examples=10, deadline=None)
 @given(numbers=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))
 def test_numbers_survive_keeping(numbers, store, tmp_path_factory):
-    one = evaluate(FrozenWorld(), store, tasks="error_by_step", progress=False)
+    one = evaluate(FrozenWorld(), store, Protocol(tasks="error_by_step"), progress=False)
     curves = pd.DataFrame({"curve": "ade", "step": range(len(numbers)), "value": numbers, "low": 0.0, "high": 1.0, "count": 1})
     folder = save(dataclasses.replace(one, curves=curves), tmp_path_factory.mktemp("kept"))
     np.testing.assert_array_equal(read_evaluation(folder).curves.value.to_numpy(dtype=float), numbers)
@@ -765,7 +793,7 @@ def test_nine_thousand_trials_are_scored(test):
     large = dataclasses.replace(test, **{field: getattr(test, field)[many] for field in fields})
     plan = plan_tasks(find_tasks(), large, STRICT)
     rollouts = true_rollouts(collect(plan), large)
-    scores = score(plan, rollouts, large, find_tasks(), STRICT)[0]
+    scores = score(Scorer(plan, rollouts, large, STRICT), find_tasks())[0]
     assert scores.query("metric == 'recall' and task == 'move' and behavior == 'all'").value.tolist() == [1.0]
 
 
@@ -789,11 +817,11 @@ def test_the_published_context_is_labelled_and_shown_late(test):
     frozen = roll_out(FrozenWorld(), requests, test, progress=False)
     late = np.flatnonzero(requests.start == 50)
     assert np.array_equal(frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35))
-    scores = score(plan, frozen, test, tasks, published)[0].query("behavior == 'all'").set_index("metric").value
+    scores = score(Scorer(plan, frozen, test, published), tasks)[0].query("behavior == 'all'").set_index("metric").value
     true = test.states[:, 50:].reshape(-1, 250, 35).astype(np.float64)
     assert np.isclose(scores["ade"], np.linalg.norm(true - test.states[:, 99].reshape(-1, 1, 35), axis=-1).mean())
     nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))
-    scores = score(plan, nowhere, test, tasks, published)[0].query("behavior == 'all'").set_index("metric").value
+    scores = score(Scorer(plan, nowhere, test, published), tasks)[0].query("behavior == 'all'").set_index("metric").value
     assert np.isclose(scores["ade"], np.linalg.norm(true, axis=-1).mean()), "what is not a number becomes 0"
 
 
@@ -801,6 +829,6 @@ def test_a_run_folder_brings_its_seed(store, tmp_path):
     from aawm.training import fit
 
     run = fit("multistep_predictor", store, tmp_path / "run", training_settings=QUICK, seed=5, device="cpu", progress=False)
-    result = evaluate(run, store, tasks="move", seed=1, progress=False)
+    result = evaluate(run, store, Protocol(tasks="move", seed=1), progress=False)
     assert (result.record["seed"], result.record["evaluation_seed"], result.record["variant"]) == (5, 1, "corrected")
     assert result.record["settings"]["recurrent_layers"] == 2

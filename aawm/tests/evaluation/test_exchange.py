@@ -10,7 +10,7 @@ import torch
 
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
-from aawm.evaluation import SCORINGS, FrozenWorld, evaluate
+from aawm.evaluation import SCORINGS, FrozenWorld, Protocol, evaluate
 from aawm.evaluation.exchange import (
     FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files, task_names, write_requests,
     write_rollout_arrays,
@@ -46,7 +46,7 @@ def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_
     (tmp_path / "rollouts").mkdir()
     rollouts = answer_still(requests, tmp_path / "rollouts", seed=4, model="outside")
     scored = score_files([rollouts], tmp_path / f"requests.{kind}", store)
-    own = evaluate(FrozenWorld(), store, tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None, progress=False)
+    own = evaluate(FrozenWorld(), store, Protocol(tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None), progress=False)
     pd.testing.assert_frame_equal(scored.scores, own.scores)
     assert (scored.record["model"], scored.record["seed"], scored.record["cap"]) == ("outside", 4, 9)
     again = score_files(sorted(rollouts.iterdir())[::-1], requests[-1], store)

@@ -9,7 +9,7 @@ import pytest
 from aawm.data import open_trials
 from aawm.data.making.collect import store_trials
 from aawm.errors import AawmError, UsageError
-from aawm.evaluation import ConstantVelocity, evaluate, gather, paper_ledger
+from aawm.evaluation import ConstantVelocity, Protocol, evaluate_each, gather, paper_ledger
 from aawm.evaluation.results import save
 from aawm.evaluation.sensitivity import DEFAULTS
 from aawm.ledger import UNDECIDED
@@ -31,7 +31,8 @@ def small(request, tmp_path_factory):
     trials = [simulate(name, seed, fidelity="planar") for seed, name in enumerate(SMALL[request.param])]
     store = store_trials(folder / "trials", trials)
     both = ["strict", "published"]
-    made = evaluate(ConstantVelocity(), store, scoring=both, split=None, sensitivity=True, progress=False, device="cpu")
+    protocols = [Protocol(scoring=name, split=None, sensitivity=True) for name in both]
+    made = evaluate_each(ConstantVelocity(), store, protocols, progress=False, device="cpu")
     for name, evaluation in zip(both, made):
         save(evaluation, folder / name)
     return request.param, store, [folder / name for name in both]
