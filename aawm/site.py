@@ -58,10 +58,10 @@ def site_links(
     "Markdown with the repository's links turned into the site's; `BadData` for one that leads nowhere."
     page = address(source, root) if page is None else page
 
-    def turn(found):
-        target = found.group(1)
+    def turn(match):
+        target = match.group(1)
         if not target or re.match(r"[a-z]+:|#", target):
-            return found.group(0)
+            return match.group(0)
         name, hash_sign, place = target.partition("#")
         path = Path(os.path.normpath(Path(source).parent / name))
         if not path.exists():
@@ -105,18 +105,18 @@ def definitions(
     source: str,  # Python
 ) -> list:  # of (name, signature, sentence), in order
     "What a piece of code defines at its top level."
-    found = []
+    entries = []
     lines = source.splitlines()
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs] if isinstance(node, ast.FunctionDef) else []
             signature = f"{node.name}({', '.join(argument.arg for argument in given)})" if isinstance(node, ast.FunctionDef) else node.name
-            found.append((node.name, signature, (ast.get_docstring(node) or "").split("\n")[0]))
+            entries.append((node.name, signature, (ast.get_docstring(node) or "").split("\n")[0]))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             names = [name for target in (node.targets if isinstance(node, ast.Assign) else [node.target]) for name in ast.walk(target)]
             comment = lines[node.lineno - 1].partition("  # ")[2].strip()
-            found += [(name.id, name.id, comment) for name in names if isinstance(name, ast.Name) and not name.id.startswith("_")]
-    return found
+            entries += [(name.id, name.id, comment) for name in names if isinstance(name, ast.Name) and not name.id.startswith("_")]
+    return entries
 
 # %% ../nbs/85_site.ipynb #d694aaf0
 def module_table(
@@ -152,12 +152,12 @@ def reference_page(
 ) -> str:  # markdown
     "All names of the library with a sentence and a link each."
     parts = ["# Reference\n\nEvery exported name, by module. A name leads to its definition; comments beside the parameters say what they are."]
-    for notebook, (module, sentence, labels, found) in sorted(table.items(), key=lambda item: item[1][0]):
+    for notebook, (module, sentence, labels, entries) in sorted(table.items(), key=lambda item: item[1][0]):
         if not labels:
             continue
         parts.append(f"## {module}\n\n{sentence} [The notebook]({address(notebook, root)}).\n")
-        told = {name: (signature, words) for name, signature, words in found}
-        parts.append("\n".join(f"- [`{told[name][0]}`](#{label}) {told[name][1]}".rstrip() for name, label in labels.items()))
+        labelled = {name: (signature, words) for name, signature, words in entries}
+        parts.append("\n".join(f"- [`{labelled[name][0]}`](#{label}) {labelled[name][1]}".rstrip() for name, label in labels.items()))
     return "\n\n".join(parts) + "\n"
 
 # %% ../nbs/85_site.ipynb #88a82755
@@ -192,10 +192,10 @@ def written_outputs(
 ) -> list:  # of texts
     "The Markdown that a cell has written, its links turned into the site's, also in the cell itself."
     place = address(maker_of(path, root), root)
-    found = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
-    for data in found:
+    outputs = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
+    for data in outputs:
         data["text/markdown"] = site_links(data["text/markdown"], path, root, linked, place)
-    return [data["text/markdown"] for data in found]
+    return [data["text/markdown"] for data in outputs]
 
 # %% ../nbs/85_site.ipynb #79742364
 def page_of(

@@ -264,9 +264,9 @@ def register_rule(
     "Enter an event rule from outside the package."
 
     def enter(rule):
-        known = OWN_RULES.get(name, rule)
-        if (known.__module__, known.__qualname__) != (rule.__module__, rule.__qualname__):
-            raise UsageError(f"rule name {name!r} is taken by {known.__qualname__}; choose another")
+        registered = OWN_RULES.get(name, rule)
+        if (registered.__module__, registered.__qualname__) != (rule.__module__, rule.__qualname__):
+            raise UsageError(f"rule name {name!r} is taken by {registered.__qualname__}; choose another")
         OWN_RULES[name] = rule
         return rule
 
@@ -278,8 +278,8 @@ def own_events(
     states: np.ndarray,  # `[..., step, 5, 7]`
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "What a rule from outside says; `UsageError` where its answer is of another form."
-    found = np.asarray(OWN_RULES[check_name(name, OWN_RULES, "event rule")](states))
+    answers = np.asarray(OWN_RULES[check_name(name, OWN_RULES, "event rule")](states))
     expected = [*np.shape(states)[:-3], len(OBJECTS)]
-    if found.dtype != bool or list(found.shape) != expected:
-        raise UsageError(f"event rule {name!r} must give bool {expected}, one answer per object; it gave {found.dtype} {list(found.shape)}")
-    return found
+    if answers.dtype != bool or list(answers.shape) != expected:
+        raise UsageError(f"event rule {name!r} must give bool {expected}, one answer per object; it gave {answers.dtype} {list(answers.shape)}")
+    return answers

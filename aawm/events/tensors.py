@@ -93,9 +93,9 @@ def carries(
 ) -> torch.Tensor:  # bool `[B, T, object]`
     "At which steps each object is carried: `aawm.events.carries`, strict, on the states' own device."
     trial, thing = displaced(states)
-    found = torch.zeros(*states.shape[:2], len(OBJECTS), dtype=torch.bool, device=states.device)
-    found[trial, :, thing] = carried(*paths_of(states, trial, thing))
-    return found
+    is_carried = torch.zeros(*states.shape[:2], len(OBJECTS), dtype=torch.bool, device=states.device)
+    is_carried[trial, :, thing] = carried(*paths_of(states, trial, thing))
+    return is_carried
 
 # %% ../../nbs/events/04_tensors.ipynb #fdc31226
 EVENT_KINDS = ("pickup", "goal")  # events with a time
@@ -121,9 +121,9 @@ def onsets(
     first, second = (objects[:, None] - agents)[..., list(GROUND_PLANE)].norm(dim=-1).unbind(1)
     by = torch.stack([first <= second, ~(first <= second)], 1)  # [N, agent, T]
     shape = len(AGENTS), len(EVENT_KINDS), len(OBJECTS)
-    found = torch.zeros(len(states), *shape, states.shape[1], dtype=torch.bool, device=states.device)
-    found[trial, :, :, thing] = begun[:, None] & by[:, :, None]
-    return found
+    begins = torch.zeros(len(states), *shape, states.shape[1], dtype=torch.bool, device=states.device)
+    begins[trial, :, :, thing] = begun[:, None] & by[:, :, None]
+    return begins
 
 # %% ../../nbs/events/04_tensors.ipynb #51dd9c5a
 def steps_to(
