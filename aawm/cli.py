@@ -12,6 +12,7 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from dataclasses import asdict
+from functools import partial
 import os
 import signal
 import sys
@@ -76,11 +77,12 @@ def run_words(
     except Exception as fault:
         if not hasattr(fault, "format_message"):  # typer's own errors have it
             raise
+        code = int(getattr(fault, "exit_code", UsageError.exit_code))
         if type(fault).__name__ == "NoArgsIsHelpError":
-            return fault.exit_code, fault.format_message()
+            return code, fault.format_message()
         context = getattr(fault, "ctx", None)
         more = f"; see {context.command_path} --help" if context else ""
-        return fault.exit_code, f"aawm: {fault.format_message().rstrip('.')}{more}"
+        return code, f"aawm: {fault.format_message().rstrip('.')}{more}"
     if code == 130:  # what typer makes of Ctrl-C
         return Interrupted.exit_code, "aawm: stopped; rerun the same command to resume"
     return code, ""
@@ -125,16 +127,16 @@ def generate(
     "Simulate trials into a store. The same command goes on where it was stopped."
     from aawm import data
 
-    options = dict(seed=seed, fidelity=fidelity or None, progress=progress)
+    make = partial(data.generate, store, trials, seed=seed, fidelity=fidelity or None, progress=progress)
     is_new = not store.exists()
     begun = time.monotonic()
     if scheduler:
         from aawm.runs.cluster import connected
 
         with connected(scheduler) as client:
-            data.generate(store, trials, workers=client.get_executor(), **options)
+            make(workers=client.get_executor())
     else:
-        data.generate(store, trials, workers=workers or None, **options)
+        make(workers=workers or None)
     tell_totals(store, "drawn again")
     if is_new:  # of a store that went on, only a part was made now
         seconds = time.monotonic() - begun
@@ -365,10 +367,10 @@ def train(
     from aawm.training.fitting import trained_model
 
     changes = {name: value for name, value in (("steps", steps), ("batch", batch), ("learning_rate", learning_rate)) if value is not None}
-    settings = training.preset_settings(preset, model, variant)
+    sizes, course = training.preset_settings(preset, model, variant)
     if from_ is not None and (trained := trained_model(from_)).name == model:
-        settings = asdict(trained.config), settings[1]
-    model_settings, training_settings = training.changed_settings(model, *settings, named_values(set_) | changes)
+        sizes = asdict(trained.config)
+    model_settings, training_settings = training.changed_settings(model, sizes, course, named_values(set_) | changes)
     warn_of_contract(model, variant, model_settings)
     training.fit(
         model, store, run, variant=variant, model_settings=model_settings, training_settings=training_settings,

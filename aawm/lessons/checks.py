@@ -72,7 +72,7 @@ def call(
     except Exception as fault:  # whatever a student's code may raise
         raise Wrong(f"{exercise}: `{function.__name__}` stops with {type(fault).__name__}: {fault}.{line_of(function, fault)}") from None
     for given, copied in zip(arguments, copies):
-        if isinstance(given, (np.ndarray, torch.Tensor)) and not np.array_equal(given, copied, equal_nan=True):
+        if isinstance(given, (np.ndarray, torch.Tensor)) and not np.array_equal(np.asarray(given), np.asarray(copied), equal_nan=True):
             copy = "clone" if isinstance(given, torch.Tensor) else "copy"
             raise Wrong(f"{exercise}: `{function.__name__}` changes the array it is given; change a copy of it, `.{copy}()`.")
     if answer is None:
@@ -97,19 +97,20 @@ def compare(
 ) -> None:
     "Nothing where the answer is right; else `Wrong` with what most likely went wrong."
     case = f" ({case})" if case else ""
+    shape = np.asarray(right).shape
     try:
         answer = np.asarray(answer)
     except (ValueError, TypeError) as fault:  # lists of unequal lengths, for one
-        raise Wrong(f"{exercise}{case}: expected numbers of shape {np.shape(right)}, got a {type(answer).__name__}: {fault}.") from None
+        raise Wrong(f"{exercise}{case}: expected numbers of shape {shape}, got a {type(answer).__name__}: {fault}.") from None
     if answer.dtype == object or answer.dtype.kind in "US":
-        raise Wrong(f"{exercise}{case}: expected numbers of shape {np.shape(right)}, got {str(answer)[:80]!r}.")
+        raise Wrong(f"{exercise}{case}: expected numbers of shape {shape}, got {str(answer)[:80]!r}.")
     if same(answer, right, tolerance):
         return
     for words, wrong in mistakes.items():
         if same(answer, wrong, tolerance):
             raise Wrong(f"{exercise}{case}: {words}")
-    if answer.shape != np.shape(right):
-        raise Wrong(f"{exercise}{case}: expected shape {np.shape(right)}, got {answer.shape}. Is an axis missing, or one too many?")
+    if answer.shape != shape:
+        raise Wrong(f"{exercise}{case}: expected shape {shape}, got {answer.shape}. Is an axis missing, or one too many?")
     if np.isnan(answer.astype(float)).any() and not np.isnan(np.asarray(right, dtype=float)).any():
         raise Wrong(f"{exercise}{case}: the answer is NaN, not a number, in places where there is one to give.")
     expected, got = (np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer))

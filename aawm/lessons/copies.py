@@ -30,7 +30,7 @@ BEGIN_HIDDEN = "### BEGIN HIDDEN TESTS"
 END_HIDDEN = "### END HIDDEN TESTS"
 YOUR_CODE = ("# write your own lines here, in place of the next one", "raise NotImplementedError()")
 YOUR_WORDS = "*Write your answer here.*"
-CELL_KINDS = {  # tag -> what nbgrader is told of the cell
+CELL_KINDS: dict[str, dict[str, object]] = {  # tag -> what nbgrader is told of the cell
     "exercise": {"grade": False, "solution": True, "locked": False},
     "check": {"grade": True, "solution": False, "locked": True, "points": 1},
     "written": {"grade": True, "solution": True, "locked": False, "points": 3},
@@ -51,7 +51,7 @@ def without_part(
             if inside == (begin in line):
                 raise BadData(f"a cell has {line.strip()!r} without its partner; each {begin!r} needs one {end!r} after it")
             inside = not inside
-            indent = re.match(r"\s*", line).group()
+            indent = line[: len(line) - len(line.lstrip())]
             lines += [indent + word for word in instead] if inside else []
         elif not inside:
             lines.append(line)
@@ -90,7 +90,7 @@ def instructor_copy(
             cell.outputs = []
             cell.execution_count = None
         if kind := kind_of(cell):
-            own = {"schema_version": 3, "grade_id": f"{kind}-{next(count)}", "task": False, "cell_type": cell.cell_type}
+            own: dict[str, object] = {"schema_version": 3, "grade_id": f"{kind}-{next(count)}", "task": False, "cell_type": cell.cell_type}
             cell.metadata["nbgrader"] = own | CELL_KINDS[kind]
         if kind == "check":
             cell.source = with_own_import(cell.source)

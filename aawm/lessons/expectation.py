@@ -19,8 +19,8 @@ def check_video_score(video_score: Callable) -> None:  # video_score(curve, firs
     "Expectations, exercise 1."
     what = "Exercise 1"
     nan = np.nan
-    for curve, first, end in (([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)):
-        curve = np.array(curve, float)
+    for heights, first, end in (([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)):
+        curve = np.array(heights, float)
         part = curve[first:end]
         mistakes = {
             "there is a NaN among the frames; leave frames without a number out, as `np.nanmean` does.": nan,
@@ -36,9 +36,9 @@ def check_video_score(video_score: Callable) -> None:  # video_score(curve, firs
 def check_share_right(share_right: Callable) -> None:  # share_right(odd, plausible) -> 0 to 1
     "Expectations, exercise 2."
     what = "Exercise 2"
-    for odd, plausible in (([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])):
-        odd = np.array(odd, float)
-        plausible = np.array(plausible, float)
+    for unexpected, expected in (([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])):
+        odd = np.array(unexpected, float)
+        plausible = np.array(expected, float)
         right = np.where(odd == plausible, 0.5, odd > plausible).mean()
         mistakes = {
             "you count a tie as right; it counts one half.": (odd >= plausible).mean(),

@@ -60,9 +60,9 @@ def check_chance(chance: Callable) -> None:  # chance(answer, confidence, thing)
 def check_brier(brier: Callable) -> None:  # brier(said, came) -> number
     "People, exercise 3."
     what = "Exercise 3"
-    for said, came in (([0.7, 0.1, 0.1], [1, 0, 0]), ([0.5, 0.5], [1, 0]), ([1.0, 0.0, 0.0], [0, 0, 1])):
-        said = np.array(said)
-        came = np.array(came, dtype=bool)
+    for chances, events in (([0.7, 0.1, 0.1], [1, 0, 0]), ([0.5, 0.5], [1, 0]), ([1.0, 0.0, 0.0], [0, 0, 1])):
+        said = np.array(chances)
+        came = np.array(events, dtype=bool)
         off = said - came
         mistakes = {
             "that is the mean distance; square before you take the mean.": np.abs(off).mean(),

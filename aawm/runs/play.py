@@ -7,6 +7,8 @@ __all__ = ['PAGE', 'take_trial', 'usual_context', 'imagine', 'logged_steps', 'vi
            'open_page']
 
 # %% ../../nbs/runs/07_play.ipynb #77c0aa20
+from collections.abc import Iterable
+
 import numpy as np
 import xarray as xr
 import importlib.util
@@ -87,7 +89,7 @@ def logged_steps(
 def view_trial(
     trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int = 0,  # its place in the store
-    models: dict = (),  # run folders, or anything else that `evaluate` takes
+    models: Iterable[object] = (),  # run folders, or anything else that `evaluate` takes
     context: int | None = None,  # steps shown to the models; `None`: as `usual_context` has it
     seed: int = 0,  # of the rollouts
     mode: bool = False,  # take every latent at its mode

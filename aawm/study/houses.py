@@ -113,11 +113,11 @@ def stop_notes(
 ) -> dict:  # `hear`: a sound an agent; `say`: (action, object, furniture, room) an agent, () for none left
     "What is known at a stop beside what is seen."
     known = [look(run, stop, evidence) for run in pair.runs]
-    notes = {}
+    notes: dict[str, list] = {}
     if "A" in evidence:
-        notes["hear"] = [SOUNDS[one.sound] for one in known]
+        notes["hear"] = [SOUNDS[one.sound] for one in known if one.sound is not None]
     if "L" in evidence:
-        notes["say"] = [said_parts(one.told) for one in known]
+        notes["say"] = [said_parts(one.told or ()) for one in known]
     return notes
 
 

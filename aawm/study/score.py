@@ -156,15 +156,17 @@ def rows_of(
     text = read_text(path, LARGEST_ANSWERS)
     if path.suffix.lower() == ".json":
         content = parse_json(text, path)
-        content = [row for part in content for row in (part if isinstance(part, list) else [part])] if isinstance(content, list) else [content]
+        parts = content if isinstance(content, list) else [content]
+        found = [row for part in parts for row in (part if isinstance(part, list) else [part])]
     else:
         try:
-            content = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+            found = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
         except csv.Error as fault:
             raise BadData(f"{path} is no whole CSV file ({fault}); get the participant's file anew") from None
-    if not all(isinstance(row, dict) for row in content):
+    rows = [row for row in found if isinstance(row, dict)]
+    if len(rows) < len(found):
         raise BadData(f"{path} holds no rows of jsPsych; get the participant's file anew")
-    return [row for row in content if row.get("row") == "answer"]
+    return [row for row in rows if row.get("row") == "answer"]
 
 # %% ../../nbs/study/04_score.ipynb #5ad7c0e1
 def read_answers(
@@ -173,7 +175,7 @@ def read_answers(
 ) -> pd.DataFrame:  # a row an answer: `file` and the fields of `AnswerRow`
     "Every answer to a study; `BadData` in one line where a file is damaged, not whole or of another study."
     parts = []
-    owners = {}
+    owners: dict[str, Path] = {}
     form = RatingRow if key.task == "marple" else ChoiceRow
     for path in map(Path, paths):
         checked = []
@@ -202,7 +204,7 @@ def check_answers(
 ) -> None:
     "Raise `BadData` where answers are of another study, or do not follow its course."
     items = {item.trial: item for item in key.items}
-    sheets = {}
+    sheets: dict[str, dict[str, list]] = {}  # participant -> trial -> answers
     for number, row in enumerate(rows, start=1):
         if (row.study, row.seed) != (key.study, key.seed):
             other = f"is of study {row.study[:40]!r}, seed {row.seed}, not of {key.study}, seed {key.seed}"
@@ -213,9 +215,9 @@ def check_answers(
         if row.place != len(sheet) or not items[row.trial].may_follow(sheet, row.answer):
             raise BadData(f"{path}, answer {number}: participant {row.participant} cannot have answered this to {row.trial}; get the file anew")
         sheet.append(row.answer)
-    for participant, sheet in sheets.items():
+    for participant, answered in sheets.items():
         for item in key.items:
-            if not item.is_whole(sheet.get(item.trial, [])):
+            if not item.is_whole(answered.get(item.trial, [])):
                 raise BadData(f"{path}: participant {participant} did not answer all of {item.trial}; files hold whole runs alone")
 
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
@@ -233,7 +235,7 @@ def simulate_answers(
         order = int(next(position))
         row = {"row": "answer", "participant": participant, "study": key.study, "seed": key.seed, "version": key.version, "task": key.task}
         row |= {"trial": item.trial, "kind": item.kind, "position": 0 if item.kind == "practice" else order}
-        answers = simulated_ratings(item, skill, rng) if key.task == "marple" else simulated_choices(item, skill, rng)
+        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(item, skill, rng)
         for place, answer in enumerate(answers):
             rows.append(row | {"place": place} | answer | {"rt": int(rng.integers(800, 6000)), "replays": 0})
     return rows
@@ -245,7 +247,7 @@ def simulated_choices(
     rng: np.random.Generator,
 ) -> list:  # of dicts: answer, confidence
     "What a simulated person answers to an item of the arena."
-    given = {}
+    given: dict[str, int] = {}  # answer -> confidence
     share = float(skill > 0) if item.kind == "catch" else skill
     while not item.is_whole(list(given)):
         options = [*(name for name in OBJECTS if name not in given), "none"]
@@ -316,7 +318,7 @@ def person_outcomes(
 ) -> pd.DataFrame:  # `participant, trial, task, target, scenario, behavior, object, truth, prediction, score`
     "A row for each scored object of each test trial of each person, as models' outcomes are."
     rows = []
-    items = {item.trial: item for item in key.items}
+    items = {item.trial: item for item in key.items if isinstance(item, ChoiceItem)}
     for (participant, trial), part in answers[answers.kind == "test"].groupby(["participant", "trial"], sort=False):
         given = list(zip(part.answer, part.confidence))
         for scored in items[trial].rows:
@@ -359,7 +361,7 @@ def rating_outcomes(
 ) -> pd.DataFrame:  # the columns of `aawm.marple.scores.score_pairs`, and `participant`
     "What people said of each pair at each stop, as methods' scores are."
     rows = []
-    items = {item.trial: item for item in key.items}
+    items = {item.trial: item for item in key.items if isinstance(item, RatingItem)}
     for said in answers[answers.kind == "test"].itertuples():
         item = items[said.trial]
         said_a = 1 - said.answer / 100

@@ -72,16 +72,16 @@ class Film:
         self.steps = min(len(clip.states) for clip in clips)
         with house_style():
             self.figure = Figure(figsize=(side * across, (side + 0.2) * down), dpi=dpi)
-            FigureCanvasAgg(self.figure)
+            self.canvas = FigureCanvasAgg(self.figure)
             panels = self.figure.subplots(down, across, squeeze=False).flat
             self.drawn = [draw_clip(axes, clip, past) for axes, clip in zip(panels, clips)]
             for axes in list(panels)[len(clips) :]:
                 axes.set_axis_off()
             for artist in self.moving():
                 artist.set_animated(True)
-            self.figure.canvas.draw()
+            self.canvas.draw()
             self.figure.set_layout_engine("none")
-        self.fixed = self.figure.canvas.copy_from_bbox(self.figure.bbox)
+        self.fixed = self.canvas.copy_from_bbox(self.figure.bbox)
 
     def __repr__(self) -> str:
         return f"Film({len(self.clips)} clips, {self.steps} steps, {'x'.join(map(str, self.figure.canvas.get_width_height()))} pixels)"
@@ -97,11 +97,10 @@ class Film:
             corner.set_text(clip.words(step))
             for stage in stages:
                 stage.show(step)
-        canvas = self.figure.canvas
-        canvas.restore_region(self.fixed)
+        self.canvas.restore_region(self.fixed)
         for artist in self.moving():
-            artist.draw(canvas.get_renderer())
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+            artist.draw(self.canvas.get_renderer())
+        return np.asarray(self.canvas.buffer_rgba())[..., :3].copy()
 
 # %% ../../nbs/viz/07_clips.ipynb #ad00c635
 def save_film(

@@ -74,11 +74,12 @@ def error_table(
         own = scores[scores.series == name]
         who = dict(series=name, model=own.model.iloc[0], variant=own.variant.iloc[0], label=style.name)
         for letter, title, metric, scoring in ERROR_PANELS:
-            known = published is not None and scoring == "published" and who["model"] in published.index
+            listed = published is not None and scoring == "published" and who["model"] in published.index
+            known = published.loc[who["model"]] if published is not None and listed else None
             for behavior in DRAFT_BEHAVIORS:
                 here = own[(own.metric == metric) & (own.scoring == scoring) & (own.behavior == behavior)]
                 numbers = error_row(here, interval)
-                value = published.loc[who["model"]].get(behavior, np.nan) if known else np.nan
+                value = np.nan if known is None else known.get(behavior, np.nan)
                 rows.append({"panel": letter, "title": title, "behavior": behavior, "scoring": scoring, **who, **numbers, "published": value})
     table = pd.DataFrame(rows)
     if not len(table) or table.value.isna().all():
@@ -177,7 +178,7 @@ def swm4(
     across = min(4, len(shown))
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.6 + -(-len(shown) // across) * (0.85 + 0.19 * len(styles))))
-        figure.get_layout_engine().set(w_pad=0.09)
+        figure.set_layout_engine("constrained", w_pad=0.09)
         grid = np.ravel(figure.subplots(-(-len(shown) // across), across, squeeze=False))
         for place, (panel, axes) in enumerate(zip(shown, grid)):
             rows = table[table.title == panel.title]

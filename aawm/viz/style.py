@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['PRIVILEGED_MARK', 'RULE', 'ARENA', 'BROWSER', 'THE_PAPERS', 'OURS', 'UNTRAINED', 'STYLES', 'FURTHER',
            'FURTHER_MARKERS', 'FURTHER_HATCHES', 'WIDTH', 'NOTE_SIZE', 'HOUSE_SETTINGS', 'STAMP', 'STAMPED', 'RESERVED',
-           'Style', 'plain_label', 'further_style', 'pale', 'series_of', 'styles_of', 'remarks', 'house_style',
-           'panel_title', 'add_note', 'stamp', 'plain', 'save_figure']
+           'Style', 'plain_label', 'further_style', 'pale', 'series_of', 'series_parts', 'styles_of', 'remarks',
+           'house_style', 'panel_title', 'add_note', 'stamp', 'plain', 'save_figure']
 
 # %% ../../nbs/viz/01_style.ipynb #5c3cb1c6
 from matplotlib.axes import Axes
@@ -129,13 +129,21 @@ def series_of(
     return model if variant in ("corrected", "baseline") else f"{model} ({variant})"
 
 # %% ../../nbs/viz/01_style.ipynb #964292f3
+def series_parts(
+    name: str,  # of a series: a model, perhaps with " (variant)" after it
+) -> tuple[str, str | None]:
+    "The model of a series and its variant; `None` where the name has none."
+    match = re.fullmatch(r"(.*?) \((\w+|n = \d+)\)", name)
+    return (match[1], match[2]) if match else (name, None)
+
+
 def styles_of(
     series: Iterable[str],  # names of series, any order, repeats allowed
     privileged: Iterable[str] = (),  # names of further models that are told more than the context
     known: dict | None = None,  # name -> `Style`, in drawing order; `None`: the models of AAWM, `STYLES`
 ) -> dict:  # series -> Style, in drawing order
     "The look of each series, in the order of every figure."
-    parts = {name: re.fullmatch(r"(.*?)(?: \((\w+|n = \d+)\))?", name).groups() for name in dict.fromkeys(map(str, series))}
+    parts = {name: series_parts(name) for name in dict.fromkeys(map(str, series))}
     known = STYLES if known is None else known
     unknown = sorted({model for model, _ in parts.values()} - set(known))
     known = {**known, **{model: further_style(model, place) for place, model in enumerate(unknown)}}
@@ -152,7 +160,7 @@ def remarks(
     styles: Iterable[Style],  # of the models in a figure
 ) -> list:  # of sentences
     "What a reader must know of the models in a figure, for its note."
-    labels = {}
+    labels: dict[str, dict[str, None]] = {}  # remark -> labels, in order
     for style in styles:
         labels.setdefault(style.remark, {})[style.label] = None
     return [f"{', '.join(names)}: {remark}." for remark, names in labels.items() if remark]
@@ -217,7 +225,7 @@ def add_note(
     width: float = WIDTH,  # of the figure, inches
 ) -> None:
     "Write a note under the panels, wrapped to the figure's width."
-    font = FontProperties(family=HOUSE_SETTINGS["font.family"], size=NOTE_SIZE)
+    font = FontProperties(family=str(HOUSE_SETTINGS["font.family"]), size=NOTE_SIZE)
     lines = [""]
     for word in " ".join(filter(None, sentences)).split():
         line = f"{lines[-1]} {word}".strip()

@@ -268,6 +268,8 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
         options = page.locator(".study-answers button")
         slider = page.locator(".study-sure input")
         if slider.count():
+            place = slider.bounding_box()
+            assert place["y"] + place["height"] <= high, "the slider is on the screen, without scrolling"
             if keyboard:
                 page.keyboard.press("n" if options.count() else "7")
                 page.keyboard.press("ArrowRight")

@@ -228,14 +228,16 @@
       const high = rating ? words.rating_high : words.confidence_high, about = rating ? words.rating : words.confidence;
       const slider = element("input", { type: "range", min: 0, max: 100, step: 1, value, disabled: true, ariaLabel: `${about} ${low} - ${high}` });
       const number = element("span", { textContent: words.confidence_hint }), unit = rating ? "" : " %";
+      const controls = element("div", { className: "study-controls" });
       if (asks) {
         const ends = element("div", { className: "study-ends" }, element("span", { textContent: `0${unit} ${low}` }),
           number, element("span", { textContent: `100${unit} ${high}` }));
         const sure = element("div", { className: "study-sure" }, element("div", { textContent: about }), slider, ends);
-        if (!rating) display.append(element("div", { className: "study-answers" }, ...buttons));
-        display.append(sure);
+        if (!rating) controls.append(element("div", { className: "study-answers" }, ...buttons));
+        controls.append(sure);
       }
-      display.append(element("p", {}, again, " ", next));
+      controls.append(element("p", {}, again, " ", next));
+      display.append(controls);
 
       const ready = () => { next.disabled = opened === null || (asks && (confidence === null || (answer === null && !rating))); };
       const choose = (name) => {
