@@ -14,7 +14,7 @@ __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT',
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..errors import UsageError, check_name
 from ..evaluation.released import AUTHORS, CONTRADICTIONS, RELEASED
 from ..schema import OBJECT_INDEX, OBJECTS, ROOM
 from .stage import Stage, trace_table
-from .style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, series_of, styles_of
+from .style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, series_of, styles_of
 
 # %% ../../nbs/viz/03_figures.ipynb #5e584138
 PUBLISHED_SCORES = RELEASED.copy()
@@ -137,8 +137,9 @@ def bar_table(
         who = dict(series=name, model=own.model.iloc[0], variant=own.variant.iloc[0], label=style.name)
         for place, panel in enumerate(panels):
             key = (panel.task, panel.target, panel.metric)
-            known = published is not None and who["model"] in published.index and key in published.columns
-            value = published.loc[who["model"], key] if known else np.nan
+            value = np.nan
+            if published is not None and who["model"] in published.index and key in published.columns:
+                value = published.loc[who["model"], key]
             rows.append(
                 {"order": place, "panel": panel.letter, "title": panel.title, **who, **bar_row(panel, own, interval), "published": value}
             )
@@ -182,9 +183,8 @@ def bar_marks(
     rows = rows.assign(middle=rows.place - BAR_ABOVE)
     known = rows[rows.low.notna() & rows.high.notna() & rows.value.notna()]
     reach = np.maximum([known.value - known.low, known.high - known.value], 0)
-    look = dict(fmt="none", ecolor=INK, elinewidth=1, capsize=2, capthick=1, zorder=4)
     if len(known):
-        bar = axes.errorbar(known.value, known.middle, xerr=reach, **look)
+        bar = axes.errorbar(known.value, known.middle, xerr=reach, fmt="none", ecolor=INK, elinewidth=1, capsize=2, capthick=1, zorder=4)
         for artist in (*bar.lines[1], *bar.lines[2]):
             artist.set_path_effects([Stroke(linewidth=2.2, foreground="white"), Normal()])  # seen on dark bars too
     capped = rows[rows.ceiling.notna()]
@@ -194,8 +194,10 @@ def bar_marks(
     if len(enough):
         axes.barh(enough.place + FALSE_BELOW, enough.false_positive, FALSE_BAR, color=SOFT_INK, linewidth=0, zorder=2, label=FALSE)
     shown = rows[rows.published.notna()]
-    look = dict(marker="D", color="white", markeredgecolor=INK, markersize=4.5, markeredgewidth=1)
-    axes.plot(shown.published, shown.middle, ls="", zorder=5, clip_on=False, in_layout=False, **look)
+    axes.plot(
+        shown.published, shown.middle, ls="", zorder=5, clip_on=False, in_layout=False,
+        marker="D", color="white", markeredgecolor=INK, markersize=4.5, markeredgewidth=1,
+    )
 
 # %% ../../nbs/viz/03_figures.ipynb #75234b1e
 def no_data(axes) -> None:
@@ -351,14 +353,14 @@ def fig3(
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
     scoring: str = "strict",  # named in the note
     remark: str = "",  # a further sentence for the note
-    panels: Iterable = FIG3,  # of `Panel`: `(*FIG3, Panel("D", ...))` adds an evaluation from outside the package
+    panels: Sequence[Panel] = FIG3,  # `(*FIG3, Panel("D", ...))` adds an evaluation from outside the package
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Goal delivery: single goal, later context, second and third of three (paper, Figure 3)."
     table = bar_table(scores, panels, privileged, comparable(published, scoring), interval)
     styles = styles_of(table.series, privileged)
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.9 + rows_height(styles)))
-        figure.get_layout_engine().set(w_pad=0.09)  # the numbers at the right of a panel belong to it
+        figure.set_layout_engine("constrained", w_pad=0.09)  # the numbers at the right of a panel belong to it
         for place, (panel, axes) in enumerate(zip(panels, np.ravel(figure.subplots(1, len(panels), squeeze=False)))):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place == 0)
@@ -568,8 +570,8 @@ def fig4(
     shown = list(FIG4B)
     with house_style():
         figure = Figure(figsize=(WIDTH, max(2.9, 1.75 + rows_height(styles))))
-        figure.get_layout_engine().set(w_pad=0.1)
-        panels = figure.subplot_mosaic([["A", *shown]], width_ratios=[0.8, *[1] * len(shown)])
+        figure.set_layout_engine("constrained", w_pad=0.1)
+        panels: dict[str, Axes] = figure.subplot_mosaic([["A", *shown]], width_ratios=[0.8, *[1] * len(shown)])
         draw_bar_rows(panels["A"], bars, styles, first=True)
         panel_title(panels["A"], "A", "Pickup")
         panels["A"].set_xlabel(count_label(bars, "picked up"))
@@ -629,7 +631,7 @@ def zoom(
 def draw_example(
     axes: Axes,
     example: Example,
-    style: object,  # of its model
+    style: Style,  # of its model
 ) -> pd.DataFrame:  # what is drawn
     "Where a model has the objects go: circles at the end of the context, lines through the rollout (paper, Figure 5B)."
     steps = range(max(example.context - 1, 0), len(example.states))
@@ -657,16 +659,20 @@ def draw_moves(
     places = row_places(styles)[0]
     for title, (marker, color) in BESIDE_F1.items():
         rows = parts[title][parts[title].value.notna()]
-        look = dict(marker=marker, color=color, markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=6)
-        axes.plot(rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False, in_layout=False, label=title, **look)
+        axes.plot(
+            rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False, in_layout=False, label=title,
+            marker=marker, color=color, markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=6,
+        )
     axes.set_xlabel(f"F1; {count_label(parts['Recall'].reset_index(), 'moved')}")
     panel_title(axes, "A", "Which objects move")
 
 
 def move_handles() -> list:  # legend handles
     "Legend entries for the points on F1."
-    look = dict(ls="", markeredgecolor=INK, markersize=4, markeredgewidth=0.8)
-    return [Line2D([], [], marker=marker, color=color, label=title.lower(), **look) for title, (marker, color) in BESIDE_F1.items()]
+    return [
+        Line2D([], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=INK, markersize=4, markeredgewidth=0.8)
+        for title, (marker, color) in BESIDE_F1.items()
+    ]
 
 # %% ../../nbs/viz/03_figures.ipynb #97008b3f
 def fig5_panels(

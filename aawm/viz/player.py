@@ -60,8 +60,8 @@ def read_events(
 
 # %% ../../nbs/viz/05_player.ipynb #1104a048
 def continued(
-    truth: object,  # `[steps, 5, 7]`
-    imagined: object,  # `[horizon, 35]` or `[horizon, 5, 7]`
+    truth: np.ndarray,  # `[steps, 5, 7]`
+    imagined: np.ndarray,  # `[horizon, 35]` or `[horizon, 5, 7]`
     context: int,  # steps before the first imagined one
 ) -> np.ndarray:  # `[steps, 5, 7]`, NaN where the rollout is too short
     "The context, and a rollout in its place after it."
@@ -101,7 +101,8 @@ class View:
 
     @cached_property
     def sources(self) -> dict:  # "truth" and the names of the models -> `[steps, 5, 7]`
-        return {"truth": self.truth} | {name: continued(self.truth, part, self.context) for name, part in self.rollouts.items()}
+        context = self.context or 0  # there is one where there are rollouts
+        return {"truth": self.truth} | {name: continued(self.truth, part, context) for name, part in self.rollouts.items()}
 
     @cached_property
     def styles(self) -> dict:  # name of a model -> its `Style`
@@ -185,13 +186,15 @@ SHOWN = "#E4E2DC"  # behind the steps of the context
 
 
 def label_mark(
-    row: object,  # of `View.labels`, with `source`, `agrees` and `disputed`
-) -> tuple:  # what is written after its yes or no; settings of the text
+    source: str,  # of a row of `View.labels`
+    agrees: bool,
+    disputed: bool,
+) -> tuple[str, dict[str, str]]:  # what is written after its yes or no; settings of the text
     "How a label is marked: right, wrong, or open, since rule and log differ."
-    if not row.agrees:
+    if not agrees:
         return " \u2717", dict(color="#A01C1C", weight="bold")
-    mark = " *" if row.disputed else "" if row.source == "truth" else " \u2713"
-    return mark, dict(color=SOFT_INK if row.disputed and row.source != "truth" else INK)
+    mark = " *" if disputed else "" if source == "truth" else " \u2713"
+    return mark, dict(color=SOFT_INK if disputed and source != "truth" else INK)
 
 # %% ../../nbs/viz/05_player.ipynb #c71e3a4b
 def draw_labels(
@@ -202,8 +205,9 @@ def draw_labels(
     "The labels of one source as a small table: a row an event, a column an object."
     axes.set(xlim=(0, 4.9), ylim=(3.5 + (0.9 if len(view.disputes) else 0), -0.6))
     axes.set_axis_off()
-    broken = [] if source == "truth" else np.flatnonzero(~np.isfinite(np.asarray(view.rollouts[source])).all(-1))
-    words = f"not finite from {view.context + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
+    finite = np.ones(0, dtype=bool) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
+    broken = np.flatnonzero(~finite)
+    words = f"not finite from {(view.context or 0) + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
     axes.text(0.05, 0, words, va="center", color="#A01C1C" if len(broken) else SOFT_INK)
     rows = view.labels[view.labels.source == source]
     for k, name in enumerate(OBJECTS):
@@ -211,8 +215,9 @@ def draw_labels(
     for place, (event, words) in enumerate(EVENT_WORDS.items(), start=1):
         axes.text(0.05, place, words, va="center", color=SOFT_INK)
         for row in rows[rows.event == event].itertuples():
-            mark, look = label_mark(row)
-            axes.text(2.0 + 1.1 * row.object, place, ("yes" if row.happens else "no") + mark, ha="center", va="center", **look)
+            mark, look = label_mark(row.source, row.agrees, row.disputed)
+            text = axes.text(2.0 + 1.1 * row.object, place, ("yes" if row.happens else "no") + mark, ha="center", va="center")
+            text.set(**look)
     if len(view.disputes):
         words = "* rule and log differ" if source == "truth" else "* not judged"
         axes.text(0.05, len(EVENT_WORDS) + 1, words, va="center", color=SOFT_INK, fontsize="small")
@@ -220,8 +225,11 @@ def draw_labels(
 # %% ../../nbs/viz/05_player.ipynb #d1467e7b
 def event_handles(logged: bool) -> list:  # for `legend(handles=...)`
     "Legend entries for the events of a timeline."
-    look = dict(ls="", markersize=6, color=SOFT_INK, markeredgecolor="white", markeredgewidth=0.5)
-    handles = [Line2D([], [], marker=marker, label=EVENT_WORDS[event], **look) for event, marker in EVENT_MARKERS.items()]
+    handles = []
+    for event, marker in EVENT_MARKERS.items():
+        handle = Line2D([], [], marker=marker, label=EVENT_WORDS[event], ls="", markersize=6, color=SOFT_INK)
+        handle.set(markeredgecolor="white", markeredgewidth=0.5)
+        handles.append(handle)
     if logged:
         handles.append(Line2D([], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK, label="as logged"))
     return handles
@@ -241,9 +249,11 @@ def draw_timeline(
     for row in view.events.itertuples():
         place = lanes[row.source] + 0.24 * (row.object - 1)
         color = ENTITY_COLORS[OBJECTS[row.object]]
-        look = dict(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
-        look = dict(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3) if row.logged else look
-        axes.plot(row.step, place, marker=EVENT_MARKERS[row.event], ls="", clip_on=False, **look)
+        mark = axes.plot(row.step, place, marker=EVENT_MARKERS[row.event], ls="", clip_on=False)[0]
+        if row.logged:
+            mark.set(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
+        else:
+            mark.set(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
     for place in range(1, len(lanes)):
         axes.axhline(place - 0.5, color="white" if view.context else SHOWN, lw=1, zorder=1)
     names = ["truth", *(view.styles[name].name for name in view.rollouts)]
@@ -306,9 +316,10 @@ def draw_fixed(
     "Draw once what does not move."
     for artist in moving:
         artist.set_animated(True)
-    figure.canvas.draw()
+    canvas = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
+    canvas.draw()
     figure.set_layout_engine("none")  # what has found its place stays there
-    return figure.canvas.copy_from_bbox(figure.bbox)
+    return canvas.copy_from_bbox(figure.bbox)
 
 # %% ../../nbs/viz/05_player.ipynb #ea2adfcb
 class Screen:
@@ -357,7 +368,7 @@ class Screen:
         imagined = self.view.context is not None and self.step >= self.view.context
         for source, stage in self.stages.items():
             stage.show(self.step)
-            state = "happened" if source == "truth" else f"imagined, +{self.step - self.view.context + 1}"
+            state = "happened" if source == "truth" else f"imagined, +{self.step - (self.view.context or 0) + 1}"
             self.words[source].set_text(state if imagined else "shown" if self.view.rollouts else "")
         for stage in self.outlines if self.under else ():
             stage.show(self.step)
@@ -385,7 +396,7 @@ def moments(
     told = [(row.step, f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}") for row in found.itertuples()]
     ends = [(start - 1, "end of the context")] if start else [(0, "the start")]
     between = [(start + (last - start) * k // 4, "") for k in (2, 1, 3)]
-    chosen = {}
+    chosen: dict[int, str] = {}
     for step, words in [*ends, *told, (last, "the end"), *between]:
         if len(chosen) < count and all(abs(step - other) > 4 for other in chosen):
             chosen[step] = words
@@ -414,7 +425,7 @@ def stills(
 # %% ../../nbs/viz/05_player.ipynb #a98e81e9
 def describe_view(
     view: View,
-    chosen: object = (),  # pairs of a step and what happens then
+    chosen: Iterable[tuple[int, str]] = (),  # steps, and what happens then
 ) -> str:  # alt text
     "A view in words: what truly happens, and what each model imagines of it."
     parts = [f"{view.title or 'A trial'}, seen from above" + (f" at steps {', '.join(str(step) for step, _ in chosen)}" if chosen else "")]
@@ -477,7 +488,10 @@ def save_animation(
     every: int = 2,  # steps from picture to picture
     first: int = 0,  # step
     last: int | None = None,  # step; `None`: the trial's last
-    **look: object,  # settings of `Screen`
+    dpi: int = 100,
+    trace: int = TRACE_STEPS,  # steps of the traces
+    traces: str = "behind",  # of the shapes: "behind", "ahead", "both"
+    under: bool = True,  # outline the truth under what is imagined
 ) -> Path:
     "Write a view as an animated GIF that repeats."
     path = Path(path)
@@ -486,7 +500,7 @@ def save_animation(
         raise UsageError(f"an animation is written as .gif, not {path.suffix or 'without a suffix'}: {path}")
     if not (speed > 0 and every >= 1 and 0 <= first <= last < len(view.truth)):
         raise UsageError(f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {len(view.truth) - 1}")
-    screen = Screen(view, **look)
+    screen = Screen(view, dpi, trace, traces, under)
     shown = np.unique([*range(first, last + 1, every), last])
     some = np.concatenate([screen.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])
     few = FewColors(some, 255)

@@ -9,6 +9,7 @@ __all__ = ['EVENT_LOOKS', 'PIPELINE', 'ARROWS', 'observer_distance', 'PanelScene
 
 # %% ../../nbs/viz/04_scenes.ipynb #7fe07e2a
 from matplotlib.axes import Axes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,9 +81,11 @@ def draw_events(
         for event in events[events.object == k].itertuples():
             marker, filled = EVENT_LOOKS[event.event, event.source]
             color = ENTITY_COLORS[name]
-            look = dict(markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6, zorder=5)
-            look = look if filled else dict(markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4)
-            axes.plot(event.step, distance[event.step], marker=marker, ls="", **look)
+            mark = axes.plot(event.step, distance[event.step], marker=marker, ls="")[0]
+            if filled:
+                mark.set(markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6, zorder=5)
+            else:
+                mark.set(markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4)
             where = {"entity": name, "step": event.step, "distance": distance[event.step]}
             parts.append(pd.DataFrame([{"panel": "B", "scene": scene.title, "kind": f"{event.event}, {event.source}", **where}]))
     axes.axhline(GOAL_RADIUS, color=OBSERVER_COLOR, lw=1, ls=(0, (3, 2)), zorder=1)
@@ -95,20 +98,20 @@ def event_key() -> list:  # handles
     "Legend entries for events."
     handles = []
     for (event, source), (marker, filled) in EVENT_LOOKS.items():
-        look = (
-            dict(markerfacecolor=SOFT_INK, markeredgecolor="white", markersize=7)
-            if filled
-            else dict(markerfacecolor="none", markeredgecolor=INK, markersize=8)
-        )
-        handles.append(Line2D([], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}", **look))
+        handle = Line2D([], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}")
+        if filled:
+            handle.set(markerfacecolor=SOFT_INK, markeredgecolor="white", markersize=7)
+        else:
+            handle.set(markerfacecolor="none", markeredgecolor=INK, markersize=8)
+        handles.append(handle)
     return handles
 
 # %% ../../nbs/viz/04_scenes.ipynb #e36cdc06
 def fig1(
-    scenes: object,  # list of `PanelScene`, one to four; B follows the first
+    scenes: Sequence[PanelScene],  # one to four; B follows the first
     events: pd.DataFrame,  # of the first scene, as `event_table` gives it
     remark: str = "",  # a further sentence for the note
-    pictures: object = (),  # one or two pictures `[height, width, 3]` of the first scene in 3D
+    pictures: Sequence[np.ndarray] = (),  # one or two pictures `[height, width, 3]` of the first scene in 3D
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "The stage, and events read off a trial (paper, Figure 1)."
     scenes = list(scenes)
@@ -123,7 +126,7 @@ def fig1(
         if len(pictures):
             rows["C"] = sorted(f"C{place % len(pictures)}" for place in range(across))
         heights = {"A": WIDTH / across, "B": 2.1, "C": tall}
-        panels = figure.subplot_mosaic(list(rows.values()), height_ratios=[heights[row] for row in rows])
+        panels: dict[str, Axes] = figure.subplot_mosaic(list(rows.values()), height_ratios=[heights[row] for row in rows])
         parts = []
         for place, (name, scene) in enumerate(zip(names, scenes)):
             Stage(panels[name], scene.states, step=scene.step)
@@ -181,7 +184,7 @@ def last_step_shown(
 
 
 def draw_rollout(
-    panels: object,  # three axes
+    panels: Sequence[Axes],  # three
     rollout: Rollout,
     letter: str,  # of the row
 ) -> pd.DataFrame:  # what is drawn
@@ -197,8 +200,9 @@ def draw_rollout(
         part = trace_table(states, range(first, end + 1), panel=letter, title=rollout.title, trial=rollout.trial, source=source)
         parts.append(part.assign(distance=np.concatenate([observer_distance(states, entity)[first : end + 1] for entity in ENTITIES])))
         steps = np.arange(at if imagined else first, end + 1)
-        look = dict(alpha=IMAGINED_OPACITY, lw=3, label="imagined") if imagined else dict(lw=1.6, label="true")
-        panels[2].plot(steps, observer_distance(states, name)[steps], color=ENTITY_COLORS[name], **look)
+        line = panels[2].plot(steps, observer_distance(states, name)[steps], color=ENTITY_COLORS[name], lw=1.6, label="true")[0]
+        if imagined:
+            line.set(alpha=IMAGINED_OPACITY, lw=3, label="imagined")
     panels[2].axhline(GOAL_RADIUS, color=OBSERVER_COLOR, lw=1, ls=(0, (3, 2)), zorder=1)
     panels[2].axvline(at, color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
     panels[2].set(xlim=(first, end), xlabel="step", ylabel="to goal (m)")
@@ -240,7 +244,7 @@ def draw_pipeline(
 
 
 def fig2(
-    rollouts: object,  # list of `Rollout`, one row each
+    rollouts: Sequence[Rollout],  # one row each
     remark: str = "",  # a further sentence for the note: which model, and how the rollouts were chosen
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "The pipeline, goals that a model imagines, and goals that it does not (paper, Figure 2)."
@@ -249,8 +253,8 @@ def fig2(
         raise UsageError(f"Figure 2 shows one to four rollouts, not {len(rollouts)}")
     with house_style():
         figure = Figure(figsize=(WIDTH, 2.7 + 2.35 * len(rollouts)))
-        ratios = dict(height_ratios=[1.1, *[2.2] * len(rollouts)], width_ratios=[1, 1, 0.95])
-        grid = figure.subplots(len(rollouts) + 1, 3, squeeze=False, **ratios)
+        tall = [1.1, *[2.2] * len(rollouts)]
+        grid = figure.subplots(len(rollouts) + 1, 3, squeeze=False, height_ratios=tall, width_ratios=[1, 1, 0.95])
         spec = grid[0, 0].get_gridspec()[0, :]
         for axes in grid[0]:
             axes.remove()
@@ -280,7 +284,7 @@ def choose_pair(
 
 # %% ../../nbs/viz/04_scenes.ipynb #d389a5ff
 def describe_scenes(
-    scenes: object,  # as `fig1` takes them
+    scenes: Sequence[PanelScene],  # as `fig1` takes them
     events: pd.DataFrame,  # of the first
 ) -> str:  # alt text
     "Figure 1 in words."
@@ -294,7 +298,7 @@ def describe_scenes(
 
 # %% ../../nbs/viz/04_scenes.ipynb #18bf90dc
 def describe_rollouts(
-    rollouts: object,  # as `fig2` takes them
+    rollouts: Sequence[Rollout],  # as `fig2` takes them
 ) -> str:  # alt text
     "Figure 2 in words."
     parts = []

@@ -54,7 +54,7 @@ def draw_room(
     walls = axes.add_patch(Rectangle((-ROOM / 2, -ROOM / 2), ROOM, ROOM, facecolor="#F6F5F2", edgecolor=SOFT_INK, linewidth=0.8, zorder=1))
     ring = Circle((GOAL[x], GOAL[z]), GOAL_RADIUS, fill=False, edgecolor=OBSERVER_COLOR, linewidth=1, linestyle=(0, (3, 2)), zorder=2)
     axes.add_patch(ring).set_clip_path(walls.get_path(), walls.get_transform())  # beside the view's clip, not instead of it
-    corner = OBSERVER[[x, z]] - OBSERVER_SIDE / 2
+    corner = (float(OBSERVER[x] - OBSERVER_SIDE / 2), float(OBSERVER[z] - OBSERVER_SIDE / 2))
     axes.add_patch(Rectangle(corner, OBSERVER_SIDE, OBSERVER_SIDE, facecolor=OBSERVER_COLOR, edgecolor="white", linewidth=0.6, zorder=2.5))
     margin = ROOM / 2 + 0.15
     axes.set(xlim=(-margin, margin), ylim=(-margin, margin), aspect="equal", xticks=[], yticks=[])
@@ -62,30 +62,42 @@ def draw_room(
 
 # %% ../../nbs/viz/02_stage.ipynb #7cefeb0f
 class Actors:
-    "What stands on the stage: a trace and a shape for each entity, from `ground`, `states`, `context` and `outlined`."
+    "What stands on the stage: a trace and a shape for each entity."
 
-    def line(self, name: str, opacity: float):
+    axes: Axes
+    states: np.ndarray  # `[steps, 5, 7]`
+    ground: np.ndarray  # `[steps, 5, 2]`, m
+    context: int  # steps from here on are imagined
+    outlined: bool
+
+    def line(self, name: str, opacity: float) -> Line2D:
         "The trace of one entity, not yet in its place."
-        look = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
-        return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
-
-    def shape(self, name: str):
-        "The patch of one entity, not yet in its place."
-        look = dict(facecolor=ENTITY_COLORS[name], edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
+        color = ENTITY_COLORS[name]
         if self.outlined:
-            look |= dict(facecolor="none", edgecolor=ENTITY_COLORS[name], linewidth=1.2, zorder=3.5)
-        patch = Polygon(np.zeros((3, 2)), **look) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS, **look)
-        return self.axes.add_patch(patch)
+            return self.axes.plot([], [], color=color, zorder=3, alpha=opacity, lw=0.9, ls=(0, (1, 1.2)))[0]
+        return self.axes.plot([], [], color=color, zorder=3, alpha=opacity, lw=1.6, solid_capstyle="round")[0]
 
-    def place(self, patch: object, name: str, step: int) -> None:
+    def shape(self, name: str) -> Polygon | Circle:
+        "The patch of one entity, not yet in its place."
+        color = ENTITY_COLORS[name]
+        patch = Polygon(np.zeros((3, 2))) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS)
+        if self.outlined:
+            patch.set(facecolor="none", edgecolor=color, linewidth=1.2, zorder=3.5)
+        else:
+            patch.set(facecolor=color, edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
+        self.axes.add_patch(patch)
+        return patch
+
+    def place(self, patch: Polygon | Circle, name: str, step: int) -> None:
         "Put the patch of one entity where it is at a step."
         where = self.ground[step, ENTITIES.index(name)]
         patch.set_visible(bool(np.isfinite(where).all()))
         patch.set_alpha(1.0 if step < self.context else IMAGINED_OPACITY)
-        if name in AGENTS:
-            patch.set_xy(triangle(np.nan_to_num(where), headings(self.states[step])[ENTITIES.index(name)]))
+        x, z = np.nan_to_num(where).tolist()
+        if isinstance(patch, Polygon):
+            patch.set_xy(triangle(np.array([x, z]), headings(self.states[step])[ENTITIES.index(name)]))
         else:
-            patch.set_center(np.nan_to_num(where))
+            patch.set_center((x, z))
 
 # %% ../../nbs/viz/02_stage.ipynb #d0e09154
 class Stage(Actors):
@@ -144,17 +156,17 @@ class Stage(Actors):
 # %% ../../nbs/viz/02_stage.ipynb #ccb3bd42
 def stage_key(
     imagined: bool = False,  # whether anything imagined is drawn
-    agents: np.ndarray = ("robot 0", "robot 1"),  # what to call the robots
-    objects: np.ndarray = ("object 0", "object 1", "object 2"),  # what to call the objects
+    agents: Iterable[str] = ("robot 0", "robot 1"),  # what to call the robots
+    objects: Iterable[str] = ("object 0", "object 1", "object 2"),  # what to call the objects
 ) -> list:  # handles for `legend(handles=...)`
     "Legend entries for what stands on the stage."
-    look = dict(ls="", markersize=7, markeredgecolor="white", markeredgewidth=0.5)
+
+    def mark(marker: str, color: str, label: str) -> Line2D:
+        return Line2D([], [], marker=marker, color=color, label=label, ls="", markersize=7, markeredgecolor="white", markeredgewidth=0.5)
+
     names = dict(zip(AGENTS, agents)) | dict(zip(OBJECTS, objects))
-    handles = [
-        Line2D([], [], marker="^" if name in AGENTS else "o", color=ENTITY_COLORS[name], label=label, **look)
-        for name, label in names.items()
-    ]
-    handles.append(Line2D([], [], marker="s", color=OBSERVER_COLOR, label="observer", **look))
+    handles = [mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()]
+    handles.append(mark("s", OBSERVER_COLOR, "observer"))
     handles.append(Line2D([], [], color=OBSERVER_COLOR, lw=1, ls=(0, (2, 1.5)), label="goal radius, 2 m"))
     if imagined:
         handles.append(Line2D([], [], color=INK, lw=2, label="true"))
@@ -164,7 +176,7 @@ def stage_key(
 # %% ../../nbs/viz/02_stage.ipynb #f14255c5
 def trace_table(
     states: np.ndarray,  # `[steps, 5, 7]`
-    steps: np.ndarray,  # those drawn
+    steps: Iterable[int],  # those drawn
     entities: Iterable[str] = ENTITIES,  # names of those drawn
     **columns: Iterable[str],  # constant columns put in front, e.g. `panel="A"`
 ) -> pd.DataFrame:  # the columns, then entity, step, x, y, z (m)
