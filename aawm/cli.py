@@ -11,7 +11,6 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
            'score', 'outcomes', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
-from dataclasses import asdict
 from functools import partial
 import os
 import signal
@@ -369,7 +368,7 @@ def train(
     changes = {name: value for name, value in (("steps", steps), ("batch", batch), ("learning_rate", learning_rate)) if value is not None}
     sizes, course = training.preset_settings(preset, model, variant)
     if from_ is not None and (trained := trained_model(from_)).name == model:
-        sizes = asdict(trained.config)
+        sizes = dict(vars(trained.config))
     model_settings, training_settings = training.changed_settings(model, sizes, course, named_values(set_) | changes)
     warn_of_contract(model, variant, model_settings)
     training.fit(
