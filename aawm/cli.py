@@ -8,7 +8,7 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
            'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
            'export_raw', 'export_hub', 'import_hub', 'named_values', 'warn_of_contract', 'take_trust', 'check_there',
            'warn_of_source', 'train', 'chosen_tasks', 'faults_in_words', 'evaluate', 'choose_threshold', 'requests',
-           'score', 'outcomes', 'check_model', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'score', 'check_model', 'outcomes', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -539,6 +539,22 @@ def score(
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
     typer.echo(f"{result.record['non_finite']} rollouts failed{': ' * bool(result.record['faults'])}{faults_in_words(result.record['faults'])}")
 
+# %% ../nbs/90_cli.ipynb #f81a779a
+@app.command("check-model", epilog="Example: aawm check-model glide:Glide")
+def check_model(
+    model: Annotated[str, typer.Argument(help="module:Class, file.py:Class, or a registered model.")],
+    variant: Annotated[str, typer.Option(help="corrected or published.")] = "corrected",
+    seed: Seed = 0,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+):
+    "Try a model against the contract that training and evaluation rely on, a line a check. Exit code 4 if it fails one."
+    from aawm import training
+
+    report = training.check_model(model, variant=variant, seed=seed, device=device)
+    typer.echo(report)
+    if not report.passed:
+        raise ModelContractError(f"{model} fails {', '.join(report.failed)}; mend these before training it")
+
 # %% ../nbs/90_cli.ipynb #e92716f4
 @app.command(epilog="Example: aawm outcomes data/quick/evaluations outcomes.parquet --scoring strict")
 def outcomes(
@@ -558,22 +574,6 @@ def outcomes(
     with replacing(out) as temporary:
         table.to_parquet(temporary, index=False) if out.suffix == ".parquet" else table.to_csv(temporary, index=False)
     typer.echo(f"{out}: {len(table)} rows of {len(table.groupby(['model', 'variant', 'seed']))} models; {', '.join(table)}")
-
-# %% ../nbs/90_cli.ipynb #f81a779a
-@app.command("check-model", epilog="Example: aawm check-model glide:Glide")
-def check_model(
-    model: Annotated[str, typer.Argument(help="module:Class, file.py:Class, or a registered model.")],
-    variant: Annotated[str, typer.Option(help="corrected or published.")] = "corrected",
-    seed: Seed = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-):
-    "Try a model against the contract that training and evaluation rely on, a line a check. Exit code 4 if it fails one."
-    from aawm import training
-
-    report = training.check_model(model, variant=variant, seed=seed, device=device)
-    typer.echo(report)
-    if not report.passed:
-        raise ModelContractError(f"{model} fails {', '.join(report.failed)}; mend these before training it")
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
 @app.command(epilog="Example: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm")
