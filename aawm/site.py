@@ -367,12 +367,13 @@ def main_toctrees(root: str | Path) -> str:  # markdown
     rooms = [name for name in (*ROOMS, *sorted(path.name for path in notebooks.iterdir() if path.is_dir() and path.name not in ROOMS))
              if list(notebooks.glob(f"{name}/*.ipynb"))]
     library = [path.stem for path in sorted(notebooks.glob("*.ipynb")) if path.stem != "index"]
-    first = ["figures", *(f"{name}/index" for name in rooms if name in TO_READ)]
+    entry = {name: f"{ROOMS.get(name, name.capitalize())} <{name}/index>" for name in rooms}
+    first = ["figures", *(entry[name] for name in rooms if name in TO_READ)]
     first += ["glossary"] if "glossary" in library else []
     base, last = [[name for name in library if name[0] in digits] for digits in ("0", "89")]
     return "\n\n".join([
         toctree(first, "To read"),
-        toctree([f"{name}/index" for name in rooms if name not in TO_READ], "The library, from trials to figures"),
+        toctree([entry[name] for name in rooms if name not in TO_READ], "The library, from trials to figures"),
         toctree([*base, *last], "Common ground"),
         toctree(["reference", *(f"repository/{name.removesuffix('.md')}" for name in TEXTS if (Path(root) / name).exists())], "Beside it"),
     ])  # fmt: skip

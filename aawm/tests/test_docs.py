@@ -33,7 +33,7 @@ def test_every_notebook_has_a_page_and_every_page_is_in_the_sidebar(pages):
     wanted = {path.relative_to(ROOT / "nbs").as_posix() for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
     assert wanted == set(notebooks(pages))
     text = json.loads((pages / "index.ipynb").read_text())["cells"][-1]["source"]
-    listed = set("".join(text).split())
+    listed = set(re.sub("[<>]", " ", "".join(text)).split())
     for path in pages.rglob("*"):
         name = path.relative_to(pages)
         if path.suffix in (".md", ".ipynb") and name.name != "index.ipynb":
@@ -42,6 +42,19 @@ def test_every_notebook_has_a_page_and_every_page_is_in_the_sidebar(pages):
             inside = inside or (above.exists() and f"{path.parent.name}/index" in above.read_text().split())
             reached = inside or "orphan: true" in path.read_text()  # a folder of the repository, found by its link
             assert reached or name.with_suffix("").as_posix() in listed, name
+
+
+def test_neighbours_have_different_titles(pages):
+    for contents in pages.rglob("index.md"):
+        if (contents.parent / "00_overview.ipynb").is_file():
+            title = contents.read_text().splitlines()[0].lstrip("# ")
+            assert title != nbformat.read(contents.parent / "00_overview.ipynb", as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
+
+
+def test_code_folds_and_the_library_begins_with_trials(pages):
+    assert "Fold code" in (pages / "_static/site.js").read_text()
+    sidebar = json.loads((pages / "index.ipynb").read_text())["cells"][-1]["source"]
+    assert re.search(r"<sim/index>.*<data/index>.*00_errors", "".join(sidebar), re.DOTALL)
 
 
 def test_every_name_has_one_address(pages):
