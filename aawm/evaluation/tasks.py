@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
-           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'Asked', 'CAPPED', 'TrialSet', 'trial_set', 'taken_step',
-           'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back',
-           'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal',
-           'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks', 'Protocol']
+           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet', 'trial_set',
+           'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal',
+           'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task',
+           'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks', 'Protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -429,11 +429,11 @@ def task_named(
     return TASK_TABLE[check_name(name, TASK_TABLE, "task")]
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #bd3e0883
-Asked = str | Task | Iterable[str | Task] | None  # how tasks may be given
+TaskChoice = str | Task | Iterable[str | Task] | None  # how tasks may be given
 
 
 def find_tasks(
-    tasks: Asked = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
+    tasks: TaskChoice = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
 ) -> tuple[Task, ...]:
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
     tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
@@ -481,7 +481,7 @@ def plan_tasks(
 class Protocol:
     "What is requested of a model, and how it is scored; `UsageError` for a choice that cannot be."
 
-    tasks: Asked = None  # names of `TASKS` and `Task` objects; `None`: all of them
+    tasks: TaskChoice = None  # names of `TASKS` and `Task` objects; `None`: all of them
     scoring: str = "strict"  # one of `SCORINGS`
     split: str | None = "validation"  # "validation", "train", or `None` for all
     seed: int = 0  # samples latents, and the trials of the loss around events
