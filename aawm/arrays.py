@@ -39,7 +39,10 @@ def unreadable(
 # %% ../nbs/07_arrays.ipynb #ce15378e
 MOST_BYTES = 8_000_000_000  # bytes of the arrays of one file, as unpacked
 DESCRIPTION = 1_000_000  # bytes of a `zarr.json`
-NUMBER_TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64")
+NUMBER_TYPES = (
+    "bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32",
+    "float64"
+)
 COMPRESSORS = ("blosc", "zstd", "gzip")
 CODECS = ("bytes", *COMPRESSORS, "crc32c")
 
@@ -73,7 +76,9 @@ class ArrayDescription(ZarrPart):
     @property
     def chunk_bytes(self) -> int:
         "Bytes of one chunk, as unpacked."
-        return math.prod(self.chunk_grid.configuration["chunk_shape"]) * np.dtype(str(self.data_type)).itemsize
+        return (
+            math.prod(self.chunk_grid.configuration["chunk_shape"]) * np.dtype(str(self.data_type)).itemsize
+        )
 
     @property
     def bytes(self) -> int:
@@ -106,12 +111,16 @@ def check_description(
     "The description of an array; `Refused` where it names a type or a codec that is not known to be safe."
     about = read_description(path, ArrayDescription)
     if about.data_type not in NUMBER_TYPES:
-        raise Refused(f"{path} holds {str(about.data_type)[:40]!r}; only numbers are read ({', '.join(NUMBER_TYPES)})")
+        raise Refused(
+            f"{path} holds {str(about.data_type)[:40]!r}; only numbers are read ({', '.join(NUMBER_TYPES)})"
+        )
     names = [codec.name for codec in about.codecs]
     if about.storage_transformers or any(name not in CODECS for name in names):
         unknown = next((name for name in names if name not in CODECS), "a storage transformer")
         raise Refused(f"{path} names the codec {unknown[:40]!r}; only {', '.join(CODECS)} are read")
-    if names[:1] != ["bytes"] or len(set(names)) < len(names) or sum(name in COMPRESSORS for name in names) > 1:
+    if names[:1] != ["bytes"] or len(set(names)) < len(names) or sum(
+        name in COMPRESSORS for name in names
+    ) > 1:
         raise BadData(f"{path} names the codecs {', '.join(names)[:80]}; expected bytes, then at most one that compresses")
     return about
 
@@ -167,7 +176,9 @@ def check_chunks(
                 size = measure(chunk.read(32)) if name in names else size
         if not 0 <= size <= about.chunk_bytes:
             what = f"would unpack to {size:,} bytes" if size >= 0 else "does not say what it unpacks to"
-            raise BadData(f"{file} {what}, a chunk has {about.chunk_bytes:,}: damaged or made to harm; copy it anew")
+            raise BadData(
+                f"{file} {what}, a chunk has {about.chunk_bytes:,}: damaged or made to harm; copy it anew"
+            )
 
 # %% ../nbs/07_arrays.ipynb #dc677ad1
 def open_array(
@@ -220,7 +231,11 @@ def read_npz(
         if size > largest:
             raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files if not Path(name).name.startswith(".") and "__MACOSX" not in name}
+            return {
+                name: file[name]
+                for name in file.files
+                if not Path(name).name.startswith(".") and "__MACOSX" not in name
+            }
     except BadData:
         raise
     except Exception as fault:  # of many libraries
@@ -264,7 +279,10 @@ def read_parquet(
         raise UsageError(f"{path} is no file; name a parquet file")
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(place).total_byte_size for place in range(file.metadata.num_row_groups)]
+            groups = [
+                file.metadata.row_group(place).total_byte_size
+                for place in range(file.metadata.num_row_groups)
+            ]
             size = max(sum(groups), file.metadata.num_rows * file.metadata.num_columns)
         if size > largest:
             raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")

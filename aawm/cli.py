@@ -51,7 +51,10 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def whole_program(
-    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+    ] = False
 ):
     pass
 
@@ -59,7 +62,12 @@ def whole_program(
 Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
 NUMBERED = "Files to write, .npz or .zarr; each part gets its number: requests-0.npz and so on."
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
-Scheduler = Annotated[str, typer.Option(help="Instead: address of a dask scheduler, `slurm` (nbs/pipeline/slurm.yaml), or such a file.")]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        help="Instead: address of a dask scheduler, `slurm` (nbs/pipeline/slurm.yaml), or such a file."
+    )
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")]
 
 # %% ../nbs/90_cli.ipynb #b1db8ace
@@ -96,7 +104,9 @@ def tell_totals(
 
     counts = data.open_trials(store).attrs["counts"]
     validation = counts["split"].get("validation", 0)
-    typer.echo(f"{store}: {counts['trials']} trials, {validation} of them for validation, {counts['events']} events")
+    typer.echo(
+        f"{store}: {counts['trials']} trials, {validation} of them for validation, {counts['events']} events"
+    )
     for reason, number in sorted(counts["rejected"].items()):
         typer.echo(f"{left_out} {number}: {reason}")
 
@@ -116,12 +126,13 @@ def tell_conventions(store: Path) -> None:
 @app.command(epilog="Example: aawm generate data/trials --trials 900 --seed 1")
 def generate(
     store: Annotated[Path, typer.Argument(help="Folder of the trial store to write.")],
-    trials: Annotated[int, typer.Option(min=1, help="How many trials.")] = 900,
-    seed: Seed = 0,
+    trials: Annotated[int, typer.Option(min=1, help="How many trials.")] = 900, seed: Seed = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0: one a core.")] = 0,
     scheduler: Scheduler = "",
-    fidelity: Annotated[str, typer.Option(help="How the robots are simulated; the simulator's best where empty.")] = "",
-    progress: Progress = True,
+    fidelity: Annotated[
+        str, typer.Option(help="How the robots are simulated; the simulator's best where empty.")
+    ] = "",
+    progress: Progress = True
 ):
     "Simulate trials into a store. The same command goes on where it was stopped."
     from aawm import data
@@ -145,7 +156,9 @@ def generate(
 @app.command(epilog="Example: aawm verify data/trials --card data/trials.md")
 def verify(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
-    card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")
+    ] = None
 ):
     "Check every chunk and table of a trial store against its checksums and ranges."
     from aawm import data
@@ -159,7 +172,10 @@ def verify(
         typer.echo(f"{card}: what {store} holds")
 
 # %% ../nbs/90_cli.ipynb #38d28cf1
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out trials with a fault and count them, instead of stopping.")]
+SkipBad = Annotated[
+    bool,
+    typer.Option("--skip-bad", help="Leave out trials with a fault and count them, instead of stopping.")
+]
 
 
 @app.command(epilog="Example: aawm import-released swm_data.pkl swm_data_exp_info.pkl --out data/released")
@@ -222,10 +238,17 @@ def export_raw(
 # %% ../nbs/90_cli.ipynb #91692986
 @app.command("export-hub", epilog="Example: aawm export-hub hub --store data/trials --weights data/weights")
 def export_hub(
-    folder: Annotated[Path, typer.Argument(help="New folder to write: `trials` for a dataset hub, `weights` for a model hub.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="New folder to write: `trials` for a dataset hub, `weights` for a model hub.")
+    ],
     store: Annotated[Path | None, typer.Option(help="Folder of a trial store to write as Parquet.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Folder of weights files to write with model cards.")] = None,
-    form: Annotated[str, typer.Option("--format", help="Of trials: `parquet`, with a card, or `lerobot` (v3).")] = "parquet",
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of weights files to write with model cards.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="Of trials: `parquet`, with a card, or `lerobot` (v3).")
+    ] = "parquet"
 ):
     "Write trials, or trained weights, or both in the form that hubs show: with cards, and metadata for machines."
     from datetime import date
@@ -287,12 +310,17 @@ def warn_of_contract(
 
     from aawm.models import WorldModel, model_class
 
-    if ":" not in model or model_class(model, variant).loss is WorldModel.loss:  # training itself says that there is no loss
+    # training itself says that there is no loss
+    if ":" not in model or model_class(model, variant).loss is WorldModel.loss:
         return
     report = training.check_model(model, variant, settings)
-    if not report.passed and "loss" not in report.failed:  # a wrong loss stops the training, which says so itself
+    # a wrong loss stops the training, which says so itself
+    if not report.passed and "loss" not in report.failed:
         wrong = "; ".join(what for outcome, what in report.faults if outcome == "FAILED")
-        typer.echo(f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}", err=True)
+        typer.echo(
+            f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}",
+            err=True
+        )
 
 
 def take_trust(code: list[str] | None) -> list[str] | None:
@@ -307,7 +335,10 @@ def take_trust(code: list[str] | None) -> list[str] | None:
 
 Trust = Annotated[
     list[str] | None,
-    typer.Option("--trust-code", metavar="FILE", callback=take_trust, help="Your own .py file or module, which runs may name."),
+    typer.Option(
+        "--trust-code", metavar="FILE", callback=take_trust,
+        help="Your own .py file or module, which runs may name."
+    )
 ]
 
 # %% ../nbs/90_cli.ipynb #ba0f8983
@@ -320,7 +351,11 @@ def check_there(
 
     is_named = str(run) in PLAIN_WORLDS or ":" in str(run)
     if not run.exists() and (run_folders_only or not is_named):
-        more = "" if run_folders_only else f", a weights file, module:Class, or one of {', '.join(PLAIN_WORLDS)}"
+        more = (
+            ""
+            if run_folders_only
+            else f", a weights file, module:Class, or one of {', '.join(PLAIN_WORLDS)}"
+        )
         raise UsageError(f"{run} is not there; give a run folder{more}")
 
 
@@ -346,34 +381,51 @@ def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     run: Annotated[Path, typer.Argument(help="Folder of the run to write.")],
-    preset: Annotated[str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu or paper.")] = "laptop",
+    preset: Annotated[
+        str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu or paper.")
+    ] = "laptop",
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of the preset's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Windows in a batch, in place of the preset's.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate, in place of the preset's.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any setting of the model or its training.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak learning rate, in place of the preset's.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Any setting of the model or its training.")
+    ] = None,
     variant: Annotated[str, typer.Option(help="corrected or published.")] = "corrected",
     from_: Annotated[
         Path | None,
-        typer.Option("--from", metavar="WEIGHTS", help="Start from a weights file or a finished run, in its sizes; the record says so."),
+        typer.Option(
+            "--from", metavar="WEIGHTS",
+            help="Start from a weights file or a finished run, in its sizes; the record says so."
+        )
     ] = None,
-    longer: Annotated[bool, typer.Option("--longer", help="Train a shorter run of the folder on, up to --steps.")] = False,
-    seed: Seed = 0,
-    device: Device = "auto",
-    progress: Progress = True,
+    longer: Annotated[
+        bool, typer.Option("--longer", help="Train a shorter run of the folder on, up to --steps.")
+    ] = False,
+    seed: Seed = 0, device: Device = "auto", progress: Progress = True
 ):
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
     from aawm import training
     from aawm.training.fitting import trained_model
 
-    changes = {name: value for name, value in (("steps", steps), ("batch", batch), ("learning_rate", learning_rate)) if value is not None}
+    changes = {
+        name: value
+        for name, value in (("steps", steps), ("batch", batch), ("learning_rate", learning_rate))
+        if value is not None
+    }
     sizes, course = training.preset_settings(preset, model, variant)
     if from_ is not None and (trained := trained_model(from_)).name == model:
         sizes = dict(vars(trained.config))
-    model_settings, training_settings = training.changed_settings(model, sizes, course, named_values(set_) | changes)
+    model_settings, training_settings = training.changed_settings(
+        model, sizes, course, named_values(set_) | changes
+    )
     warn_of_contract(model, variant, model_settings)
     training.fit(
-        model, store, run, variant=variant, model_settings=model_settings, training_settings=training_settings,
-        seed=seed, device=device, progress=progress, start=from_, longer=longer,
+        model, store, run, variant=variant, model_settings=model_settings,
+        training_settings=training_settings, seed=seed, device=device, progress=progress, start=from_,
+        longer=longer
     )
     typer.echo(f"{run}: trained")
 
@@ -382,7 +434,12 @@ Offset = Annotated[
     list[int] | None,
     typer.Option(help="Single goal with so many steps shown past the pickup; negative: fewer, which is harder. May be repeated."),
 ]
-Final = Annotated[bool, typer.Option("--final", help="Goals count at the last step alone: single goal (at each --offset) and multi goal.")]
+Final = Annotated[
+    bool,
+    typer.Option(
+        "--final", help="Goals count at the last step alone: single goal (at each --offset) and multi goal."
+    )
+]
 Threshold = Annotated[
     list[float] | None,
     typer.Option(help="Moves that count from a path of so many metres on. May be repeated."),
@@ -442,7 +499,9 @@ def evaluate(
     from aawm import data, evaluation
     from aawm.files import visible_files
 
-    chosen = chosen_tasks([evaluation.task_named(task).name for task in tasks.split(",") if task], offset, final, threshold)
+    chosen = chosen_tasks(
+        [evaluation.task_named(task).name for task in tasks.split(",") if task], offset, final, threshold
+    )
     trials = data.published_trials(store) if published_rows else data.open_trials(store)
     check_name(split, ("validation", "train", "all"), "split")
     if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
@@ -453,13 +512,16 @@ def evaluate(
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
     evaluation.check_output(output, replace)
     protocol = evaluation.Protocol(
-        tasks=chosen, scoring=scoring, split=None if split == "all" else split, seed=seed, curve_trials=curve_trials, cap=cap,
+        tasks=chosen, scoring=scoring, split=None if split == "all" else split, seed=seed,
+        curve_trials=curve_trials, cap=cap
     )
     result = evaluation.evaluate(run, trials, protocol, device=device, progress=progress)
     scores = result.scores.query("behavior == 'all'")
     if not len(scores):
         wanted = ", ".join(chosen or ["any task"])
-        raise UsageError(f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials")
+        raise UsageError(
+            f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials"
+        )
     if broken := result.record["non_finite"]:
         why = faults_in_words(result.record["faults"])
         typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
@@ -470,12 +532,12 @@ def evaluate(
 # %% ../nbs/90_cli.ipynb #c7a1e0b2
 @app.command("choose-threshold", epilog="Example: aawm choose-threshold data/runs/event data/trials")
 def choose_threshold(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run whose model has a decision threshold.")],
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a finished run whose model has a decision threshold.")
+    ],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store; its validation trials are used.")],
     bound: Annotated[float, typer.Option(min=0, max=1, help="Largest rate of false third goals.")] = 0.15,
-    seed: Seed = 0,
-    device: Device = "auto",
-    trust_code: Trust = None,
+    seed: Seed = 0, device: Device = "auto", trust_code: Trust = None
 ):
     "Choose a model's decision threshold on validation trials. `aawm reproduce` does so for every weights file."
     from aawm.evaluation.threshold import choose_threshold as choose
@@ -498,34 +560,50 @@ def choose_threshold(
 def requests(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store; all its trials are used.")],
     out: Annotated[Path, typer.Option(help=NUMBERED)] = Path("requests.npz"),
-    task: Annotated[list[str] | None, typer.Option(help="Tasks, by commas, such as single_goal@1. None: all but loss_around_events.")] = None,
-    offset: Offset = None,
-    final: Final = False,
-    threshold: Threshold = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="Tasks, by commas, such as single_goal@1. None: all but loss_around_events.")
+    ] = None,
+    offset: Offset = None, final: Final = False, threshold: Threshold = None,
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     cap: Annotated[int, typer.Option(min=0, help="Trials of pickups, moves and errors; 0: all.")] = 0,
-    end_state: Annotated[bool, typer.Option("--end-state", help="Write the trials' last states besides (privileged).")] = False,
-    seed: Seed = 0,
+    end_state: Annotated[
+        bool, typer.Option("--end-state", help="Write the trials' last states besides (privileged).")
+    ] = False,
+    seed: Seed = 0
 ):
     "Write what a model may see of test trials, for a program of your own. Requests come in parts, so that none shows what another asks."
     from aawm.evaluation.exchange import read_arrays, write_requests
 
     privileged = ("end_state",) if end_state else ()
-    tasks = chosen_tasks([name for words in task or () for name in words.split(",")], offset, final, threshold)
+    tasks = chosen_tasks(
+        [name for words in task or () for name in words.split(",")], offset, final, threshold
+    )
     for file in write_requests(store, out, tasks, scoring, cap=cap, seed=seed, privileged=privileged):
         arrays, about = read_arrays(file, ("context", "horizon"))
         typer.echo(f"{file}: {len(arrays['context'])} requests, up to {arrays['horizon'].max()} steps")
-    typer.echo(f"{', '.join(about['tasks'])}; answer each file from itself and earlier ones, never from a later one")
+    typer.echo(
+        f"{', '.join(about['tasks'])}; answer each file from itself and earlier ones, never from a later one"
+    )
     typer.echo("for each write rollouts [request, steps, 35], request [request], and about with the digest from the file's own about")
 
 # %% ../nbs/90_cli.ipynb #66dfefb6
 @app.command(epilog="Example: aawm score rollouts-0.npz rollouts-1.npz --requests requests.npz --store data/test --out data/evaluations/mine")
 def score(
-    rollouts: Annotated[list[Path], typer.Argument(help="Files of rollouts, one for each part of the requests, or a folder with them.")],
-    requests: Annotated[Path, typer.Option(help="The requests that they answer, named as for `aawm requests --out`.")],
+    rollouts: Annotated[
+        list[Path],
+        typer.Argument(help="Files of rollouts, one for each part of the requests, or a folder with them.")
+    ],
+    requests: Annotated[
+        Path, typer.Option(help="The requests that they answer, named as for `aawm requests --out`.")
+    ],
     store: Annotated[Path, typer.Option(help="The trial store that the requests were made from.")],
-    out: Annotated[Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")
+    ] = False
 ):
     "Check rollouts from anywhere, and score them."
     from aawm import evaluation
@@ -572,7 +650,9 @@ def outcomes(
     fields = evaluation.model_fields(models) | ({"scoring": scoring} if scoring else {})
     table = evaluation.joined_outcomes(folder, **fields)
     with replacing(out) as temporary:
-        table.to_parquet(temporary, index=False) if out.suffix == ".parquet" else table.to_csv(temporary, index=False)
+        table.to_parquet(temporary, index=False) if out.suffix == ".parquet" else table.to_csv(
+            temporary, index=False
+        )
     typer.echo(f"{out}: {len(table)} rows of {len(table.groupby(['model', 'variant', 'seed']))} models; {', '.join(table)}")
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
@@ -603,7 +683,9 @@ def play(
     if save is not None:
         from aawm.viz import save_animation
 
-        typer.echo(f"{save_animation(view_trial(store, trial, runs, context, seed, device=device), save)}: written")
+        typer.echo(
+            f"{save_animation(view_trial(store, trial, runs, context, seed, device=device), save)}: written"
+        )
         return
     view_trial(store, trial, runs, context, seed, device=device)
     places = [str(one.resolve()) if one.exists() or ".py:" in str(one) else str(one) for one in runs]
@@ -620,16 +702,33 @@ def reproduce(
     profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "quick",
     paper: Annotated[str, typer.Option(help="Whose figures: aawm, or a neighbour benchmark's.")] = "aawm",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart."
+        )
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes on this machine; 0: one a core, at most 8.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes on this machine; 0: one a core, at most 8.")
+    ] = 0,
     scheduler: Scheduler = "",
-    seed: Annotated[int | None, typer.Option(min=0, help="Root of every random stream, in place of the profile's.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="A figure or another job, with all that it needs; may be repeated.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Root of every random stream, in place of the profile's.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A figure or another job, with all that it needs; may be repeated.")
+    ] = None,
     name: Annotated[str, typer.Option(help="Keep results under <profile>-custom-<name>.")] = "",
-    plan: Annotated[bool, typer.Option("--plan", help="Show the jobs, what is done and how long the rest may take; run nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The plan for programs to read; with --plan.")] = False,
-    progress: Progress = True,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Show the jobs, what is done and how long the rest may take; run nothing."
+        )
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The plan for programs to read; with --plan.")
+    ] = False,
+    progress: Progress = True
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
     from aawm import runs
@@ -638,11 +737,16 @@ def reproduce(
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
     if as_json and not plan:
         raise UsageError("--json says how a plan is written; give --plan, too")
-    take_trust([name.rpartition(":")[0] for name in str(changes.get("models", "")).split(",") if ":" in name])  # typed by the user
+    # typed by the user
+    take_trust([name.rpartition(":")[0] for name in str(changes.get("models", "")).split(",") if ":" in name])
     if plan:
         check_scheduler(scheduler)
         table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)
-        typer.echo(table.to_json(orient="records", indent=1) if as_json else table.fillna("not known").to_string(index=False))
+        typer.echo(
+            table.to_json(orient="records", indent=1)
+            if as_json
+            else table.fillna("not known").to_string(index=False)
+        )
         if not as_json:
             typer.echo(runs.plan_words(table))
         return
@@ -666,11 +770,18 @@ def list_what(
 @app.command(epilog="Example: aawm figure fig3 --profile laptop -p scoring=published --out mine")
 def figure(
     name: Annotated[str, typer.Argument(help="A figure, as `aawm list figures` names them.")],
-    parameter: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")
+    ] = None,
     paper: Annotated[str, typer.Option(help="Whose figure.")] = "aawm",
-    profile: Annotated[str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")] = "quick",
-    out: Annotated[Path, typer.Option(help="Folder of the picture, its numbers and the executed notebook.")] = Path("data/scratch/figures"),
-    progress: Progress = True,
+    profile: Annotated[
+        str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")
+    ] = "quick",
+    out: Annotated[
+        Path, typer.Option(help="Folder of the picture, its numbers and the executed notebook.")
+    ] = Path("data/scratch/figures"),
+    progress: Progress = True
 ):
     "Draw one figure by hand, from what a profile has made; the figures that `aawm reproduce` made stay."
     from aawm.runs.by_hand import run_figure
@@ -681,14 +792,21 @@ def figure(
 # %% ../nbs/90_cli.ipynb #3227f432
 @app.command(epilog="Example: aawm lessons --out course")
 def lessons(
-    out: Annotated[Path, typer.Option(help="Folder to write; lessons that are there already are replaced.")] = Path("course"),
-    data: Annotated[bool, typer.Option(help="Write the trials that lessons share, too (about a minute).")] = True,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write; lessons that are there already are replaced.")
+    ] = Path("course"),
+    data: Annotated[
+        bool, typer.Option(help="Write the trials that lessons share, too (about a minute).")
+    ] = True
 ):
     "Write the lessons for students, without solutions, and for instructors, with them; slides, and the data they share."
     from aawm.lessons import build_lessons
 
     build_lessons(out, data=data)
-    typer.echo(f"{out}: lessons in student, instructor and slides" + ("; what they share in lesson_data" if data else ""))
+    typer.echo(
+        f"{out}: lessons in student, instructor and slides"
+        + ("; what they share in lesson_data" if data else "")
+    )
 
 # %% ../nbs/90_cli.ipynb #b81d23fa
 from .infant.commands import app as infant_app
@@ -714,9 +832,12 @@ def main(
     arguments: list | None = None,  # words after the program's name; those of the shell where `None`
 ) -> None:
     "Run the program and leave with its exit code."
-    if os.getcwd() not in sys.path:  # for models from outside the package, here and in the kernels of notebooks
+    # for models from outside the package, here and in the kernels of notebooks
+    if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-        os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), os.getcwd()])
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [*filter(None, [os.environ.get("PYTHONPATH")]), os.getcwd()]
+        )
     ours = threading.current_thread() is threading.main_thread()  # signals are for no other
     before = signal.signal(signal.SIGTERM, end_on) if ours else None
     try:

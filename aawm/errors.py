@@ -75,7 +75,9 @@ def whole_number(
 ) -> int:
     "`value` as an int; `UsageError` if it is none, too small or too large."
     try:
-        number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+        number = operator.index(value) if isinstance(
+            value, SupportsIndex
+        ) and not isinstance(value, bool) else None
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):
@@ -93,5 +95,9 @@ def place_of(
         places.append((Path(error.filename), error.lineno))
     library = Path(__file__).parent if "__file__" in globals() else Path("aawm").resolve()
     others = {library, Path(traceback.__file__).parent}
-    own = [(file, line) for file, line in places if file.is_file() and not ("site-packages" in file.parts or others & set(file.parents))]
+    own = [
+        (file, line)
+        for file, line in places
+        if file.is_file() and not ("site-packages" in file.parts or others & set(file.parents))
+    ]
     return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""

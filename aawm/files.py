@@ -32,13 +32,18 @@ def replacing(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot make the folder {path.parent}: {fault.strerror}; choose another place") from fault
-    temporary = path.with_name(f".part-{path.name}")  # one name, so that a killed run's leftover is overwritten; the suffix stays
+        raise EnvironmentProblem(
+            f"cannot make the folder {path.parent}: {fault.strerror}; choose another place"
+        ) from fault
+    # one name, so that a killed run's leftover is overwritten; the suffix stays
+    temporary = path.with_name(f".part-{path.name}")
     try:
         yield temporary
         os.replace(temporary, path)
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot write {path}: {fault.strerror or fault}; free space or choose another place") from fault
+        raise EnvironmentProblem(
+            f"cannot write {path}: {fault.strerror or fault}; free space or choose another place"
+        ) from fault
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -76,7 +81,9 @@ def is_hidden(
     path: str | Path,
 ) -> bool:
     "Whether a file is one that systems put beside others: its name, or a folder's, begins with a dot, or is `__MACOSX`."
-    return any(part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts)
+    return any(
+        part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts
+    )
 
 
 def visible_files(
@@ -104,7 +111,13 @@ def content_hash(
     if path.is_file():
         return sha256(path)
     if path.is_dir():
-        return digest(sorted([file.relative_to(path).as_posix(), sha256(file)] for file in visible_files(path, "**/*") if file.is_file()))
+        return digest(
+            sorted(
+                [file.relative_to(path).as_posix(), sha256(file)]
+                for file in visible_files(path, "**/*")
+                if file.is_file()
+            )
+        )
     return None
 
 
@@ -131,14 +144,19 @@ def exclusive(
     except filelock.Timeout as fault:
         who = read_json(holder, {})
         held = f"process {who.get('process', '(unknown)')} on {who.get('machine', '(unknown)')}"
-        raise Refused(f"{named or folder} is being written by {held}; wait until it ends, or choose another folder") from fault
+        raise Refused(
+            f"{named or folder} is being written by {held}; wait until it ends, or choose another folder"
+        ) from fault
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror or fault}; choose another folder") from fault
+        raise EnvironmentProblem(
+            f"cannot write into {folder}: {fault.strerror or fault}; choose another folder"
+        ) from fault
     try:
         write_json(holder, {"process": os.getpid(), "machine": socket.gethostname()})
         yield
     finally:
-        for file in (holder, folder / ".lock"):  # before the release: who waits sees that the file is gone, and makes a new one
+        # before the release: who waits sees that the file is gone, and makes a new one
+        for file in (holder, folder / ".lock"):
             with contextlib.suppress(OSError):
                 file.unlink()
         lock.release()
@@ -164,7 +182,8 @@ def resolve(
     library = Path(aawm.__file__).parent
     places = [repository_root() / asked]
     if any(folder in (asked, *asked.parents) for folder in BROUGHT):
-        places += [library / asked, library.parent / asked]  # of the wheel; of the clone that the package was installed from
+        # of the wheel; of the clone that the package was installed from
+        places += [library / asked, library.parent / asked]
     return next((place for place in places if place.exists()), places[0]).resolve()
 
 # %% ../nbs/02_files.ipynb #bf3219b6
@@ -175,7 +194,9 @@ def commit() -> str:
         return installed  # another project's repository may lie around the current folder
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=repository_root(), capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=repository_root(), capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "--untracked-files=no", "--", "aawm", "nbs")
@@ -184,7 +205,8 @@ def commit() -> str:
         return installed
 
 # %% ../nbs/02_files.ipynb #cf6543e7
-FLAGS = ("avx", "avx2", "fma", "fma4", "avx512f", "asimd", "sve")  # of processors, on which the last bits depend
+# of processors, on which the last bits depend
+FLAGS = ("avx", "avx2", "fma", "fma4", "avx512f", "asimd", "sve")
 
 
 def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
@@ -193,7 +215,9 @@ def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
         lines = []
-    words = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    words = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))
+    }
     flags = words.get("flags", words.get("Features", "")).split()
     libc = " ".join([*filter(None, platform.libc_ver()), *filter(None, [os.environ.get("GLIBC_TUNABLES")])])
     return {

@@ -62,10 +62,12 @@ class Measured:
     "A number with its two uncertainties."
 
     name: str  # what it is, e.g. "single goal recall, oracle"
-    values: dict[str, np.ndarray]  # source -> its value for each seed; the number is the sum of the sources' means
+    # source -> its value for each seed; the number is the sum of the sources' means
+    values: dict[str, np.ndarray]
     influence: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))  # of each trial, by its id
     floor: float = 0.0  # variance over trials that the influences do not show
-    assumed: dict[str, float] = field(default_factory=dict)  # source -> standard deviation over seeds, used where there is one seed
+    # source -> standard deviation over seeds, used where there is one seed
+    assumed: dict[str, float] = field(default_factory=dict)
     share: bool = False  # between 0 and 1, as its interval is then written
     corrected: bool = False  # its influences are scaled for few trials already
     untested: str = ""  # why it can say nothing of a claim
@@ -107,7 +109,9 @@ class Measured:
         influence = by * self.influence
         floor = by**2 * self.floor
         name = f"{by:g} x {self.name}"
-        return Measured(name, values, influence, floor, assumed, corrected=self.corrected, untested=self.untested)
+        return Measured(
+            name, values, influence, floor, assumed, corrected=self.corrected, untested=self.untested
+        )
 
     def __sub__(self, other: "Measured") -> "Measured":
         return replace(self + other * -1, name=f"{self.name} - {other.name}")
@@ -126,7 +130,9 @@ def variances(
     parts = [(float(np.square(number.influence).sum()) * few + number.floor, math.inf)]
     for source, values in number.values.items():
         several = len(values) > 1
-        spread = float(np.var(values, ddof=1)) / len(values) if several else number.assumed.get(source, 0.0) ** 2
+        spread = float(
+            np.var(values, ddof=1)
+        ) / len(values) if several else number.assumed.get(source, 0.0) ** 2
         parts.append((spread, len(values) - 1 if several else math.inf))
     return parts
 
@@ -275,7 +281,9 @@ def below(one: Measured | None, other: Measured | float | None, by: float = 0.0)
     "Is `one` below `other` by more than `by`?"
     if one is None or other is None:
         return NOT_MEASURED
-    return replace(above(as_measured(other), one, by), text=above(one, other, by).text.replace(" above ", " below "))
+    return replace(
+        above(as_measured(other), one, by), text=above(one, other, by).text.replace(" above ", " below ")
+    )
 
 # %% ../nbs/04_ledger.ipynb #17ad87af
 def partial(
@@ -293,7 +301,9 @@ def at_least(
 ) -> Finding:
     "Do at least so many hold?"
     if not 1 <= least <= len(findings):
-        raise UsageError(f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}")
+        raise UsageError(
+            f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}"
+        )
     against = len(findings) - least + 1  # so many that fail refute it
     read = lambda pick: [pick(finding) for finding in findings]
     shown = partial(read(lambda f: f.shown), least)
@@ -301,7 +311,9 @@ def at_least(
     alone = partial(read(lambda f: f.alone[0]), least), partial(read(lambda f: f.alone[1]), against)
     untested = next(filter(None, read(lambda f: f.untested)), "")
     text = f"at least {least} of {len(findings)}"
-    return Finding(shown, refuted, alone, any(read(lambda f: f.missing)), text, tuple(findings), untested=untested)
+    return Finding(
+        shown, refuted, alone, any(read(lambda f: f.missing)), text, tuple(findings), untested=untested
+    )
 
 # %% ../nbs/04_ledger.ipynb #9610e01d
 def every(*findings: Finding) -> Finding:
@@ -374,7 +386,10 @@ def measured_words(
     read: dict,  # as `Evidence.read`
 ) -> str:
     "Numbers in words."
-    parts = [f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items()) for name, sources in read.items()]
+    parts = [
+        f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
+        for name, sources in read.items()
+    ]
     return "; ".join(parts) or "nothing"
 
 # %% ../nbs/04_ledger.ipynb #602850c7
@@ -387,7 +402,8 @@ def because_words(
     leaves = [leaf for leaf in finding.leaves() if leaf.text]
     if same := [leaf for leaf in leaves if leaf.verdict == finding.verdict]:
         return "; ".join({FAILS: "not ", UNDECIDED: "undecided: "}[leaf.verdict] + leaf.text for leaf in same)
-    others = [leaf.text for leaf in leaves if leaf.verdict != HOLDS]  # each is decided by itself, and not among so many
+    # each is decided by itself, and not among so many
+    others = [leaf.text for leaf in leaves if leaf.verdict != HOLDS]
     return "; ".join(f"not, alone, but undecided among {finding.comparisons}: {text}" for text in others)
 
 # %% ../nbs/04_ledger.ipynb #1b27879e
@@ -407,15 +423,21 @@ def check_claims(
             needs = [numbers.missing if need == "models" else need for need in finding.needs]
             needs = [finding.untested] if finding.untested else [BY_CONSTRUCTION] if constructed else needs
             facts = {
-                "verdict": finding.verdict,
-                "needs": ", ".join(needs),
-                "comparisons": finding.comparisons,
+                "verdict": finding.verdict, "needs": ", ".join(needs), "comparisons": finding.comparisons,
                 "held": sum(leaf.verdict == HOLDS for leaf in finding.leaves()),
-                "seeds": min((number.seeds for sources in numbers.read.values() for number in sources.values()), default=0),
+                "seeds": min(
+                    (number.seeds for sources in numbers.read.values() for number in sources.values()),
+                    default=0
+                ),
                 "because": claim.given if constructed else because_words(finding),
-                "measured": measured_words(numbers.read),
+                "measured": measured_words(numbers.read)
             }
-            rows.append((claim.number, claim.figure, claim.statement, *under, *(facts[name] for name in LEDGER_COLUMNS)))
+            rows.append(
+                (
+                    claim.number, claim.figure, claim.statement, *under,
+                    *(facts[name] for name in LEDGER_COLUMNS)
+                )
+            )
     return pd.DataFrame(rows, columns=["claim", "figure", "statement", *conditions, *LEDGER_COLUMNS])
 
 # %% ../nbs/04_ledger.ipynb #02672563
@@ -442,6 +464,16 @@ def ledger_grid(
     columns = list(table[list(conditions)].drop_duplicates().itertuples(index=False, name=None))
     lines = sorted(table.claim.unique())
     keys = [tuple(row) for row in table[list(conditions)].itertuples(index=False, name=None)]
-    words = [verdict_word(row.verdict, row.needs.split(", ")[0], (row.held, row.comparisons)) for row in table.itertuples()]
-    cells = {"line": [lines.index(claim) for claim in table.claim], "column": [columns.index(key) for key in keys]}
-    return pd.DataFrame(cells | {"title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict, "word": words})
+    words = [
+        verdict_word(row.verdict, row.needs.split(", ")[0], (row.held, row.comparisons))
+        for row in table.itertuples()
+    ]
+    cells = {
+        "line": [lines.index(claim) for claim in table.claim], "column": [columns.index(key) for key in keys]
+    }
+    return pd.DataFrame(
+        cells | {
+            "title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict,
+            "word": words
+        }
+    )

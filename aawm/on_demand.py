@@ -55,7 +55,9 @@ def section_lines(
     entries: list[tuple[str, ast.expr | None, str]] = []
     if isinstance(node, ast.ClassDef):
         fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-        entries = [(ast.unparse(part.target), part.annotation, comment_on(lines[part.lineno - 1])) for part in fields]
+        entries = [
+            (ast.unparse(part.target), part.annotation, comment_on(lines[part.lineno - 1])) for part in fields
+        ]
     else:
         given = node.args
         every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
@@ -104,7 +106,9 @@ def names_on_demand(
         if name in pages:
             return importlib.import_module(f"{package}.{name}")
         if name not in page_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(sorted(page_of))}")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}; it has {', '.join(sorted(page_of))}"
+            )
         return documented(getattr(importlib.import_module(f"{package}.{page_of[name]}"), name))
 
     return offered, lambda: sorted([*page_of, *pages]), sorted(page_of)
@@ -178,4 +182,6 @@ def named_in_code(
     except ModelContractError:
         raise
     except Exception as error:  # a file from outside may raise anything
-        raise ModelContractError(f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}") from error
+        raise ModelContractError(
+            f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}"
+        ) from error

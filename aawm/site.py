@@ -65,7 +65,9 @@ def site_links(
         name, hash_sign, place = target.partition("#")
         path = Path(os.path.normpath(Path(source).parent / name))
         if not path.exists():
-            raise BadData(f"{Path(source).relative_to(root)} has a link to {target}, which is not there; mend it")
+            raise BadData(
+                f"{Path(source).relative_to(root)} has a link to {target}, which is not there; mend it"
+            )
         linked.add(path)
         return f"]({os.path.relpath(address(path, root), os.path.dirname(page) or '.')}{hash_sign}{place})"
 
@@ -91,7 +93,11 @@ def picture_words(
         own = output.get("metadata", {}).get("image/png", {})
         if isinstance(own, dict) and own.get("alt"):
             return own["alt"]
-    prose = [cell.source for cell in cells[:place] if cell.cell_type == "markdown" and not cell.source.startswith("(")]
+    prose = [
+        cell.source
+        for cell in cells[:place]
+        if cell.cell_type == "markdown" and not cell.source.startswith("(")
+    ]
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose[-1] if prose else "")
     plain = " ".join(line.lstrip("#> ") for line in re.sub(r"[`*_|]", "", plain).split("\n") if line.strip())
     short = plain if len(plain) < 300 else plain[:300].rpartition(" ")[0] + " ..."
@@ -109,13 +115,25 @@ def definitions(
     lines = source.splitlines()
     for node in ast.parse(source).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs] if isinstance(node, ast.FunctionDef) else []
-            signature = f"{node.name}({', '.join(argument.arg for argument in given)})" if isinstance(node, ast.FunctionDef) else node.name
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs] if isinstance(
+                node, ast.FunctionDef
+            ) else []
+            signature = f"{node.name}({', '.join(argument.arg for argument in given)})" if isinstance(
+                node, ast.FunctionDef
+            ) else node.name
             entries.append((node.name, signature, (ast.get_docstring(node) or "").split("\n")[0]))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            names = [name for target in (node.targets if isinstance(node, ast.Assign) else [node.target]) for name in ast.walk(target)]
+            names = [
+                name
+                for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+                for name in ast.walk(target)
+            ]
             comment = lines[node.lineno - 1].partition("  # ")[2].strip()
-            entries += [(name.id, name.id, comment) for name in names if isinstance(name, ast.Name) and not name.id.startswith("_")]
+            entries += [
+                (name.id, name.id, comment)
+                for name in names
+                if isinstance(name, ast.Name) and not name.id.startswith("_")
+            ]
     return entries
 
 # %% ../nbs/85_site.ipynb #d694aaf0
@@ -142,7 +160,9 @@ def module_table(
             taken.add(label)
             labels[name] = label
         notebook = Path(os.path.normpath(file.parent / made_from.group(1)))
-        table[notebook] = (module, (ast.get_docstring(ast.parse(text)) or "").split("\n")[0], labels, definitions(text))
+        table[notebook] = (
+            module, (ast.get_docstring(ast.parse(text)) or "").split("\n")[0], labels, definitions(text)
+        )
     return table
 
 # %% ../nbs/85_site.ipynb #2cfdbe11
@@ -157,7 +177,12 @@ def reference_page(
             continue
         parts.append(f"## {module}\n\n{sentence} [The notebook]({address(notebook, root)}).\n")
         labelled = {name: (signature, words) for name, signature, words in entries}
-        parts.append("\n".join(f"- [`{labelled[name][0]}`](#{label}) {labelled[name][1]}".rstrip() for name, label in labels.items()))
+        parts.append(
+            "\n".join(
+                f"- [`{labelled[name][0]}`](#{label}) {labelled[name][1]}".rstrip()
+                for name, label in labels.items()
+            )
+        )
     return "\n\n".join(parts) + "\n"
 
 # %% ../nbs/85_site.ipynb #88a82755
@@ -181,7 +206,9 @@ def maker_of(
     root: str | Path,  # the repository
 ) -> Path:  # in `nbs`; its own for any that is there
     "The notebook that an executed one was made from: its text's links start there, and its page stands there."
-    return Path(root) / "nbs" / "paper" / Path(path).name if Path(path).is_relative_to(Path(root) / FIGURES) else Path(path)
+    return Path(root) / "nbs" / "paper" / Path(path).name if Path(path).is_relative_to(
+        Path(root) / FIGURES
+    ) else Path(path)
 
 
 def written_outputs(
@@ -231,7 +258,9 @@ def page_of(
                 cells += map(nbformat.v4.new_markdown_cell, written)
                 continue
         cells.append(cell)
-    notebook.cells, notebook.metadata["language_info"] = cells, {"name": "python", "pygments_lexer": "ipython3"}
+    notebook.cells, notebook.metadata["language_info"] = cells, {
+        "name": "python", "pygments_lexer": "ipython3"
+    }
     return notebook
 
 # %% ../nbs/85_site.ipynb #f84e693c
@@ -290,8 +319,15 @@ def folder_page(
 ) -> str:  # markdown
     "What lies in a folder that a page has a link to; only the repository has the files."
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    lines = [f"- `{path.relative_to(folder).as_posix()}`, {path.stat().st_size / 1000:.1f} kB" for path in files]
-    return "\n\n".join(["---\norphan: true\n---", f"# {folder.relative_to(root).as_posix()}", "In the repository:", "\n".join(lines)]) + "\n"
+    lines = [
+        f"- `{path.relative_to(folder).as_posix()}`, {path.stat().st_size / 1000:.1f} kB" for path in files
+    ]
+    return "\n\n".join(
+        [
+            "---\norphan: true\n---", f"# {folder.relative_to(root).as_posix()}", "In the repository:",
+            "\n".join(lines)
+        ]
+    ) + "\n"
 
 # %% ../nbs/85_site.ipynb #9c32d813
 def figures_page(
@@ -301,17 +337,27 @@ def figures_page(
     "All committed figures, with words, numbers and the notebook that made each."
     command = f"`make figures PROFILE={Path(FIGURES).name}`"
     parts = [f"# Figures\n\nMade by {command} from simulated trials and models small enough for a laptop, with numbers and settings."]
-    for path in sorted((Path(root) / FIGURES).glob("*.png"), key=lambda path: (not path.stem.startswith("fig"), path.stem)):
+    for path in sorted(
+        (Path(root) / FIGURES).glob("*.png"), key=lambda path: (not path.stem.startswith("fig"), path.stem)
+    ):
         maker = Path(root) / "nbs" / "paper" / f"{path.stem}.ipynb"
-        title, promise = page_heading(nbformat.read(maker, as_version=4).cells) if maker.exists() else (path.stem.capitalize(), "")
-        alt = (read_json(path.with_suffix(".json")) or {}).get("alt", title).replace("[", "(").replace("]", ")").replace("\n", " ")
-        beside = [file for file in (path.with_suffix(end) for end in (".csv", ".json", ".pdf")) if file.exists()]
+        title, promise = page_heading(nbformat.read(maker, as_version=4).cells) if maker.exists() else (
+            path.stem.capitalize(), ""
+        )
+        alt = (read_json(path.with_suffix(".json")) or {}).get(
+            "alt", title
+        ).replace("[", "(").replace("]", ")").replace("\n", " ")
+        beside = [
+            file for file in (path.with_suffix(end) for end in (".csv", ".json", ".pdf")) if file.exists()
+        ]
         shown = path.with_suffix(".gif") if path.with_suffix(".gif").exists() else path
         linked.update([shown, *beside])
         links = [f"[{file.suffix[1:]}]({address(file, root)})" for file in beside]
         links += [f"[the notebook]({address(maker, root)})"] if maker.exists() else []
         parts.append(f"## {title}\n\n{promise}\n\n![{alt}]({address(shown, root)})\n\n{', '.join(links)}")
-    for path in sorted(path for path in (Path(root) / FIGURES).glob("*.gif") if not path.with_suffix(".png").exists()):
+    for path in sorted(
+        path for path in (Path(root) / FIGURES).glob("*.gif") if not path.with_suffix(".png").exists()
+    ):
         linked.add(path)
         title = {"behaviors": "The eight behaviours"}.get(path.stem, path.stem.capitalize())
         parts.append(f"## {title}\n\n![{title}: trials seen from above, as they move]({address(path, root)})")
@@ -364,8 +410,14 @@ TEXTS = ("CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")  # further pages
 def main_toctrees(root: str | Path) -> str:  # markdown
     "The sidebar."
     notebooks = Path(root) / "nbs"
-    rooms = [name for name in (*ROOMS, *sorted(path.name for path in notebooks.iterdir() if path.is_dir() and path.name not in ROOMS))
-             if list(notebooks.glob(f"{name}/*.ipynb"))]
+    rooms = [
+        name
+        for name in (
+            *ROOMS,
+            *sorted(path.name for path in notebooks.iterdir() if path.is_dir() and path.name not in ROOMS)
+        )
+        if list(notebooks.glob(f"{name}/*.ipynb"))
+    ]
     library = [path.stem for path in sorted(notebooks.glob("*.ipynb")) if path.stem != "index"]
     entry = {name: f"{ROOMS.get(name, name.capitalize())} <{name}/index>" for name in rooms}
     first = ["figures", *(entry[name] for name in rooms if name in TO_READ)]
@@ -407,7 +459,9 @@ def write_pages(
             texts[address(path.parent, root)] = room_page(path.parent)
     for name in TEXTS:
         if (root / name).exists():
-            texts[f"repository/{name}"] = site_links((root / name).read_text(encoding="utf-8"), root / name, root, linked)
+            texts[f"repository/{name}"] = site_links(
+                (root / name).read_text(encoding="utf-8"), root / name, root, linked
+            )
     for path in linked:
         place = address(path, root)
         if path.is_dir() and place not in texts:
@@ -433,7 +487,10 @@ def build_site(
     out = root / out
     pages = write_pages(out / "pages", root)
     shutil.rmtree(out / "html", ignore_errors=True)
-    command = ["-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", str(out / "doctrees"), str(pages), str(out / "html")]
+    command = [
+        "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", str(out / "doctrees"), str(pages),
+        str(out / "html")
+    ]
     done = subprocess.run([sys.executable, *command], cwd=root)
     if done.returncode:
         raise BadData("the site has the faults named above; mend the notebooks they are in")

@@ -59,7 +59,9 @@ def triangle(
     "An isosceles triangle pointing along the heading."
     heading = np.asarray(heading)
     side = np.array([-heading[1], heading[0]]) * 0.36 * length
-    return place + np.stack([0.6 * length * heading, -0.4 * length * heading + side, -0.4 * length * heading - side])
+    return place + np.stack(
+        [0.6 * length * heading, -0.4 * length * heading + side, -0.4 * length * heading - side]
+    )
 
 # %% ../nbs/09_sketch.ipynb #9d4bdf84
 def element(
@@ -107,7 +109,9 @@ def path_points(
     most: int,  # points
 ) -> np.ndarray:  # int `[point]`: steps
     "The steps at which a path is drawn: one for each stretch of its way, and the last."
-    way = np.concatenate([[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()])
+    way = np.concatenate(
+        [[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()]
+    )
     stretch = np.floor(way / max(STRETCH, way[-1] / max(most - 2, 1)))
     keeps = np.diff(stretch, prepend=-1) > 0
     keeps[-1] = True
@@ -158,7 +162,9 @@ def room_svg() -> str:
     parts = [
         element("rect", width=SIDE, height=SIDE, fill=FLOOR_COLOR, stroke=SOFT_INK, stroke_width=2),
         element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
-        element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR),
+        element(
+            "rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR
+        )
     ]
     return "".join(parts)
 
@@ -176,16 +182,25 @@ def walk_svg(
     kept = steps[path_points(ground[steps], most)]
     if np.ptp(np.clip(ground[kept], -OUTSIDE, OUTSIDE), axis=0).max() < STRETCH:
         return ""
-    look = {"fill": "none", "stroke": ENTITY_COLORS[ENTITIES[entity]], "stroke_width": 2.5 if ENTITIES[entity] in OBJECTS else 1.5}
+    look = {
+        "fill": "none", "stroke": ENTITY_COLORS[ENTITIES[entity]],
+        "stroke_width": 2.5 if ENTITIES[entity] in OBJECTS else 1.5
+    }
     split = len(kept) if panel.context is None else int(np.searchsorted(kept, panel.context))
     points = on_paper(ground[kept])
     parts = []
     if split > 1:
         parts.append(element("path", d=path_data(points[:split]), **look))
     if split < len(kept):
-        parts.append(element("path", d=path_data(points[max(split - 1, 0) :]), stroke_dasharray="4 3", opacity=0.7, **look))
+        parts.append(
+            element(
+                "path", d=path_data(points[max(split - 1, 0) :]), stroke_dasharray="4 3", opacity=0.7, **look
+            )
+        )
     right, down = np.rint(points[0]).astype(int)
-    return "".join(parts) + element("circle", cx=right, cy=down, r=4, **look | {"fill": "#fff", "stroke_width": 1.5})
+    return "".join(parts) + element(
+        "circle", cx=right, cy=down, r=4, **look | {"fill": "#fff", "stroke_width": 1.5}
+    )
 
 # %% ../nbs/09_sketch.ipynb #747f0180
 def end_svg(
@@ -247,7 +262,10 @@ def panel_svg(
 
 # %% ../nbs/09_sketch.ipynb #d7393ee4
 LETTERS = {"font_size": 13, "fill": INK}
-KEY = ("\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer", "\u25c6 picked up   \u2605 delivered   ring: goal")
+KEY = (
+    "\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer",
+    "\u25c6 picked up   \u2605 delivered   ring: goal"
+)
 
 
 def key_svg(
@@ -255,13 +273,17 @@ def key_svg(
     imagined: bool,  # whether a panel shows a rollout
 ) -> list[str]:  # lines of text
     "What colours and shapes mean."
-    colored = [element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold") for entity, name in zip(ENTITIES, names)]
+    colored = [
+        element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold")
+        for entity, name in zip(ENTITIES, names)
+    ]
     objects, robots = (" \u00b7 ".join(colored[kind]) for kind in (OBJECT_INDEX, AGENT_INDEX))
     return [objects, robots, KEY[0], KEY[1] + ("   dashed: imagined" if imagined else "")]
 
 # %% ../nbs/09_sketch.ipynb #ca8aaf47
 BYTES = 10_000  # a picture has fewer
-THINNINGS = (1, 2, 3, 5, 8, 13, 20)  # tried in turn: paths have `POINTS` divided by this, until the picture is small enough
+# tried in turn: paths have `POINTS` divided by this, until the picture is small enough
+THINNINGS = (1, 2, 3, 5, 8, 13, 20)
 
 
 def panels_svg(
@@ -280,7 +302,9 @@ def panels_svg(
     wide = len(panels) * (SIDE + 12) - 12
     tall = SIDE + 95
     size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
-    return element("svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif")
+    return element(
+        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
+    )
 
 
 def side_by_side(

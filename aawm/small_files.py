@@ -55,8 +55,12 @@ def first_fault(
 ) -> str:  # a line
     "What pydantic found, in one line."
     first, *others = fault.errors(include_url=False)
-    place = value_place(tuple(str(part)[:40] if isinstance(part, str) else part for part in first["loc"])) or "the content"
-    message = PATTERNS.get(first.get("ctx", {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
+    place = value_place(
+        tuple(str(part)[:40] if isinstance(part, str) else part for part in first["loc"])
+    ) or "the content"
+    message = PATTERNS.get(
+        first.get("ctx", {}).get("pattern", ""), first["msg"].removeprefix("Value error, ")
+    )
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
@@ -98,7 +102,9 @@ def read_bytes(
     except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
         raise BadData(f"{path} cannot be unpacked ({fault}); copy it anew") from None
     except OSError as fault:
-        raise EnvironmentProblem(f"{path} cannot be read: {fault.strerror or fault}; check its permissions") from fault
+        raise EnvironmentProblem(
+            f"{path} cannot be read: {fault.strerror or fault}; check its permissions"
+        ) from fault
     if len(content) > largest:
         raise BadData(f"{path} holds more than {largest:,} bytes; a file of its kind has fewer")
     return content

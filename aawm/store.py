@@ -84,7 +84,10 @@ def file_records(
     names: Iterable[str],  # files, relative to the store
 ) -> dict[str, dict]:  # file -> its `bytes` and `sha256`
     "Size and SHA-256 of files of a store."
-    return {name: {"bytes": (Path(path) / name).stat().st_size, "sha256": sha256(Path(path) / name)} for name in names}
+    return {
+        name: {"bytes": (Path(path) / name).stat().st_size, "sha256": sha256(Path(path) / name)}
+        for name in names
+    }
 
 
 def chunk_file(
@@ -109,7 +112,9 @@ def create_arrays(
     root = zarr.create_group(Path(path) / ARRAYS, zarr_format=3, overwrite=True)
     for name, array in layout.arrays.items():
         first, *rest = (sizes[dim] for dim in array.dims)
-        codec = zarr.codecs.BloscCodec(cname="lz4", clevel=5, shuffle="shuffle", typesize=np.dtype(array.dtype).itemsize)
+        codec = zarr.codecs.BloscCodec(
+            cname="lz4", clevel=5, shuffle="shuffle", typesize=np.dtype(array.dtype).itemsize
+        )
         root.create_array(
             name,
             shape=(first, *rest),
@@ -120,7 +125,9 @@ def create_arrays(
             dimension_names=array.dims,
             chunk_key_encoding={"name": "default", "separator": "."},
         )
-    return file_records(path, [f"{ARRAYS}/zarr.json", *(f"{ARRAYS}/{name}/zarr.json" for name in layout.arrays)])
+    return file_records(
+        path, [f"{ARRAYS}/zarr.json", *(f"{ARRAYS}/{name}/zarr.json" for name in layout.arrays)]
+    )
 
 # %% ../nbs/03_store.ipynb #528315ce
 def exact(
@@ -147,14 +154,17 @@ def write_chunk(
 ) -> dict[str, dict]:  # file -> its size and checksum
     "Write one chunk of arrays."
     numcodecs.blosc.use_threads = False
-    with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of nothing but fill values is a file like any other
+    # a chunk of nothing but fill values is a file like any other
+    with zarr.config.set({"array.write_empty_chunks": True}):
         for name, values in arrays.items():
             place = Path(path) / ARRAYS / check_name(name, layout.arrays, f"array of {layout.name}")
             check_description(place)
             target = zarr.open_array(place, mode="r+", zarr_format=3)
             first = number * target.chunks[0]
             count = min(target.chunks[0], target.shape[0] - first)
-            target[first : first + count] = exact(values, layout.arrays[name].dtype, (count, *target.shape[1:]), name)
+            target[first : first + count] = exact(
+                values, layout.arrays[name].dtype, (count, *target.shape[1:]), name
+            )
     return file_records(path, [chunk_file(layout, name, number) for name in arrays])
 
 # %% ../nbs/03_store.ipynb #23a4db50
@@ -201,7 +211,9 @@ def store_hash(
     tables: dict[str, pd.DataFrame],
 ) -> str:  # 64 hexadecimal digits
     "A hash of a store's numbers and rows, the same for any size of chunks."
-    contents = {name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()}
+    contents = {
+        name: json.loads(table.to_json(orient="split", index=False)) for name, table in tables.items()
+    }
     for name in layout.arrays:
         array = open_array(Path(path) / ARRAYS / name)
         sha = hashlib.sha256()
@@ -220,7 +232,12 @@ def missing_chunks(
     "Chunks that were not written."
     shapes = {name: open_array(Path(path) / ARRAYS / name) for name in layout.arrays}
     numbers = {name: range(-(-array.shape[0] // array.chunks[0])) for name, array in shapes.items()}
-    return [file for name in numbers for number in numbers[name] if (file := chunk_file(layout, name, number)) not in files]
+    return [
+        file
+        for name in numbers
+        for number in numbers[name]
+        if (file := chunk_file(layout, name, number)) not in files
+    ]
 
 # %% ../nbs/03_store.ipynb #f67e53be
 def finish_store(
@@ -273,14 +290,21 @@ def write_store(
         raise UsageError(f"{path} is not empty; choose a new folder")
     if missing := set(layout.arrays) ^ set(arrays):
         raise BadData(f"{path}: arrays missing or not known: {', '.join(sorted(missing))}; expected {', '.join(layout.arrays)}")
-    sizes = {dim: size for name in arrays for dim, size in zip(layout.arrays[name].dims, np.shape(arrays[name]))}
+    sizes = {
+        dim: size for name in arrays for dim, size in zip(layout.arrays[name].dims, np.shape(arrays[name]))
+    }
     files = create_arrays(path, layout, sizes | layout.sizes, chunk)
-    finish_store(path, layout, tables, files | write_arrays(path, layout, arrays), settings, counts, data_hash, **more)
+    finish_store(
+        path, layout, tables, files | write_arrays(path, layout, arrays), settings, counts, data_hash, **more
+    )
     return path
 
 # %% ../nbs/03_store.ipynb #cc482469
 LARGEST_MANIFEST = 50_000_000  # bytes; a store of 45,000 trials has under 1 MB
-StoreFile = Annotated[str, StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$")]
+StoreFile = Annotated[
+    str,
+    StringConstraints(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$")
+]
 
 
 class FileRecord(Form):
@@ -320,9 +344,13 @@ def read_manifest(
         is_this_format = manifest["format"] == layout.name
         version = int(manifest["format_version"])
     except (ValueError, KeyError, OverflowError, RecursionError, TypeError) as fault:
-        raise BadData(f"{file} cannot be read: damaged or cut short; restore it, or delete the store and make it again") from fault
+        raise BadData(
+            f"{file} cannot be read: damaged or cut short; restore it, or delete the store and make it again"
+        ) from fault
     if not is_this_format:
-        raise BadData(f"{file} describes {manifest['format']!r}, not {layout.name!r}; give the folder of such a store")
+        raise BadData(
+            f"{file} describes {manifest['format']!r}, not {layout.name!r}; give the folder of such a store"
+        )
     if version > layout.version:
         raise BadData(
             f"{path} has format {version}, written by {manifest.get('written_by', 'a newer aawm')}; aawm {aawm.__version__} reads "
@@ -355,7 +383,9 @@ def check_files(
             raise BadData(f"{path / name} is missing; restore it, or delete the store and make it again")
         if (size := (path / name).stat().st_size) != record["bytes"]:
             raise BadData(f"{path / name} has {size} bytes, expected {record['bytes']}: cut short or changed; restore it")
-    files = {file.relative_to(path).as_posix() for file in visible_files(path / ARRAYS, "**/*") if file.is_file()}
+    files = {
+        file.relative_to(path).as_posix() for file in visible_files(path / ARRAYS, "**/*") if file.is_file()
+    }
     if unknown := sorted(files - set(manifest["files"])):
         raise BadData(f"{path / unknown[0]} is not in the manifest ({len(unknown)} such); remove it")
 
@@ -424,7 +454,11 @@ def _lazy(path, layout, name, manifest) -> xr.Variable:
 
 
 def _column(values: pd.Series) -> np.ndarray:
-    return values.to_numpy().astype(str) if values.dtype == object or pd.api.types.is_string_dtype(values) else values.to_numpy()
+    return (
+        values.to_numpy().astype(str)
+        if values.dtype == object or pd.api.types.is_string_dtype(values)
+        else values.to_numpy()
+    )
 
 # %% ../nbs/03_store.ipynb #c4d9b4c3
 def open_store(
@@ -440,12 +474,19 @@ def open_store(
     for name, spec in layout.tables.items():
         if spec.along and (table := read_table(path, layout, name, manifest)) is not None:
             variables |= {column: (spec.along, _column(table[column])) for column in spec.columns}
-    coords: dict[str, np.ndarray | list[str]] = {array.dims[0]: np.arange(variables[name].shape[0]) for name, array in layout.arrays.items()}
+    coords: dict[str, np.ndarray | list[str]] = {
+        array.dims[0]: np.arange(variables[name].shape[0]) for name, array in layout.arrays.items()
+    }
     coords |= {dim: list(labels) for dim, labels in layout.labels.items()}
     try:
-        return xr.Dataset(variables, coords, {key: manifest[key] for key in ("data_hash", "format_version", "settings", "counts")})
+        return xr.Dataset(
+            variables, coords,
+            {key: manifest[key] for key in ("data_hash", "format_version", "settings", "counts")}
+        )
     except ValueError as fault:
-        raise BadData(f"{path} has arrays, tables and labels of different sizes ({str(fault)[:200]}); make it again") from fault
+        raise BadData(
+            f"{path} has arrays, tables and labels of different sizes ({str(fault)[:200]}); make it again"
+        ) from fault
 
 # %% ../nbs/03_store.ipynb #edbaa377
 def refuse_other_settings(
@@ -456,8 +497,12 @@ def refuse_other_settings(
     "Raise `Refused` with the differences, if there are any."
     names = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
     if names:
-        differences = "; ".join(f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} asked for" for name in names)
-        raise Refused(f"{path} was made with other settings ({differences}); use these or choose another folder")
+        differences = "; ".join(
+            f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} asked for" for name in names
+        )
+        raise Refused(
+            f"{path} was made with other settings ({differences}); use these or choose another folder"
+        )
 
 # %% ../nbs/03_store.ipynb #49acf5c7
 @dataclass(frozen=True)
@@ -580,13 +625,17 @@ def build_store(
         done = sum(len(work.indices(number)) for number in range(work.chunks) if work.record(number).exists())
         raise Interrupted(f"stopped with {done} of {work.count} {layout.dim}s kept; {resume}") from None
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot write {path}: {fault.strerror or fault}; mend that and run the same again") from fault
+        raise EnvironmentProblem(
+            f"cannot write {path}: {fault.strerror or fault}; mend that and run the same again"
+        ) from fault
     return work.path
 
 # %% ../nbs/03_store.ipynb #2877a7a2
 def _build(work: Construction, make: Callable, finish: Callable) -> None:
     files = begin(work)
-    for number, arrays, content in make({n: work.indices(n) for n in range(work.chunks) if not finished_chunk(work, n)}):
+    for number, arrays, content in make(
+        {n: work.indices(n) for n in range(work.chunks) if not finished_chunk(work, n)}
+    ):
         keep_chunk(work, number, arrays, content)
     records = [read_json(work.record(number)) for number in range(work.chunks)]
     for record in records:

@@ -17,7 +17,9 @@ from .checks import convention_counts
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
 from ..errors import BadData
-from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS
+from aawm.schema import (
+    MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS,
+)
 from ..store import read_manifest
 
 # %% ../../nbs/data/05_card.ipynb #04baaf3c
@@ -53,9 +55,10 @@ def statistics(
             "picked up per trial": (pickup[told] >= 0).sum(1).mean() if told.any() else np.nan,
             "delivered per trial": (goal[told] >= 0).sum(1).mean() if told.any() else np.nan,
             "moved %": 100 * moved.mean(),
-            "carried among moved %": 100 * (path[here] > MOVE_THRESHOLD).sum() / moved.sum() if moved.any() else np.nan,
-            "single-goal %": 100 * single[here].mean(),
-            "multi-goal %": 100 * multi[here].mean(),
+            "carried among moved %": 100 * (
+                path[here] > MOVE_THRESHOLD
+            ).sum() / moved.sum() if moved.any() else np.nan,
+            "single-goal %": 100 * single[here].mean(), "multi-goal %": 100 * multi[here].mean()
         }
     return pd.DataFrame(rows).T.astype({"trials": int})
 
@@ -86,7 +89,10 @@ def beside_published(
         "single-goal trials (%)": whole["single-goal %"],
         "multi-goal trials (%)": whole["multi-goal %"],
     }
-    rows = {name: {"here": value, "published": REAL[name][0], "source": REAL[name][1]} for name, value in here.items()}
+    rows = {
+        name: {"here": value, "published": REAL[name][0], "source": REAL[name][1]}
+        for name, value in here.items()
+    }
     return pd.DataFrame(rows).T
 
 # %% ../../nbs/data/05_card.ipynb #09abe892
@@ -113,7 +119,9 @@ def how_it_was_made(
     if by != "aawm.data.generate":
         left = f" {drawn} trials were left out:{reasons}" if drawn else ""
         odd = "".join(f"\n- {number} of {of} {what}" for what, (number, of) in (conventions or {}).items())
-        return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (f"\n\nConventions:\n{odd}" if odd else "")
+        return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (
+            f"\n\nConventions:\n{odd}" if odd else ""
+        )
     again = f" {drawn} draws were rejected and drawn again:{reasons}" if drawn else " No draw was rejected."
     versions = f"MuJoCo {settings['mujoco_version']} and NumPy {settings['numpy_version']} by {manifest['written_by']}"
     return f"""Simulated with {versions}, robots at fidelity `{settings["fidelity"]}`:
@@ -184,7 +192,11 @@ def dataset_card(
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
     conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_counts(path)
-    known = {name: value for name, value in sorted(settings.items()) if not isinstance(value, (dict, list)) or len(value) < 9}
+    known = {
+        name: value
+        for name, value in sorted(settings.items())
+        if not isinstance(value, (dict, list)) or len(value) < 9
+    }
     split = ", ".join(f"{number} {name}" for name, number in sorted(counts["split"].items()))
     sections = {
         "What it is": WHAT,

@@ -19,7 +19,9 @@ import aawm
 import aawm.store
 from ..arrays import read_parquet
 from .card import dataset_card
-from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries
+from aawm.data.trials import (
+    CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, open_events, open_trials, store_entries,
+)
 from ..errors import BadData, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..schema import COLUMNS, OBJECTS, STEPS, flatten, unflatten
@@ -40,15 +42,21 @@ def shard_tables(
     trials = open_trials(store)
     events = open_events(store)
     states = flatten(trials.state[places].values).reshape(-1, len(COLUMNS))
-    where = {"trial": np.repeat(places, STEPS), "step": np.tile(np.arange(STEPS, dtype=np.int16), len(places))}
+    where = {
+        "trial": np.repeat(places, STEPS), "step": np.tile(np.arange(STEPS, dtype=np.int16), len(places))
+    }
     every = read_table(store, LAYOUT, TRIAL_TABLE)
     if every is None:
         raise BadData(f"{store} has no table of trials; make it anew")
     table = every.iloc[places].reset_index(drop=True)
     steps = np.concatenate([trials[f"{kind}_step"].values[places] for kind in ("pickup", "goal")], axis=1)
-    table = pd.concat([pd.DataFrame({"trial": places}), table, pd.DataFrame(steps, columns=list(STEP_COLUMNS))], axis=1)
+    table = pd.concat(
+        [pd.DataFrame({"trial": places}), table, pd.DataFrame(steps, columns=list(STEP_COLUMNS))], axis=1
+    )
     states = pd.concat([pd.DataFrame(where), pd.DataFrame(states, columns=list(COLUMNS))], axis=1)
-    return {"states": states, "trials": table, "events": events[events.trial.isin(places)].reset_index(drop=True)}
+    return {
+        "states": states, "trials": table, "events": events[events.trial.isin(places)].reset_index(drop=True)
+    }
 
 # %% ../../nbs/data/06_hub.ipynb #f8c1ff66
 def shard_files(
@@ -59,7 +67,9 @@ def shard_files(
     for name in sorted(set(split)):
         places = np.flatnonzero(split == name)
         parts = [places[first : first + CHUNK] for first in range(0, len(places), CHUNK)]
-        files |= {f"{name}-{number:05d}-of-{len(parts):05d}.parquet": part for number, part in enumerate(parts)}
+        files |= {
+            f"{name}-{number:05d}-of-{len(parts):05d}.parquet": part for number, part in enumerate(parts)
+        }
     return files
 
 # %% ../../nbs/data/06_hub.ipynb #859c0cab
@@ -89,7 +99,9 @@ Any Parquet reader reads them, and `croissant.json` describes every column. With
 
 def size_category(rows: int) -> str:
     "The class of sizes that a hub files a number of rows under."
-    bounds = {"n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6, "1M<n<10M": 1e7, "10M<n<100M": 1e8}
+    bounds = {
+        "n<1K": 1e3, "1K<n<10K": 1e4, "10K<n<100K": 1e5, "100K<n<1M": 1e6, "1M<n<10M": 1e7, "10M<n<100M": 1e8
+    }
     return next((name for name, most in bounds.items() if rows < most), "100M<n<1B")
 
 # %% ../../nbs/data/06_hub.ipynb #2c11a837
@@ -102,30 +114,41 @@ def hub_card(
     "The card of a dataset on a hub."
     configs = []
     for name in HUB_TABLES:
-        configs += [f"- config_name: {name}", *(["  default: true"] if name == "states" else []), "  data_files:"]
-        configs += [line for split in splits for line in (f"  - split: {split}", f"    path: {name}/{split}-*.parquet")]
+        configs += [
+            f"- config_name: {name}", *(["  default: true"] if name == "states" else []), "  data_files:"
+        ]
+        configs += [
+            line
+            for split in splits
+            for line in (f"  - split: {split}", f"    path: {name}/{split}-*.parquet")
+        ]
     size = size_category(open_trials(store).sizes["trial"] * STEPS)
-    return HUB_HEADER.format(title=title, size=size, configs="\n".join(configs)) + dataset_card(store, title) + HUB_USE.format(folder=folder)
+    return HUB_HEADER.format(title=title, size=size, configs="\n".join(configs)) + dataset_card(
+        store, title
+    ) + HUB_USE.format(folder=folder)
 
 # %% ../../nbs/data/06_hub.ipynb #979ce4cd
+# the context that version 1.0 prescribes
 CROISSANT = {
-    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column", "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/", "rai": "http://mlcommons.org/croissant/RAI/", "data": {"@id": "cr:data", "@type": "@json"},
+    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",
+    "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/", "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"}, "dct": "http://purl.org/dc/terms/",
     "examples": {"@id": "cr:examples", "@type": "@json"}, "equivalentProperty": "cr:equivalentProperty",
     "extract": "cr:extract", "field": "cr:field", "fileProperty": "cr:fileProperty",
     "fileObject": "cr:fileObject", "fileSet": "cr:fileSet", "format": "cr:format", "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath", "key": "cr:key", "md5": "cr:md5", "parentField": "cr:parentField",
-    "path": "cr:path", "recordSet": "cr:recordSet", "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated",
-    "replace": "cr:replace", "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source", "subField": "cr:subField",
-    "transform": "cr:transform",
-}  # the context that version 1.0 prescribes
+    "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath", "key": "cr:key", "md5": "cr:md5",
+    "parentField": "cr:parentField", "path": "cr:path", "recordSet": "cr:recordSet",
+    "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated", "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate", "sc": "https://schema.org/", "separator": "cr:separator",
+    "source": "cr:source", "subField": "cr:subField", "transform": "cr:transform"
+}
 PARQUET = "application/x-parquet"
 HOME = "https://github.com/aawm/aawm"
 CITE = """@inproceedings{cross2024aawm, title={Animate Agent World Modeling Benchmark}, author={Cross, Logan and Xiang, Violet and
 Haber, Nick and Yamins, Daniel L. K.}, booktitle={Proceedings of the Annual Meeting of the Cognitive Science Society}, year={2024}}"""
-KIND_NAMES = {"f": "sc:Float", "i": "sc:Integer", "b": "sc:Boolean"}  # of a column's type; all others are text
+# of a column's type; all others are text
+KIND_NAMES = {"f": "sc:Float", "i": "sc:Integer", "b": "sc:Boolean"}
 
 # %% ../../nbs/data/06_hub.ipynb #3530319d
 def record_set(
@@ -137,7 +160,12 @@ def record_set(
     for column in table:
         source = {"fileSet": {"@id": f"{name}-files"}, "extract": {"column": column}}
         kind = KIND_NAMES.get(table[column].dtype.kind, "sc:Text")
-        fields.append({"@type": "cr:Field", "@id": f"{name}/{column}", "name": column, "dataType": kind, "source": source})
+        fields.append(
+            {
+                "@type": "cr:Field", "@id": f"{name}/{column}", "name": column, "dataType": kind,
+                "source": source
+            }
+        )
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 # %% ../../nbs/data/06_hub.ipynb #9eee5746
@@ -159,11 +187,12 @@ def croissant(
                       "includes": f"{name}/*.parquet"})  # fmt: skip
     about = "Positions and orientations of two robots and three objects, 300 steps a trial, in nine social scenarios; simulated."
     return {
-        "@context": CROISSANT, "@type": "sc:Dataset", "conformsTo": "http://mlcommons.org/croissant/1.0", "name": "aawm-trials",
-        "alternateName": title, "description": about, "license": "https://spdx.org/licenses/MIT.html", "url": url,
-        "version": aawm.__version__, **({"datePublished": published} if published else {}), "isLiveDataset": False,
+        "@context": CROISSANT, "@type": "sc:Dataset", "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": "aawm-trials", "alternateName": title, "description": about,
+        "license": "https://spdx.org/licenses/MIT.html", "url": url, "version": aawm.__version__,
+        **({"datePublished": published} if published else {}), "isLiveDataset": False,
         "creator": {"@type": "sc:Organization", "name": "the aawm contributors", "url": url}, "citeAs": CITE,
-        "distribution": files, "recordSet": [record_set(name, table) for name, table in tables.items()],
+        "distribution": files, "recordSet": [record_set(name, table) for name, table in tables.items()]
     }
 
 # %% ../../nbs/data/06_hub.ipynb #17daa415
@@ -197,8 +226,13 @@ def export_hub(
     splits = list(dict.fromkeys(file.partition("-")[0] for file in files))
     write_text(folder / "README.md", hub_card(store, splits, folder=folder.name))
     write_json(folder / "croissant.json", croissant(folder, first, published=published))
-    kept = {name: manifest[name] for name in ("format_version", "settings", "counts", "data_hash", "rejected_draws")}
-    hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in visible_files(folder, "**/*.parquet")}
+    kept = {
+        name: manifest[name]
+        for name in ("format_version", "settings", "counts", "data_hash", "rejected_draws")
+    }
+    hashes = {
+        path.relative_to(folder).as_posix(): sha256(path) for path in visible_files(folder, "**/*.parquet")
+    }
     write_json(folder / "store.json", kept | {"written_by": f"aawm {aawm.__version__}", "files": hashes})
     return folder
 
@@ -214,10 +248,15 @@ def read_tables(
             raise BadData(f"{Path(folder) / file} is missing, or not the one that was written; fetch it anew")
         parts[file.partition("/")[0]].append(read_parquet(Path(folder) / file))
     order = {"states": ["trial", "step"], "trials": ["trial"], "events": ["trial"]}
-    return {name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True) for name in HUB_TABLES}
+    return {
+        name: pd.concat(parts[name]).sort_values(order[name], kind="stable", ignore_index=True)
+        for name in HUB_TABLES
+    }
 
 # %% ../../nbs/data/06_hub.ipynb #13bd357a
-HubFile = Annotated[str, StringConstraints(max_length=200, pattern=rf"^({'|'.join(HUB_TABLES)})/[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+HubFile = Annotated[
+    str, StringConstraints(max_length=200, pattern=rf"^({'|'.join(HUB_TABLES)})/[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+]
 
 
 class HubCounts(Form):
@@ -263,7 +302,9 @@ def import_hub(
     "Make a trial store of a hub's folder, equal to the one that it was written from."
     folder, known = Path(folder), read_kept(Path(folder))
     tables = read_tables(folder, known.files)
-    states = unflatten(tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS)))
+    states = unflatten(
+        tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS))
+    )
     rows = tables["trials"]
     pickup_step, goal_step = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
     table = rows.drop(columns=["trial", *STEP_COLUMNS])

@@ -31,7 +31,10 @@ STATE_FEATURES = {
 }
 INDEX_FEATURES = {
     "timestamp": {"dtype": "float32", "shape": [1], "names": None},
-    **{name: {"dtype": "int64", "shape": [1], "names": None} for name in ("frame_index", "episode_index", "index", "task_index")},
+    **{
+        name: {"dtype": "int64", "shape": [1], "names": None}
+        for name in ("frame_index", "episode_index", "index", "task_index")
+    }
 }
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 EPISODES_PATH = "meta/episodes/chunk-000/file-000.parquet"
@@ -122,7 +125,9 @@ def episode_row(
     row |= {"meta/episodes/chunk_index": 0, "meta/episodes/file_index": 0}
     row |= {name: str(trial[name].values) for name in ("name", "role_agent0", "role_agent1")}
     row["seed"] = int(trial.seed)
-    return row | {f"stats/{column}/{name}": value for column, part in stats.items() for name, value in part.items()}
+    return row | {
+        f"stats/{column}/{name}": value for column, part in stats.items() for name, value in part.items()
+    }
 
 # %% ../../nbs/data/07_lerobot.ipynb #077c3fd3
 def info(
@@ -135,8 +140,9 @@ def info(
     return {
         "codebase_version": LEROBOT_VERSION, "robot_type": "magnebot", "total_episodes": len(splits),
         "total_frames": len(splits) * STEPS, "total_tasks": len(tasks), "chunks_size": FILES_A_CHUNK,
-        "data_files_size_in_mb": 100, "video_files_size_in_mb": 200, "fps": STEPS_PER_SECOND, "splits": ranges,
-        "data_path": DATA_PATH, "video_path": None, "features": STATE_FEATURES | INDEX_FEATURES,
+        "data_files_size_in_mb": 100, "video_files_size_in_mb": 200, "fps": STEPS_PER_SECOND,
+        "splits": ranges, "data_path": DATA_PATH, "video_path": None,
+        "features": STATE_FEATURES | INDEX_FEATURES
     }
 
 # %% ../../nbs/data/07_lerobot.ipynb #82a787ee
@@ -174,8 +180,14 @@ def export_lerobot(
     write_parquet(pa.Table.from_pylist(episodes), folder / EPISODES_PATH)
     with replacing(folder / "meta/tasks.parquet") as temporary:
         pd.DataFrame({"task_index": range(len(tasks))}, index=tasks).to_parquet(temporary)
-    keys = {name: [f"stats/{name}/{stat}" for stat in (*QUANTILES, "min", "max", "mean", "std", "count")] for name in columns}
-    pooled = {name: pooled_stats([{key.rpartition("/")[2]: row[key] for key in keys[name]} for row in episodes]) for name in keys}
+    keys = {
+        name: [f"stats/{name}/{stat}" for stat in (*QUANTILES, "min", "max", "mean", "std", "count")]
+        for name in columns
+    }
+    pooled = {
+        name: pooled_stats([{key.rpartition("/")[2]: row[key] for key in keys[name]} for row in episodes])
+        for name in keys
+    }
     write_json(folder / "meta/stats.json", pooled)
     write_json(folder / "meta/info.json", info(list(trials.split.values[order].astype(str)), tasks))
     return folder

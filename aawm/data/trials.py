@@ -145,11 +145,15 @@ def write_trials(
     trials = trials.assign(state_sha256=[state_hash(state) for state in states])
     by_trial = {trial: rows for trial, rows in events.groupby("trial")}
     steps = {
-        f"{kind}_step": np.array([first_event_steps(by_trial.get(i, events[:0]), kind) for i in range(len(trials))])
+        f"{kind}_step": np.array(
+            [first_event_steps(by_trial.get(i, events[:0]), kind) for i in range(len(trials))]
+        )
         for kind in ("pickup", "goal")
     }
     entries = store_entries(trials, events, steps["pickup_step"], steps["goal_step"])
-    return aawm.store.write_store(path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries)
+    return aawm.store.write_store(
+        path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries
+    )
 
 # %% ../../nbs/data/01_trials.ipynb #be642aad
 def open_events(
@@ -175,7 +179,9 @@ def open_trials(
         return path
     trials = aawm.store.open_store(path, LAYOUT)
     kinds = np.stack([trials[name].values for name in KIND_COLUMNS], axis=-1)
-    trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(object_kind=(("trial", "object"), kinds))
+    trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(
+        object_kind=(("trial", "object"), kinds)
+    )
     if (rows := open_extra(path, ROW_TABLE)) is not None:
         trials["published_validation"] = ("published_row", rows.trial[rows.split == "validation"].to_numpy())
     return trials
@@ -192,7 +198,9 @@ def trial_panel(
     row = trials.isel(trial=trial)
     names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
     title = f"{row.scenario.item()}, trial {trial}"
-    return Sketch(row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names)
+    return Sketch(
+        row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names
+    )
 
 
 def show_trial(

@@ -37,7 +37,8 @@ def ends_at_pickups(
     return trial, step + random.integers(0, AFTER_PICKUP, size=number, endpoint=True)
 
 # %% ../../nbs/data/03_windows.ipynb #be2b77af
-SYMMETRIES = ("none", "renumbered", "mirrored")  # what is done to each window at random; `mirrored`: renumbered, and half of them mirrored
+# what is done to each window at random; `mirrored`: renumbered, and half of them mirrored
+SYMMETRIES = ("none", "renumbered", "mirrored")
 ORDERS = tuple(  # of the five entities: objects in any order, then robots in any order
     (*objects, *agents)
     for objects in permutations(range(len(ENTITIES))[OBJECT_INDEX])
@@ -103,7 +104,9 @@ def checked_states(
     states = torch.as_tensor(states)
     states = states.flatten(2) if states.ndim == 4 else states
     if states.ndim != 3 or states.shape[-1] != STATE_SIZE or not len(states):
-        raise UsageError(f"states must be [trial, step, {STATE_SIZE}] with at least one trial, got {list(states.shape)}")
+        raise UsageError(
+            f"states must be [trial, step, {STATE_SIZE}] with at least one trial, got {list(states.shape)}"
+        )
     return states
 
 
@@ -159,8 +162,12 @@ class Windows:
         if epoch != self._epoch:
             random = np.random.default_rng([self.seed, epoch])
             last = self.states.shape[1] - self.window
-            windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *self._aimed)
-            self._indices = torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
+            windows = sampled_windows(
+                random, len(self.states), len(self) * self.batch_size, last, *self._aimed
+            )
+            self._indices = torch.from_numpy(windows).to(self.states.device).unflatten(
+                1, (len(self), self.batch_size)
+            )
             self._epoch = epoch
         return self._indices
 
@@ -177,4 +184,6 @@ class Windows:
         batch = {"states": states, "end_state": self.states[trial, -1], "trial": trial, "start": start}
         if self.symmetries == "none":
             return batch
-        return with_symmetries(batch, self._orders[order], mirror > 0 if self.symmetries == "mirrored" else None)
+        return with_symmetries(
+            batch, self._orders[order], mirror > 0 if self.symmetries == "mirrored" else None
+        )

@@ -27,7 +27,9 @@ from aawm.evaluation.results import (
     read_evaluation,
     save,
 )
-from .rollouts import ConstantVelocity, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts
+from aawm.evaluation.rollouts import (
+    ConstantVelocity, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
+)
 from .scores import Scorer, score
 from aawm.evaluation.tasks import (
     SCORINGS,

@@ -18,15 +18,20 @@ import pandas as pd
 
 from ..errors import UsageError
 from .released import RELEASED
-from ..ledger import HOLDS, Evidence, Finding, Measured, above, below, check_claims, entering, every, exactly, most, ratio
+from aawm.ledger import (
+    HOLDS, Evidence, Finding, Measured, above, below, check_claims, entering, every, exactly, most, ratio,
+)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #b191e4ad
 SHARE_SPREAD = 0.05  # standard deviation over seeds that is assumed where there is one: of a share
 LENGTH_SPREAD = 0.1  # the same of a length or loss, relative
-BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet")
+BASELINES = (
+    "multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet"
+)
 ORACLE = "oracle"
 AT_FLOOR = "at the floor"
-AUTHORS_TRIALS = {"single_goal": 1222, "multi_goal": 479}  # behind a printed recall, from the released result tables
+# behind a printed recall, from the released result tables
+AUTHORS_TRIALS = {"single_goal": 1222, "multi_goal": 479}
 SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "SGNet", "oracle")))
 
 # %% ../../nbs/evaluation/08_claims.ipynb #5d2087e2
@@ -72,7 +77,9 @@ class PaperEvidence(Evidence):
         if rows is None:
             return None
         hits, of = metric_counts(rows, metric)
-        rows = pd.DataFrame({"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of})
+        rows = pd.DataFrame(
+            {"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of}
+        )
         short = SHORT.get(model, model)
         return self.note(name, short, ratio(f"{name} {short}", model, rows, SHARE_SPREAD))
 
@@ -108,7 +115,9 @@ class ReleasedEvidence(Evidence):
         "A printed score; F1 is that of the printed precision and recall."
         value = RELEASED.get((task, target, metric), pd.Series(dtype=float)).get(model, np.nan)
         if metric == "f1" and model in RELEASED.index:
-            precision, recall = (RELEASED.loc[model, (task, target, name)] for name in ("precision", "recall"))
+            precision, recall = (
+                RELEASED.loc[model, (task, target, name)] for name in ("precision", "recall")
+            )
             value = 2 * precision * recall / (precision + recall)
         name = score_name(task, target, metric)
         short = SHORT.get(model, model)
@@ -226,7 +235,10 @@ def claim_5(of: Evidence) -> Finding:
     "The Multistep Predictor is best on the second goal and the Transformer on the third; most do worse on the third",
 )
 def claim_6(of: Evidence) -> Finding:
-    found = {target: {model: of.share(model, "multi_goal", target=target) for model in BASELINES} for target in ("2nd", "3rd")}
+    found = {
+        target: {model: of.share(model, "multi_goal", target=target) for model in BASELINES}
+        for target in ("2nd", "3rd")
+    }
     best = []
     for target, winner in (("2nd", "multistep_predictor"), ("3rd", "transformer")):
         others = [number for model, number in found[target].items() if model != winner]
@@ -261,7 +273,9 @@ def claim_8(of: Evidence) -> Finding:
     leaders = ("rssm_discrete", "multistep_predictor")
     rest = [found[model] for model in BASELINES if model not in leaders]
     low = [below(found[model], 0.4) for model in BASELINES]
-    finding = every(*low, *(leads(found[model], rest) for model in leaders), below(found[ORACLE], WORDS["struggles"]))
+    finding = every(
+        *low, *(leads(found[model], rest) for model in leaders), below(found[ORACLE], WORDS["struggles"])
+    )
     return unless(of.at_floor(BASELINES, "pickup"), finding)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #83222d77
@@ -269,14 +283,23 @@ def claim_8(of: Evidence) -> Finding:
 def claim_9(of: Evidence) -> Finding:
     findings = []
     for model in BASELINES:
-        at, before, after = (of.window(model, "loss_pickup", *window) for window in ((-10, 10), (-60, -40), (40, 60)))
-        findings += [above(at, beside * WORDS["peak"] if beside is not None else None) for beside in (before, after)]
+        at, before, after = (
+            of.window(model, "loss_pickup", *window) for window in ((-10, 10), (-60, -40), (40, 60))
+        )
+        findings += [
+            above(at, beside * WORDS["peak"] if beside is not None else None) for beside in (before, after)
+        ]
     return every(*findings)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #90b6f1e7
 @claim(10, "4B", "Loss dips before a delivery", "Shortly before a delivery the loss is lower than long before it")
 def claim_10(of: Evidence) -> Finding:
-    return every(*(below(of.window(model, "loss_goal", -10, 0), of.window(model, "loss_goal", -60, -40)) for model in BASELINES))
+    return every(
+        *(
+            below(of.window(model, "loss_goal", -10, 0), of.window(model, "loss_goal", -60, -40))
+            for model in BASELINES
+        )
+    )
 
 
 @claim(
@@ -286,7 +309,12 @@ def claim_10(of: Evidence) -> Finding:
     "The loss is higher shortly after a delivery than shortly before it",
 )
 def claim_11(of: Evidence) -> Finding:
-    return every(*(above(of.window(model, "loss_goal", 5, 20), of.window(model, "loss_goal", -10, 0)) for model in BASELINES))
+    return every(
+        *(
+            above(of.window(model, "loss_goal", 5, 20), of.window(model, "loss_goal", -10, 0))
+            for model in BASELINES
+        )
+    )
 
 # %% ../../nbs/evaluation/08_claims.ipynb #75bcc663
 @claim(12, "5A", "RSSM Discrete has the best F1 on moves", "RSSM Discrete has the best F1 on moves")
@@ -316,7 +344,10 @@ def claim_13(of: Evidence) -> Finding:
 def claim_14(of: Evidence) -> Finding:
     findings = []
     for model in ("transformer", "rssm_continuous"):
-        findings += [above(of.share(model, "move"), WORDS["high"]), below(of.share(model, "move", "precision"), WORDS["poor"])]
+        findings += [
+            above(of.share(model, "move"), WORDS["high"]),
+            below(of.share(model, "move", "precision"), WORDS["poor"])
+        ]
     return every(*findings)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #383e1ef4
@@ -342,9 +373,14 @@ def claim_15(of: Evidence) -> Finding:
     "Still objects drift under Transformer and RSSM Continuous and stay under RSSM Discrete and the multistep models",
 )
 def claim_16(of: Evidence) -> Finding:
-    drifting = [above(of.window(model, "ade_still", 250, 250), WORDS["drift"]) for model in ("transformer", "rssm_continuous")]
+    drifting = [
+        above(of.window(model, "ade_still", 250, 250), WORDS["drift"])
+        for model in ("transformer", "rssm_continuous")
+    ]
     staying = ("rssm_discrete", "multistep_predictor", "multistep_delta")
-    return every(*drifting, *(below(of.window(model, "ade_still", 250, 250), WORDS["drift"]) for model in staying))
+    return every(
+        *drifting, *(below(of.window(model, "ade_still", 250, 250), WORDS["drift"]) for model in staying)
+    )
 
 
 @claim(
@@ -358,7 +394,10 @@ def claim_17(of: Evidence) -> Finding:
     jitters = above(path["multistep_predictor"], WORDS["jitter"])
     stays = below(of.window("multistep_predictor", "ade_still", 250, 250), WORDS["drift"])
     calmer = below(path["multistep_delta"], path["multistep_predictor"])
-    return every(jitters, stays, calmer, *(below(less(path[model], path[ORACLE]), WORDS["near"]) for model in ("sgnet", "rssm_discrete")))
+    return every(
+        jitters, stays, calmer,
+        *(below(less(path[model], path[ORACLE]), WORDS["near"]) for model in ("sgnet", "rssm_discrete"))
+    )
 
 
 CLAIMS = tuple(CLAIM_TABLE[number] for number in sorted(CLAIM_TABLE))
@@ -374,11 +413,16 @@ def paper_evidence(
 ) -> dict:  # (scoring, variant) -> `Evidence`
     "Evidence for each pair of scoring and variant that the claims are checked on."
     tables = results.outcomes, results.trial_curves
-    outcomes, curves = (table if "scoring" in table else table.assign(scoring=results.records[0]["scoring"]) for table in tables)
+    outcomes, curves = (
+        table if "scoring" in table else table.assign(scoring=results.records[0]["scoring"])
+        for table in tables
+    )
     found = {}
     for scoring, variant in outcomes[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None):
         if variant in ("corrected", "published") and (scoring == "strict" or variant == "published"):
-            here = [table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)]
+            here = [
+                table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)
+            ]
             found[scoring, variant] = PaperEvidence(*here)
     if not found:
         raise UsageError("no corrected or published model was evaluated with a scoring the claims are about; evaluate first")
@@ -408,7 +452,9 @@ def order_agreement(
             orders = [np.corrcoef(order, ranks[1])[0, 1] for order in itertools.permutations(ranks[0])]
             share = float(np.mean(np.array(orders) >= orders[0] - 1e-9))
             rows.append((task, target, metric, len(theirs), orders[0], share))
-    return pd.DataFrame(rows, columns=["task", "target", "metric", "models", "rank_correlation", "probability"])
+    return pd.DataFrame(
+        rows, columns=["task", "target", "metric", "models", "rank_correlation", "probability"]
+    )
 
 # %% ../../nbs/evaluation/08_claims.ipynb #6ab76f08
 def contrasts(

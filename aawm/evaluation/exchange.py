@@ -40,7 +40,9 @@ def task_id(
     name: str,  # of a task
 ) -> str:
     "A task with its version, such as `single_goal@1`; one with an option has the version of the task without."
-    family = next((plain for plain in OPTION_TASKS if name.startswith(f"{plain}_") and name not in TASK_VERSIONS), name)
+    family = next(
+        (plain for plain in OPTION_TASKS if name.startswith(f"{plain}_") and name not in TASK_VERSIONS), name
+    )
     return f"{name}@{TASK_VERSIONS[check_name(family, TASK_VERSIONS, 'task')]}"
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #3c05cafe
@@ -119,7 +121,9 @@ def request_parts(
     "The part of each request: within a part, all requests of a trial show the same steps."
     windows = requests.assign(end=requests.start + requests.context)[["row", "end", "context"]]
     order = windows.drop_duplicates().sort_values(["row", "end", "context"])
-    return windows.merge(order.assign(part=order.groupby("row").cumcount()), how="left").part.to_numpy(dtype=np.int64)
+    return windows.merge(
+        order.assign(part=order.groupby("row").cumcount()), how="left"
+    ).part.to_numpy(dtype=np.int64)
 
 
 def part_path(
@@ -141,7 +145,10 @@ def requests_about(
 ) -> dict[str, Any]:
     "What decides which requests there are; `UsageError` for a choice that cannot be."
     given = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
-    about = {"format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring, "split": test.split}
+    about = {
+        "format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring,
+        "split": test.split
+    }
     about |= {"curve_trials": curve_trials, "cap": cap, "seed": seed}
     requests_protocol(about)
     return about | {"data_hash": test.data_hash, "privileged": given}
@@ -173,7 +180,9 @@ def part_about(
     "What the file of one part says of itself."
     parts = request_parts(requests)
     own = about | {"part": part, "parts": int(parts.max()) + 1, "sealed": list(sealed)}
-    return own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__}
+    return (
+        own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__}
+    )
 
 
 def write_part(
@@ -186,8 +195,13 @@ def write_part(
     import torch
 
     shown = requests[request_parts(requests) == about["part"]]
-    states, context, known = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
-    arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
+    states, context, known = batch_inputs(
+        torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"])
+    )
+    arrays = {
+        "states": states.numpy(), "context": context.numpy(),
+        "horizon": shown.horizon.to_numpy(dtype=np.int64)
+    }
     arrays |= {name: values.numpy() for name, values in (known or {}).items()}
     return write_rollout_arrays(part_path(path, about["part"]), arrays, about)
 
@@ -206,14 +220,17 @@ def write_requests(
     about = requests_about(test, tasks, scoring, **choices)
     _, requests = requests_for(test, about)
     if not len(requests):
-        raise UsageError(f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials")
+        raise UsageError(
+            f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials"
+        )
     files = [part_path(path, part) for part in range(request_parts(requests).max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
     return [write_part(path, test, requests, part_about(about, requests, part)) for part in range(len(files))]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #2fbab35b
-REPEATED = (0.1, 1e-3)  # m: shown steps that are farther apart tell history from a standing world; it is copied to within so much
+# m: shown steps that are farther apart tell history from a standing world; it is copied to within so much
+REPEATED = (0.1, 1e-3)
 
 
 def begin_with(
@@ -237,7 +254,9 @@ def check_rollouts(
     "The rolled-out steps of a file, checked for shape, type, ids, missing requests and steps too many."
     rollouts = found["rollouts"]
     answered = found["request"]
-    if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(rollouts.dtype, np.floating):
+    if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(
+        rollouts.dtype, np.floating
+    ):
         raise BadData(f"{path}: rollouts must be float [request, steps, {STATE_SIZE}], got {rollouts.dtype} {list(rollouts.shape)}")
     if answered.shape != (len(rollouts),) or not np.issubdtype(answered.dtype, np.integer):
         raise BadData(f"{path}: request must be int [{len(rollouts)}], one for each rollout, got {answered.dtype} {list(answered.shape)}")
@@ -246,12 +265,20 @@ def check_rollouts(
     if not np.array_equal(numbers, wanted):
         missing = np.setdiff1d(wanted, numbers)
         unknown = np.setdiff1d(numbers, wanted)
-        named = [f"request {found[0]} is {word}" for found, word in ((missing, "missing"), (unknown, "unknown")) if len(found)]
+        named = [
+            f"request {found[0]} is {word}"
+            for found, word in ((missing, "missing"), (unknown, "unknown"))
+            if len(found)
+        ]
         which = (named or ["one is twice there"])[0]
-        raise BadData(f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each")
+        raise BadData(
+            f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each"
+        )
     rollouts = rollouts[np.argsort(answered)].astype(np.float32)
     longest = horizon.max(initial=0)
-    repeated = "they begin with the steps shown; give those after them alone" if shown and begin_with(rollouts, *shown) else ""
+    repeated = "they begin with the steps shown; give those after them alone" if shown and begin_with(
+        rollouts, *shown
+    ) else ""
     if rollouts.shape[1] != longest:
         raise BadData(f"{path}: rollouts have {rollouts.shape[1]} steps, the longest request needs {longest}{repeated and '; '}{repeated}")
     if repeated:
@@ -266,7 +293,9 @@ def rollout_files(
     found = []
     for path in map(Path, paths):
         inside = path.is_dir() and path.suffix != ".zarr"
-        found += [file for file in visible_files(path) if file.suffix in (".npz", ".zarr")] if inside else [path]
+        found += [
+            file for file in visible_files(path) if file.suffix in (".npz", ".zarr")
+        ] if inside else [path]
     return found
 
 
@@ -294,14 +323,20 @@ def join_rollouts(
             raise BadData(f"{path}: privileged in about must be a list of {' and '.join(PRIVILEGED_INPUTS)}, got {json.dumps(given)}")
         number = digests.index(about["digest"])
         if number in said:
-            raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")
+            raise BadData(
+                f"{path} answers part {number}, which another file answers too; give one file for each part"
+            )
         shown = flatten(test.states[requests.row, requests.start]), shown_last(requests, test)
         here = part == number
-        steps[at == number] = check_rollouts(found, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown))
+        steps[at == number] = check_rollouts(
+            found, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown)
+        )
         said[number] = about
     if missing := sorted(set(range(len(digests))) - set(said)):
         raise BadData(f"part {missing[0]} has no rollouts; the requests have {len(digests)} parts, and each needs its own file")
-    return Rollouts(requests, steps, before=shown_last(requests, test)), [said[number] for number in range(len(digests))]
+    return Rollouts(requests, steps, before=shown_last(requests, test)), [
+        said[number] for number in range(len(digests))
+    ]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #750be2e4
 def score_rollouts(
@@ -318,8 +353,12 @@ def score_rollouts(
             raise BadData(f"the files of the parts differ in {name}; they must be of one model")
     versions = {"aawm": aawm.__version__, "numpy": np.__version__}
     said = said[0]
-    known = {"model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")), "settings": {}, "parameters": 0}
-    given = {*said.get("privileged", []), *about["privileged"]}  # what the requests hold was given, whatever the answers say
+    known = {
+        "model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")),
+        "settings": {}, "parameters": 0
+    }
+    # what the requests hold was given, whatever the answers say
+    given = {*said.get("privileged", []), *about["privileged"]}
     known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "batch_size": len(requests)}
     known |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
     protocol = requests_protocol(about)
@@ -353,7 +392,9 @@ def score_files(
     "Check the rollouts of all parts of a file of requests, and score them."
     file = Path(requests) if Path(requests).exists() else part_path(requests, 0)
     if not file.exists():
-        raise UsageError(f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them")
+        raise UsageError(
+            f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them"
+        )
     _, said = read_arrays(file, ("states", "context", "horizon"))
     if said.get("format") != FORMAT:
         raise BadData(f"{file} is of format {said.get('format', 1)}, this version reads {FORMAT}; write the requests anew")
@@ -363,7 +404,9 @@ def score_files(
         raise BadData(f"{file} was made from other trials than {store} holds")
     about = {name: said[name] for name in requests_about(test)}
     _, wanted = requests_for(test, about)
-    digests = [part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)]
+    digests = [
+        part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)
+    ]
     if said["digest"] not in digests:
         raise BadData(f"{file} is not what this version asks for; write the requests anew")
     return score_rollouts(test, about, digests, rollout_files(paths))

@@ -50,7 +50,8 @@ def wilson(
     z = 1.959964
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return min(max(middle - half, 0.0), share), max(min(middle + half, 1.0), share)  # holds the share, whatever the rounding
+    # holds the share, whatever the rounding
+    return min(max(middle - half, 0.0), share), max(min(middle + half, 1.0), share)
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #a1610ddc
 def share_interval(
@@ -77,7 +78,9 @@ def sum_interval(
     "The interval of a weighted sum of numbers, each of which has one."
     value = np.asarray(weights) * values
     ends = np.sort([weights * low, weights * high], axis=0)
-    return float(value.sum() - np.hypot.reduce(value - ends[0])), float(value.sum() + np.hypot.reduce(ends[1] - value))
+    return float(value.sum() - np.hypot.reduce(value - ends[0])), float(
+        value.sum() + np.hypot.reduce(ends[1] - value)
+    )
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #cf7a4787
 BLOCK_DRAWS = 100  # resamples test in memory together
@@ -101,7 +104,9 @@ def mean_interval(
     endless = endless.astype(float) if endless.any() else None
     for _ in range(DRAWS // BLOCK_DRAWS):
         drawn = rng.integers(trials, size=(BLOCK_DRAWS, trials)) + trials * np.arange(BLOCK_DRAWS)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=BLOCK_DRAWS * trials).reshape(BLOCK_DRAWS, trials).astype(float)
+        weights = np.bincount(drawn.ravel(), minlength=BLOCK_DRAWS * trials).reshape(
+            BLOCK_DRAWS, trials
+        ).astype(float)
         of = weights @ numbers
         mean = np.divide(weights @ finite, of, out=np.full_like(of, np.nan), where=of > 0)
         parts.append(mean if endless is None else np.where(weights @ endless > 0, np.inf, mean))
@@ -150,6 +155,8 @@ def ranking_interval(
     if not len(true) or true.all() or not true.any():
         return (np.full(2, np.nan),) * 3
     trials, place = np.unique(trial, return_inverse=True)
-    drawn = np.random.default_rng(seed).multinomial(len(trials), np.full(len(trials), 1 / len(trials)), size=DRAWS)
+    drawn = np.random.default_rng(seed).multinomial(
+        len(trials), np.full(len(trials), 1 / len(trials)), size=DRAWS
+    )
     values = ranking(true, score, np.ones((1, len(true))), rate)[0]
     return values, *middle(ranking(true, score, drawn[:, place], rate))

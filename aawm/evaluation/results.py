@@ -30,10 +30,17 @@ from pydantic import Field
 
 import aawm
 from ..arrays import read_csv, read_npz, read_parquet
-from ..errors import AawmError, BadData, EnvironmentProblem, ModelContractError, UsageError, check_name, place_of, whole_number
+from aawm.errors import (
+    AawmError, BadData, EnvironmentProblem, ModelContractError, UsageError, check_name, place_of,
+    whole_number,
+)
 from .intervals import DRAWS, LEVEL
-from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Rollouts, as_model, collect, network_of, roll_out
-from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
+from aawm.evaluation.rollouts import (
+    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Rollouts, as_model, collect, network_of, roll_out,
+)
+from aawm.evaluation.scores import (
+    CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score,
+)
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from .tasks import Protocol, Scoring, find_tasks, trial_set
@@ -77,7 +84,8 @@ class RecordForm(Form):
     left_out: dict[str, Count]  # rows of each task that do not count
     non_finite: Count  # rollouts that failed a test of `ROLLOUT_TESTS`, further samples included
     first_non_finite: list[Count]  # trial, context and step of the first of them; empty where there is none
-    faults: dict[str, Count]  # how many rollouts failed which test, or had a wrong length, shape, type or device
+    # how many rollouts failed which test, or had a wrong length, shape, type or device
+    faults: dict[str, Count]
     batch_size: Count
     device: str
     seconds: dict[str, float]  # of the rollouts, which several scorings can share, and of the scoring
@@ -100,7 +108,9 @@ def check_record(
 # %% ../../nbs/evaluation/06_results.ipynb #5b9bd8e6
 def no_rollouts() -> Rollouts:
     "Rollouts of which none is kept."
-    return Rollouts(pd.DataFrame(columns=[*REQUEST, "trial"], dtype=np.int64), np.zeros((0, STATE_SIZE), dtype=np.float32))
+    return Rollouts(
+        pd.DataFrame(columns=[*REQUEST, "trial"], dtype=np.int64), np.zeros((0, STATE_SIZE), dtype=np.float32)
+    )
 
 
 @dataclass(eq=False)
@@ -109,11 +119,15 @@ class Evaluation:
 
     scores: pd.DataFrame  # `task, target, metric, behavior, value, low, high, count, left_out`
     curves: pd.DataFrame  # `curve, step, value, low, high, count`
-    outcomes: pd.DataFrame  # `task, trial, scenario, object, target, truth, prediction, score`: one row for each scored object
+    # `task, trial, scenario, object, target, truth, prediction, score`: one row for each scored object
+    outcomes: pd.DataFrame
     record: dict[str, Any]
-    sensitivity: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], SENSITIVITY_COLUMNS))  # under other thresholds
-    kept: Rollouts = dataclasses.field(default_factory=no_rollouts)  # a few of the rollouts, their requests with `trial` besides
-    trial_curves: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], TRIAL_CURVE_COLUMNS))  # by trial
+    # under other thresholds
+    sensitivity: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], SENSITIVITY_COLUMNS))
+    # a few of the rollouts, their requests with `trial` besides
+    kept: Rollouts = dataclasses.field(default_factory=no_rollouts)
+    # by trial
+    trial_curves: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], TRIAL_CURVE_COLUMNS))
 
     @property
     def protocol(self) -> Protocol:
@@ -154,18 +168,23 @@ def rollouts_record(
     goals = wanted[wanted.task == "multi_goal"]
     parts = []
     faults: Counter[str] = Counter()
-    for each, which in ((scorer.rollouts, wanted.request), *((each, each.find(goals)) for each in scorer.further)):
+    for each, which in (
+        (scorer.rollouts, wanted.request), *((each, each.find(goals)) for each in scorer.further)
+    ):
         requested = np.unique(which)
         parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
         tests = Counter(ROLLOUT_TESTS[place] for place in each.failed[requested] if place != NEVER)
-        malformed = Counter({ROLLOUT_TESTS[0]: sum(each.faults.values())})  # what had a wrong form is NaN by now, and counted already
+        # what had a wrong form is NaN by now, and counted already
+        malformed = Counter({ROLLOUT_TESTS[0]: sum(each.faults.values())})
         faults += Counter(each.faults) + (tests - malformed)
     requests = pd.concat(parts)
     broken = requests[requests.broken >= 0]
     first = broken[:1]
     step = (first.start + first.context + first.broken).tolist()
     rows = scorer.plan.groupby("task", sort=False).left_out
-    number = {"trials": len(scorer.test.trial), "rollouts": len(requests), "steps": int(requests.horizon.sum())}
+    number = {
+        "trials": len(scorer.test.trial), "rollouts": len(requests), "steps": int(requests.horizon.sum())
+    }
     return {
         "data_hash": scorer.test.data_hash,
         "counts": {**number, "rows": rows.size().to_dict()},
@@ -184,14 +203,15 @@ def model_record(
     network = network_of(model)
     config = getattr(model if network is None else network, "config", None)
     return {
-        "model": str(model.name),
-        "variant": str(model.variant),
-        "privileged": list(model.privileged),
+        "model": str(model.name), "variant": str(model.variant), "privileged": list(model.privileged),
         "settings": asdict(config) if is_dataclass(config) else {},
         "parameters": 0 if network is None else sum(parameter.numel() for parameter in network.parameters()),
         "seed": int(seed),
-        "versions": {"aawm": aawm.__version__, "python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        "commit": commit(),
+        "versions": {
+            "aawm": aawm.__version__, "python": platform.python_version(), "torch": torch.__version__,
+            "numpy": np.__version__
+        },
+        "commit": commit()
     }
 
 # %% ../../nbs/evaluation/06_results.ipynb #ca32341b
@@ -222,7 +242,9 @@ def outside_model(
         raise
     except Exception as fault:  # a class from outside may raise anything
         said = f"{type(fault).__name__}: {fault}{place_of(fault)}"
-        raise ModelContractError(f"{name} cannot be made without arguments ({said}); let its constructor load its weights") from fault
+        raise ModelContractError(
+            f"{name} cannot be made without arguments ({said}); let its constructor load its weights"
+        ) from fault
 
 # %% ../../nbs/evaluation/06_results.ipynb #98d0dae7
 def take_model(
@@ -250,7 +272,9 @@ def shared_trials(
 ) -> int:
     "How many trials two stores have in common, by scenario and the seed they were simulated from."
     trials = [open_trials(store) for store in (one, other)]
-    known = [set(zip(store.seed.values.tolist(), store.scenario.values.astype(str).tolist())) for store in trials]
+    known = [
+        set(zip(store.seed.values.tolist(), store.scenario.values.astype(str).tolist())) for store in trials
+    ]
     return len(known[0] & known[1])
 
 # %% ../../nbs/evaluation/06_results.ipynb #7db4a89f
@@ -274,9 +298,14 @@ def keep_rollouts(
     plan = scorer.plan
     rollouts = scorer.rollouts
     rows = plan[(plan.left_out == "") & plan.task.isin(KEPT_TASKS)].drop_duplicates(["task", *REQUEST])
-    chosen = np.unique(rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request)
+    chosen = np.unique(
+        rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request
+    )
     requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
-    steps = [rollouts.steps[first : first + horizon] for first, horizon in zip(rollouts.offset[chosen], requests.horizon)]
+    steps = [
+        rollouts.steps[first : first + horizon]
+        for first, horizon in zip(rollouts.offset[chosen], requests.horizon)
+    ]
     none = np.zeros((0, STATE_SIZE), np.float32)
     return Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), np.concatenate([none, *steps]))
 
@@ -289,11 +318,17 @@ def score_evaluation(
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
     tables = score(scorer, find_tasks(protocol.tasks))
-    others = {"sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)} if protocol.sensitivity else {}
+    others = {
+        "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
+    } if protocol.sensitivity else {}
     seconds = known["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)}
-    record = known | protocol.record() | rollouts_record(scorer) | {"record_version": RECORD_VERSION, "seconds": seconds}
+    record = known | protocol.record() | rollouts_record(scorer) | {
+        "record_version": RECORD_VERSION, "seconds": seconds
+    }
     record |= {"thresholds": thresholds(scorer.scoring), "intervals": {"level": LEVEL, "draws": DRAWS}}
-    return Evaluation(**tables._asdict(), **others, record=check_record(record), kept=keep_rollouts(scorer, protocol.keep))
+    return Evaluation(
+        **tables._asdict(), **others, record=check_record(record), kept=keep_rollouts(scorer, protocol.keep)
+    )
 
 # %% ../../nbs/evaluation/06_results.ipynb #245c2ab8
 SHARED = ("split", "seed", "mode", "goal_samples")  # of protocols that are answered at once
@@ -310,22 +345,31 @@ def evaluate_each(
     "Roll a model out once and score it under several protocols."
     batch_size = whole_number(batch_size, "batch_size", 1)
     if len({tuple(getattr(protocol, name) for name in SHARED) for protocol in protocols}) != 1:
-        raise UsageError(f"protocols answered at once must have one {', '.join(SHARED)}; evaluate the others apart")
+        raise UsageError(
+            f"protocols answered at once must have one {', '.join(SHARED)}; evaluate the others apart"
+        )
     first = protocols[0]
     taken, trained_with = take_model(model)
     test = trial_set(trials, first.split)
     begun = time.perf_counter()
     plans = [protocol.plan(test) for protocol in protocols]
-    offsets = [offset_plan(test, protocol.rules, protocol.cap) for protocol in protocols if protocol.sensitivity]
+    offsets = [
+        offset_plan(test, protocol.rules, protocol.cap) for protocol in protocols if protocol.sensitivity
+    ]
     options = (first.seed, first.mode, batch_size, device, progress)
     rollouts = roll_out(taken, collect(pd.concat([*plans, *offsets])), test, *options)
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
     further = tuple(roll_out(taken, goals, test, *options, number) for number in numbers)
     known = model_record(taken, first.seed if trained_with is None else trained_with)
-    known |= {"batch_size": batch_size, "device": str(device), "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}}
+    known |= {
+        "batch_size": batch_size, "device": str(device),
+        "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
+    }
     answered = [plan.assign(request=rollouts.find(plan)) for plan in plans]
-    scorers = [Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, protocols)]
+    scorers = [
+        Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, protocols)
+    ]
     return [score_evaluation(scorer, protocol, known) for scorer, protocol in zip(scorers, protocols)]
 
 
@@ -371,9 +415,15 @@ def check_output(
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror}; choose another folder") from fault
-    if strange := sorted({file.name for file in visible_files(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}):
-        raise UsageError(f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder")
+        raise EnvironmentProblem(
+            f"cannot write into {folder}: {fault.strerror}; choose another folder"
+        ) from fault
+    if strange := sorted(
+        {file.name for file in visible_files(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}
+    ):
+        raise UsageError(
+            f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder"
+        )
     if (folder / "record.json").exists() and not replace:
         record = read_json(folder / "record.json", {})
         whose = " ".join(str(record.get(name, "?")) for name in ("model", "variant", "seed", "scoring"))
@@ -395,7 +445,9 @@ def save(
         if name == "outcomes":
             table = table.assign(**{column: record[column] for column in WHO})[[*WHO, *table]]
         with replacing(path) as temporary:
-            table.to_parquet(temporary, index=False) if path.suffix == ".parquet" else table.to_csv(temporary, index=False)
+            table.to_parquet(temporary, index=False) if path.suffix == ".parquet" else table.to_csv(
+                temporary, index=False
+            )
         files[path.name] = sha256(path)
     kept = {name: evaluation.kept.requests[name].to_numpy(dtype=np.int64) for name in (*REQUEST, "trial")}
     with replacing(folder / KEPT) as temporary:
@@ -447,9 +499,13 @@ def read_kept_rollouts(
     names = (*REQUEST, "trial")
     shapes = {name: (array.shape, array.dtype.kind) for name, array in arrays.items()}
     horizon = arrays["horizon"] if shapes.get("horizon", "")[1:] == ("i",) else np.zeros(0, dtype=np.int64)
-    expected = {name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")}
+    expected = (
+        {name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")}
+    )
     if shapes != expected or horizon.ndim != 1 or (horizon < 1).any():
-        raise BadData(f"{path} holds no rollouts: expected {', '.join(names)} and their steps; evaluate again")
+        raise BadData(
+            f"{path} holds no rollouts: expected {', '.join(names)} and their steps; evaluate again"
+        )
     return Rollouts(pd.DataFrame({name: arrays[name] for name in names}), arrays["steps"])
 
 # %% ../../nbs/evaluation/06_results.ipynb #2eaede16
@@ -461,7 +517,8 @@ SAME = ("scoring", "data_hash", "split", "thresholds", "cap")
 class Results:
     "Evaluations of several models, side by side."
 
-    scores: pd.DataFrame  # those of `Evaluation`, with `model, variant, seed` before them, and what was allowed to differ
+    # those of `Evaluation`, with `model, variant, seed` before them, and what was allowed to differ
+    scores: pd.DataFrame
     curves: pd.DataFrame  # the same
     records: list  # of dicts
     outcomes: pd.DataFrame  # as scores
@@ -484,8 +541,13 @@ def gather(
     found = [item if isinstance(item, Evaluation) else read_evaluation(item) for item in folders]
     if not found:
         raise UsageError("nothing to gather; give at least one folder of an evaluation")
-    names = [str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)]
-    across = tuple(check_name(field, SAME, "field that may differ") for field in ((across,) if isinstance(across, str) else across))
+    names = [
+        str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)
+    ]
+    across = tuple(
+        check_name(field, SAME, "field that may differ")
+        for field in ((across,) if isinstance(across, str) else across)
+    )
     across += ("thresholds",) if "scoring" in across else ()
     told = (*IDENTITY, *(field for field in across if field != "thresholds"))
     seen = {}
@@ -494,10 +556,14 @@ def gather(
             first = found[0].record[field]
             here = evaluation.record[field]
             if first != here:
-                raise UsageError(f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart")
+                raise UsageError(
+                    f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart"
+                )
         identity = tuple(evaluation.record[field] for field in told)
         if identity in seen:
-            raise UsageError(f"{name} and {seen[identity]} are both {', '.join(map(str, identity))}; keep one of them")
+            raise UsageError(
+                f"{name} and {seen[identity]} are both {', '.join(map(str, identity))}; keep one of them"
+            )
         seen[identity] = name
     tables = {}
     for table in TABLES:
@@ -521,7 +587,11 @@ def find_evaluations(
     evaluated = {record.get("model") for record in records.values()}
     for name in fields.get("model", ()):
         check_name(name, sorted(evaluated, key=str), "model of an evaluation")
-    found = [path for path, record in records.items() if all(record.get(name) in values for name, values in fields.items())]
+    found = [
+        path
+        for path, record in records.items()
+        if all(record.get(name) in values for name, values in fields.items())
+    ]
     if not found:
         for name, values in fields.items():
             there = {record.get(name) for record in records.values()}

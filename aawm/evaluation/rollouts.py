@@ -30,7 +30,8 @@ from aawm.schema import (
 from ..sketch import Picture, side_by_side
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #785ab973
-REQUEST = ["row", "start", "context", "horizon"]  # what makes a rollout: the trial, the steps shown, the steps requested
+# what makes a rollout: the trial, the steps shown, the steps requested
+REQUEST = ["row", "start", "context", "horizon"]
 
 
 def to_the_end(
@@ -61,7 +62,9 @@ def longest_way(
 ) -> np.ndarray:  # float64 `[n]`, m
     "How far the thing that moves farthest goes between two states."
     with np.errstate(invalid="ignore"):
-        return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(-1, initial=0.0)
+        return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(
+            -1, initial=0.0
+        )
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #a5f0c004
 def failed_tests(
@@ -78,10 +81,14 @@ def failed_tests(
         block = steps[start : start + TESTED_AT_ONCE]
         way = longest_way(np.concatenate([steps[max(start - 1, 0)][None], block[:-1]]), block)
         begins = (first >= start) & (first < start + len(block))
-        way[first[begins] - start] = 0.0 if before is None else longest_way(before[begins], steps[first[begins]])
+        way[first[begins] - start] = 0.0 if before is None else longest_way(
+            before[begins], steps[first[begins]]
+        )
         endless = ~np.isfinite(block).all(-1)
         far = (np.abs(positions(block)) > FARTHEST).any((-2, -1))
-        fails[start : start + len(block)] = np.select([endless, far, way > LONGEST_STEP], range(len(ROLLOUT_TESTS)), NEVER)
+        fails[start : start + len(block)] = np.select(
+            [endless, far, way > LONGEST_STEP], range(len(ROLLOUT_TESTS)), NEVER
+        )
     return fails
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #ffa2f770
@@ -91,10 +98,14 @@ class Rollouts:
 
     requests: pd.DataFrame  # `row, start, context, horizon`
     steps: np.ndarray  # float32 `[sum of horizons, 35]`
-    faults: dict[str, int] = field(default_factory=dict)  # how often a batch came back with the wrong shape, type or device
-    before: np.ndarray | None = None  # float32 `[request, 35]`: the last step shown to each, where it is known
-    broken: np.ndarray = field(init=False)  # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
-    failed: np.ndarray = field(init=False)  # int64 `[request]`: which of `ROLLOUT_TESTS` that step fails, -1 where there is none
+    # how often a batch came back with the wrong shape, type or device
+    faults: dict[str, int] = field(default_factory=dict)
+    # float32 `[request, 35]`: the last step shown to each, where it is known
+    before: np.ndarray | None = None
+    # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
+    broken: np.ndarray = field(init=False)
+    # int64 `[request]`: which of `ROLLOUT_TESTS` that step fails, -1 where there is none
+    failed: np.ndarray = field(init=False)
 
     def __post_init__(self):
         self.offset = np.cumsum(self.requests.horizon.values) - self.requests.horizon.values
@@ -112,13 +123,17 @@ class Rollouts:
 
     def find(self, rows: pd.DataFrame) -> np.ndarray:  # int `[len(rows)]`: the request that answers each row of a plan, -1 none
         number = self.requests.assign(number=np.arange(len(self)))
-        return rows[REQUEST].merge(number, on=REQUEST, how="left").number.fillna(NEVER).to_numpy(dtype=np.int64)
+        return rows[REQUEST].merge(
+            number, on=REQUEST, how="left"
+        ).number.fillna(NEVER).to_numpy(dtype=np.int64)
 
     def take(self, which: np.ndarray) -> np.ndarray:  # float32 `[len(which), horizon, 35]`, for requests of one horizon
         "The rolled-out steps alone."
         horizon = np.unique(self.requests.horizon.values[which])
         if len(horizon) > 1:
-            raise UsageError(f"rollouts of one length can be taken together, these have {horizon.tolist()} steps")
+            raise UsageError(
+                f"rollouts of one length can be taken together, these have {horizon.tolist()} steps"
+            )
         return self.steps[self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0)]
 
     def beside(self, test: TrialSet, request: int = 0) -> Picture:
@@ -128,7 +143,9 @@ class Rollouts:
         row, start, context, horizon = self.requests.iloc[request][REQUEST]
         truth = test.states[row, start : start + context + horizon]
         imagined = np.concatenate([truth[:context], unflatten(self.take(np.array([request]))[0])])
-        return side_by_side(event_panel(truth, "true"), event_panel(imagined, "imagined", context=int(context)))
+        return side_by_side(
+            event_panel(truth, "true"), event_panel(imagined, "imagined", context=int(context))
+        )
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #ebf12abf
 def as_trials(
@@ -142,7 +159,9 @@ def as_trials(
     row, context, horizon = (requested[name].values[:, None] for name in ("row", "context", "horizon"))
     step = np.arange(STEPS)
     rolled = rollouts.steps[rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1)]
-    place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(context - 1, (len(requested), STEPS))
+    place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(
+        context - 1, (len(requested), STEPS)
+    )
     shown = np.float32(0) if before == "zero" else test.flat[row, place]
     laid = np.where((step < context)[..., None], shown, rolled)
     return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
@@ -165,7 +184,9 @@ def true_rollouts(
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
     first = (requests.start + requests.context).values
     step = np.minimum(np.repeat(first, horizon) + ahead, STEPS - 1)
-    return Rollouts(requests, test.flat[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test))
+    return Rollouts(
+        requests, test.flat[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test)
+    )
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #7620c905
 class FrozenWorld:
@@ -293,7 +314,8 @@ class NearestCarries:
         return steps.flatten(-2)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f4e65626
-PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries)}  # baselines without training
+# baselines without training
+PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries)}
 
 
 class OutsideModel:
@@ -345,7 +367,9 @@ def batch_inputs(
     privileged: tuple,  # what the model declares
 ) -> tuple:  # states `[B, 300, 35]` with the future NaN; contexts `[B]`; the privileged inputs, or `None`
     "What a model is given for one batch."
-    row, start, context = (torch.tensor(requested[name].tolist(), device=states.device) for name in ("row", "start", "context"))
+    row, start, context = (
+        torch.tensor(requested[name].tolist(), device=states.device) for name in ("row", "start", "context")
+    )
     step = torch.arange(STEPS, device=states.device)
     true = states[row[:, None], (start[:, None] + step).clamp(max=STEPS - 1)] if start.any() else states[row]
     shown = true.masked_fill((step >= context[:, None])[..., None], torch.nan)
@@ -368,12 +392,16 @@ def receive(
         fault = "wrong device"
     elif rollout.ndim != 3 or len(rollout) != size or rollout.shape[-1] != STATE_SIZE or rollout.shape[1] > horizon:
         fault = "wrong shape"
-    usable = rollout.new_empty((size, 0, STATE_SIZE)) if fault == "wrong shape" else torch.empty((size, 0, STATE_SIZE), device=device)
+    usable = rollout.new_empty((size, 0, STATE_SIZE)) if fault == "wrong shape" else torch.empty(
+        (size, 0, STATE_SIZE), device=device
+    )
     usable = usable if fault else rollout
     if usable.shape[1] < horizon:
         fault = fault or "too short"
         faults[fault] = faults.get(fault, 0) + size
-        usable = torch.cat([usable, usable.new_full((size, horizon - usable.shape[1], STATE_SIZE), torch.nan)], dim=1)
+        usable = torch.cat(
+            [usable, usable.new_full((size, horizon - usable.shape[1], STATE_SIZE), torch.nan)], dim=1
+        )
     return usable.float()
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2c7f98da
@@ -382,7 +410,9 @@ def out_of_memory(
 ) -> bool:
     "Is this how a device says that its memory is full?"
     words = ("out of memory", "not enough memory", "can't allocate memory")
-    return isinstance(fault, (torch.OutOfMemoryError, MemoryError)) or any(word in str(fault) for word in words)
+    return (
+        isinstance(fault, (torch.OutOfMemoryError, MemoryError)) or any(word in str(fault) for word in words)
+    )
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2b6584bd
 ALIKE = 0.75  # rollouts of a batch are at least this share of each other's length
@@ -411,7 +441,9 @@ def request_streams(
     device: torch.device | str = "cpu",
 ) -> Streams:
     "The random numbers of each rollout, by its trial and what is shown of it; see `Streams`."
-    parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
+    parts = torch.as_tensor(
+        np.stack([test.key[requested.row], requested.start, requested.context]), device=device
+    )
     streams = Streams(combined(seed, number, *parts))
     streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
     return streams
@@ -458,7 +490,9 @@ def halve(
 ) -> int:
     "The next smaller batch; `EnvironmentProblem` where there is none."
     if size == 1:
-        raise EnvironmentProblem("out of memory with a single trial in the batch; free memory or use device='cpu'") from fault
+        raise EnvironmentProblem(
+            "out of memory with a single trial in the batch; free memory or use device='cpu'"
+        ) from fault
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return size // 2
@@ -484,7 +518,9 @@ def roll_out(
     faults: dict[str, int] = {}
     first = 0
     filled = 0
-    with on_device(model, device), torch.inference_mode(), tqdm(total=len(requests), desc="rollouts", disable=not progress) as bar:
+    with on_device(model, device), torch.inference_mode(), tqdm(
+        total=len(requests), desc="rollouts", disable=not progress
+    ) as bar:
         while first < len(requests):
             requested = next_batch(requests, first, batch_size)
             try:

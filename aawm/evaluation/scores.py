@@ -64,7 +64,8 @@ def label(
     final: bool = False,  # of a goal: at the last step
 ) -> np.ndarray:  # bool `[n, 3]`
     "Does it happen to each object?"
-    states = states.astype(np.float64) if scoring.rollout_alone else states  # a wild but finite rollout overflows nowhere
+    # a wild but finite rollout overflows nowhere
+    states = states.astype(np.float64) if scoring.rollout_alone else states
     return event_rule(measure, scoring, moved, final)(states)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #04270717
@@ -72,7 +73,8 @@ def label(
 class Scorer:
     "Rollouts and what they answer: the plan, the trials, and the rules that label both."
 
-    plan: pd.DataFrame  # of all tasks; `request`, the rollout that answers a row, is added where it is missing
+    # of all tasks; `request`, the rollout that answers a row, is added where it is missing
+    plan: pd.DataFrame
     rollouts: Rollouts
     test: TrialSet
     scoring: Scoring
@@ -123,9 +125,14 @@ def label_once(
     whole = as_trials(truth, every, scorer.test, "true" if before == "zero" else before)
     beside = as_trials(truth, every, scorer.test, before) if before == "zero" else whole
     rolled = [as_trials(each, part, scorer.test, before) for each, part in zip(samples, which)]
-    close = np.stack([nearness(states, task.final) if near else np.zeros((len(states), len(OBJECTS))) for states in rolled])
+    close = np.stack(
+        [nearness(states, task.final) if near else np.zeros((len(states), len(OBJECTS))) for states in rolled]
+    )
     exact = np.float64 if scoring.rollout_alone else np.float32  # a wild but finite rollout overflows nowhere
-    rules = [event_rule(task.measure, scoring, moved, task.final) for moved in (scoring.moved_truth, scoring.moved_rollout)]
+    rules = [
+        event_rule(task.measure, scoring, moved, task.final)
+        for moved in (scoring.moved_truth, scoring.moved_rollout)
+    ]
     happens = rules[0](whole.astype(exact, copy=False))
     other = task.measure == "move" and scoring.moved_truth != scoring.moved_rollout
     ceiling = rules[1](beside.astype(exact, copy=False)) if other else happens
@@ -151,22 +158,33 @@ def outcome_rows(
     "What happened to each object, in truth and in the rollout."
     rows = scorer.counted(task)
     if not len(rows):
-        return rows.astype({"truth": bool}).assign(ceiling=np.zeros(0, dtype=bool), prediction=np.zeros(0, dtype=bool), score=np.nan)
+        return rows.astype({"truth": bool}).assign(
+            ceiling=np.zeros(0, dtype=bool), prediction=np.zeros(0, dtype=bool), score=np.nan
+        )
     ranked = ordered and task.measure == "goal"
     samples = (scorer.rollouts, *(scorer.further if ranked and task.name == "multi_goal" else ()))
     answered = [rows.request.to_numpy(), *(each.find(rows) for each in samples[1:])]
     _, index, answer = np.unique(answered[0], return_index=True, return_inverse=True)
     chunks = np.split(index, range(LABELLED_AT_ONCE, len(index), LABELLED_AT_ONCE))
-    labelled = [label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked) for chunk in chunks]
+    labelled = [
+        label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked)
+        for chunk in chunks
+    ]
     happens, ceiling, said, near = (np.concatenate(parts, axis=-2) for parts in zip(*labelled))
     place = answer, rows.object.to_numpy(dtype=np.int64)
-    by_rule = task.measure == "move" or task.measure in OWN_RULES  # nothing else tells whether it truly happened
+    # nothing else tells whether it truly happened
+    by_rule = task.measure == "move" or task.measure in OWN_RULES
     rows["truth"] = happens[place] if by_rule else rows.truth.astype(bool)
-    failed = [(each.broken[numbers] >= 0) & scorer.scoring.nonfinite_fails for each, numbers in zip(samples, answered)]
+    failed = [
+        (each.broken[numbers] >= 0) & scorer.scoring.nonfinite_fails
+        for each, numbers in zip(samples, answered)
+    ]
     rows["ceiling"] = ceiling[place]
     rows["prediction"] = np.where(failed[0], ~rows.truth, said[0][place])
     truth = rows.truth.to_numpy()
-    scores = [goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(said, near, failed)]
+    scores = [
+        goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(said, near, failed)
+    ]
     rows["score"] = np.mean(scores, axis=0) if ranked else np.nan
     return rows
 
@@ -192,7 +210,10 @@ def class_metrics(
     "Shares over object-trials, each with the number it is a share of."
     _, trial = np.unique(rows.row.to_numpy(), return_inverse=True)
     true, said, capped = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction", "ceiling"))
-    kinds = {"hit": true & said, "positive": true, "called": said, "agree": true == said, "false": ~true & said, "capped": true & capped}
+    kinds = {
+        "hit": true & said, "positive": true, "called": said, "agree": true == said, "false": ~true & said,
+        "capped": true & capped
+    }
     of = {name: np.bincount(trial, weights=mask).astype(np.int64) for name, mask in kinds.items()}
     total = np.bincount(trial).astype(np.int64)
     gone = len(left_out)
@@ -265,7 +286,9 @@ def error_metrics(
         mean = part.mean(0) if len(part) else np.full(2, np.nan)
         low, high = mean_interval(part, np.ones_like(part))
         for place, metric in enumerate(("ade", "fde")):
-            table[metric + ending] = (float(mean[place]), float(low[place]), float(high[place]), len(part), left_out)
+            table[metric + ending] = (
+                float(mean[place]), float(low[place]), float(high[place]), len(part), left_out
+            )
     return table
 
 # %% ../../nbs/evaluation/04_scores.ipynb #79ddcb9a
@@ -283,10 +306,15 @@ def trial_rows(
     "What each trial adds to a curve, for uncertainties of windows and of differences."
     first = np.arange(0, len(step), bin)
     with np.errstate(invalid="ignore"):
-        sums, numbers = (np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers))
+        sums, numbers = (
+            np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers)
+        )
     step = np.asarray(step)[np.minimum(first + bin, len(step)) - 1]
     at, where = np.nonzero(numbers)
-    columns = {"trial": np.asarray(trial)[at], "step": step[where], "sum": sums[at, where], "number": numbers[at, where]}
+    columns = {
+        "trial": np.asarray(trial)[at], "step": step[where], "sum": sums[at, where],
+        "number": numbers[at, where]
+    }
     table = pd.DataFrame({"curve": name, **columns})
     return table.astype({"trial": np.int32, "step": np.int16, "sum": np.float64, "number": np.int32})
 
@@ -306,7 +334,14 @@ def curve_rows(
             count = numbers[keep].sum(0)
             ends = mean_interval(sums[keep], numbers[keep])
             mean = np.divide(sums[keep].sum(0), count, out=np.full(len(step), np.nan), where=count > 0)
-        parts.append(pd.DataFrame({"curve": curve, "step": step, "value": mean, "low": ends[0], "high": ends[1], "count": count.astype(int)}))
+        parts.append(
+            pd.DataFrame(
+                {
+                    "curve": curve, "step": step, "value": mean, "low": ends[0], "high": ends[1],
+                    "count": count.astype(int)
+                }
+            )
+        )
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #9e0f1f44
@@ -320,7 +355,10 @@ def error_curves(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # curves `ade`, `ade_still`, `displacement_still`; the same by trial
     "Errors by rollout step (paper, Figures 5C to 5E)."
     step = np.arange(1, error.shape[1] + 1)
-    covered = [np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX] for before, path in zip(last, (said, true))]
+    covered = [
+        np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX]
+        for before, path in zip(last, (said, true))
+    ]
     covered = [np.linalg.norm(np.diff(path, axis=1), axis=-1) for path in covered]  # [n, step, object]
     still = covered[1].sum(1) <= left_at
     by_object = np.linalg.norm((said - true)[:, :, OBJECT_INDEX], axis=-1)
@@ -350,14 +388,18 @@ def loss_curves(
     by_trial = [pd.DataFrame(columns=list(TRIAL_CURVE_COLUMNS))]
     for target in dict.fromkeys(rows.target):
         here = (rows.target == target).to_numpy()
-        (trials, trial), (steps, step) = (np.unique(values[here], return_inverse=True) for values in (rows.row.to_numpy(), distance))
+        (trials, trial), (steps, step) = (
+            np.unique(values[here], return_inverse=True) for values in (rows.row.to_numpy(), distance)
+        )
         sums = np.zeros((len(trials), len(steps)))
         numbers = np.zeros((len(trials), len(steps)))
         np.add.at(sums, (trial, step), loss[here])
         np.add.at(numbers, (trial, step), 1)
         parts.append(curve_rows(f"loss_{target}", steps, sums, numbers))
         by_trial.append(trial_rows(f"loss_{target}", scorer.test.trial[trials], steps, sums, numbers))
-    return pd.concat(parts[1:] or parts, ignore_index=True), pd.concat(by_trial[1:] or by_trial, ignore_index=True)
+    return pd.concat(parts[1:] or parts, ignore_index=True), pd.concat(
+        by_trial[1:] or by_trial, ignore_index=True
+    )
 
 # %% ../../nbs/evaluation/04_scores.ipynb #71472d97
 def by_behavior(
@@ -366,7 +408,11 @@ def by_behavior(
     "All rows, then those of each behaviour that occurs."
     behavior = np.asarray(behavior)
     yield "all", np.ones(len(behavior), dtype=bool)
-    yield from ((name, behavior == name) for name in dict.fromkeys([*BEHAVIORS, *behavior]) if (behavior == name).any())
+    yield from (
+        (name, behavior == name)
+        for name in dict.fromkeys([*BEHAVIORS, *behavior])
+        if (behavior == name).any()
+    )
 
 # %% ../../nbs/evaluation/04_scores.ipynb #7ea45c49
 def by_taking_part(
@@ -374,7 +420,10 @@ def by_taking_part(
 ) -> Iterator[tuple[str, np.ndarray]]:  # a name and a mask
     "All rows, then those in which a robot shows a behaviour, for each that occurs (SWM draft, section on conventional metrics)."
     scenario = np.asarray(scenario)
-    shown = {name: [ROLES.get(role, role) for role in SCENARIO_ROLES.get(name, (name,))] for name in np.unique(scenario)}
+    shown = {
+        name: [ROLES.get(role, role) for role in SCENARIO_ROLES.get(name, (name,))]
+        for name in np.unique(scenario)
+    }
     yield "all", np.ones(len(scenario), dtype=bool)
     for behavior in dict.fromkeys([*BEHAVIORS, *sum(shown.values(), [])]):
         mask = np.isin(scenario, [name for name, behaviors in shown.items() if behavior in behaviors])
@@ -424,11 +473,15 @@ def score_errors(
     table = []
     for name, mask in by_taking_part(test.scenario[np.concatenate([rows.row, gone.row]).astype(np.int64)]):
         left_out = int(mask[len(rows) :].sum())
-        table += [("all", metric, name, *values) for metric, values in error_metrics(error[mask[: len(rows)]], left_out).items()]
+        table += [
+            ("all", metric, name, *values)
+            for metric, values in error_metrics(error[mask[: len(rows)]], left_out).items()
+        ]
     return table, *error_curves(error, said, true, last, MOVED_THRESHOLD, test.trial[rows.row])
 
 # %% ../../nbs/evaluation/04_scores.ipynb #3393b38b
-OUTCOME_COLUMNS = ("task", "trial", "scenario", "object", "target", "truth", "prediction", "score")  # objects are numbered from 0
+# objects are numbered from 0
+OUTCOME_COLUMNS = ("task", "trial", "scenario", "object", "target", "truth", "prediction", "score")
 
 
 class ScoreTables(NamedTuple):
@@ -445,7 +498,9 @@ def joined(
     columns: tuple[str, ...],
 ) -> pd.DataFrame:
     "Parts of a table below each other."
-    return pd.concat(parts, ignore_index=True)[list(columns)] if parts else pd.DataFrame(columns=list(columns))
+    return pd.concat(
+        parts, ignore_index=True
+    )[list(columns)] if parts else pd.DataFrame(columns=list(columns))
 
 
 def score(

@@ -58,7 +58,9 @@ def offset_plan(
     cap: int = 0,  # trials; 0: all
 ) -> pd.DataFrame:  # rows of a plan
     "The contexts that the offsets need."
-    plan = pd.concat([single_goal(int(offset)).plan(test, scoring) for offset in GRID["offset"]], ignore_index=True)
+    plan = pd.concat(
+        [single_goal(int(offset)).plan(test, scoring) for offset in GRID["offset"]], ignore_index=True
+    )
     return plan[test.spread(cap, test.single_goal)[plan.row]].reset_index(drop=True)
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #85dbf04d
@@ -70,7 +72,9 @@ def leave_out_missing(
     rollouts: Rollouts,
 ) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out the rows that no rollout answers."
-    known = plan[REQUEST].merge(rollouts.requests[REQUEST].assign(known=True), on=REQUEST, how="left").known.notna().to_numpy()
+    known = plan[REQUEST].merge(
+        rollouts.requests[REQUEST].assign(known=True), on=REQUEST, how="left"
+    ).known.notna().to_numpy()
     return plan.assign(left_out=plan.left_out.mask(~known & (plan.left_out == "").to_numpy(), NOT_ROLLED_OUT))
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #017b09de

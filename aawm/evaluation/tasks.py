@@ -51,7 +51,8 @@ class TrialSet:
 
     states: np.ndarray  # float32 `[trial, 300, 5, 7]`, metres and quaternions
     trial: np.ndarray  # int64 `[trial]`: the place of each in its store
-    key: np.ndarray  # int64 `[trial]`: its name, hashed; its random numbers follow from it, wherever it stands
+    # int64 `[trial]`: its name, hashed; its random numbers follow from it, wherever it stands
+    key: np.ndarray
     scenario: np.ndarray  # `[trial]`
     pickup_step: np.ndarray  # int64 `[trial, 3]`: logged step, -1 never
     goal_step: np.ndarray  # int64 `[trial, 3]`: logged step, -1 never
@@ -59,8 +60,10 @@ class TrialSet:
     multi_goal: np.ndarray  # bool `[trial]`
     data_hash: str  # of the store they are from
     split: str | None  # "validation", "train", or `None` for both
-    known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)  # radius -> what `first_inside` found
-    flat: np.ndarray = field(init=False, repr=False)  # float32 `[trial, 300, 35]`: `states` as models read them, the same memory
+    # radius -> what `first_inside` found
+    known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    # float32 `[trial, 300, 35]`: `states` as models read them, the same memory
+    flat: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "flat", self.states.reshape(*self.states.shape[:2], STATE_SIZE))
@@ -74,7 +77,10 @@ class TrialSet:
 
     @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
-        return np.array([SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario], dtype=object)
+        return np.array(
+            [SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario],
+            dtype=object
+        )
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."
@@ -119,7 +125,9 @@ def trial_set(
         check_name(split, ("validation", "train"), "split")
         chosen &= trials.split.values.astype(str) == split
     if not chosen.any():
-        raise BadData(f"no trial of split {split!r} has an event log; choose another split or make more trials")
+        raise BadData(
+            f"no trial of split {split!r} has an event log; choose another split or make more trials"
+        )
     place = np.flatnonzero(chosen)
     return TrialSet(
         states=np.ascontiguousarray(trials.state.isel(trial=place).values, dtype=np.float32),
@@ -175,12 +183,16 @@ class Scoring:
 
 SCORINGS = {
     "strict": Scoring("strict", "strict", True, MOVE_THRESHOLD, MOVE_THRESHOLD, "positions", 0, True),
-    "published": Scoring("published", "published", False, MOVED_THRESHOLD, MOVE_THRESHOLD, "features", WINDOW_CONTEXT, False),
+    "published": Scoring(
+        "published", "published", False, MOVED_THRESHOLD, MOVE_THRESHOLD, "features", WINDOW_CONTEXT, False
+    )
 }
 SCORINGS["published_2023_06"] = replace(SCORINGS["published"], name="published_2023_06", blank_context=True)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #4d3cc198
-PLAN_COLUMNS = ("task", "target", "row", "object", "start", "context", "horizon", "truth", "event_step", "left_out")
+PLAN_COLUMNS = (
+    "task", "target", "row", "object", "start", "context", "horizon", "truth", "event_step", "left_out"
+)
 
 
 def plan_rows(
@@ -197,7 +209,9 @@ def plan_rows(
     objects = np.full((len(row), 1), NEVER) if objects is None else np.asarray(objects)
     horizon = STEPS - np.asarray(context) if horizon is None else horizon
     wide = {"row": row, "context": context, "event_step": event_step, "horizon": horizon}
-    columns = {name: np.broadcast_to(np.asarray(value).reshape(-1, 1), objects.shape) for name, value in wide.items()}
+    columns = {
+        name: np.broadcast_to(np.asarray(value).reshape(-1, 1), objects.shape) for name, value in wide.items()
+    }
     columns |= {"object": objects, "truth": np.broadcast_to(truth, objects.shape)}
     plan = pd.DataFrame({name: np.ravel(value) for name, value in columns.items()})
     plan = plan.assign(task="", target=target, start=start, left_out="")[list(PLAN_COLUMNS)]
@@ -248,7 +262,11 @@ def plan_multi_goal(
     for place, target in ((1, "2nd"), (2, "3rd")):
         delivered = test.goal_step[row, objects[:, place]] >= 0
         keep = test.multi_goal[row] | ~delivered
-        parts.append(plan_rows(row[keep], context[keep], objects[keep, place, None], test.multi_goal[row][keep, None], target))
+        parts.append(
+            plan_rows(
+                row[keep], context[keep], objects[keep, place, None], test.multi_goal[row][keep, None], target
+            )
+        )
     plan = pd.concat(parts, ignore_index=True)
     return leave_out_begun(plan, test, scoring.goal_radius) if scoring.rollout_alone else plan
 
@@ -258,7 +276,9 @@ def plan_taken_back(
     scoring: Scoring,
 ) -> pd.DataFrame:
     "Does an object that an adversary takes away lie at the goal in the end? (not in the paper)"
-    row, thing = np.nonzero(test.taken_step >= 1) if scoring.rollout_alone else (np.zeros(0, dtype=np.int64),) * 2
+    row, thing = np.nonzero(test.taken_step >= 1) if scoring.rollout_alone else (
+        np.zeros(0, dtype=np.int64),
+    ) * 2
     at_end = inside_goal(positions(test.states)[row, -1:, OBJECT_INDEX.start + thing])[:, 0]
     return plan_rows(row, test.taken_step[row, thing], thing[:, None], at_end[:, None])
 
@@ -316,7 +336,10 @@ def plan_error(
 ) -> pd.DataFrame:
     "Errors by rollout step, from step 50 (paper, Figures 5C to 5E; SWM draft, Figure 3)."
     row = np.arange(len(test))
-    return plan_rows(row, np.full(len(row), WINDOW_CONTEXT), target="all", start=scoring.error_start, horizon=STEPS - WINDOW_CONTEXT)
+    return plan_rows(
+        row, np.full(len(row), WINDOW_CONTEXT), target="all", start=scoring.error_start,
+        horizon=STEPS - WINDOW_CONTEXT
+    )
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #fff5afa9
 def plan_loss(
@@ -383,7 +406,9 @@ def multi_goal(
     final: bool = False,  # at the last step, which is harder
 ) -> Task:
     "The multi-goal task."
-    return Task("multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final))
+    return Task(
+        "multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final)
+    )
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #6de66bfc
 def move(
@@ -391,7 +416,9 @@ def move(
     name: str | None = None,
 ) -> Task:
     "The move task with any threshold (paper: \"a tunable threshold\")."
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or not 0 < threshold < np.inf:
+    if isinstance(threshold, bool) or not isinstance(
+        threshold, (int, float, np.number)
+    ) or not 0 < threshold < np.inf:
         raise UsageError(f"threshold must be a length above 0 m, got {threshold!r}")
     return Task(name or f"move_{threshold:g}_m", "Figure 5A", "move", plan_move, threshold=float(threshold))
 
@@ -451,7 +478,9 @@ def register_task(
 ) -> Task:  # the same
     "Enter a task from outside the package, so that its name will do; a second one of that name takes its place."
     if task.name in TASKS:
-        raise UsageError(f"task name {task.name!r} is one of the package's: {TASK_TABLE[task.name]}; choose another")
+        raise UsageError(
+            f"task name {task.name!r} is one of the package's: {TASK_TABLE[task.name]}; choose another"
+        )
     TASK_TABLE[task.name] = task
     return task
 
@@ -514,11 +543,19 @@ class Protocol:
     def record(self) -> dict[str, Any]:
         "Its fields, as a record keeps them."
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        named = {"tasks": [task.name for task in find_tasks(self.tasks)], "split": self.split or "all", "evaluation_seed": fields.pop("seed")}
+        named = {
+            "tasks": [task.name for task in find_tasks(self.tasks)], "split": self.split or "all",
+            "evaluation_seed": fields.pop("seed")
+        }
         return fields | named
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Protocol":
         "The protocol of a record. `UsageError` for a task that is neither the package's nor registered."
         known = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
-        return cls(**known | {"seed": record["evaluation_seed"], "split": None if record["split"] == "all" else record["split"]})
+        return cls(
+            **known | {
+                "seed": record["evaluation_seed"],
+                "split": None if record["split"] == "all" else record["split"]
+            }
+        )

@@ -26,7 +26,9 @@ SETTING = "event_threshold"  # of a model's configuration
 
 def has_threshold(model) -> bool:
     "Whether a model has a decision threshold, and ranks its rollouts by it."
-    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING) and getattr(model, "ranks_rollouts", True)
+    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING) and getattr(
+        model, "ranks_rollouts", True
+    )
 
 
 def threshold_table(
@@ -49,7 +51,9 @@ def threshold_table(
         for threshold in thresholds:
             model.config = replace(before, **{SETTING: float(threshold)})
             for number in range(rollouts):
-                rolled = roll_out(model, collect(plan), trials, seed, device=device, progress=False, number=number)
+                rolled = roll_out(
+                    model, collect(plan), trials, seed, device=device, progress=False, number=number
+                )
                 scores = score(Scorer(plan, rolled, trials, strict), tasks).scores
                 scores = scores.query("target == '3rd' and behavior == 'all'").set_index("metric")
                 of = scores.reindex(["recall", "false_positive"])  # a share of nothing is missing
@@ -68,7 +72,9 @@ def best_threshold(
     "The threshold with the highest recall among those with few enough false ones; of equals the highest."
     known = table[table.recall.notna()].fillna({"false_positive": 0.0})
     if not len(known):
-        raise UsageError("no validation trial has a third goal, so no threshold can be chosen; generate more trials")
+        raise UsageError(
+            "no validation trial has a third goal, so no threshold can be chosen; generate more trials"
+        )
     enough = known[known.false_positive <= bound]
     fewest = known.sort_values(["false_positive", "threshold"], ascending=[False, True])
     order = enough.sort_values(["recall", "threshold"]) if len(enough) else fewest
@@ -90,8 +96,14 @@ def choose_threshold(
     trials = trial_set(store, "validation")
     table = threshold_table(model, trials, thresholds, seed, device, rollouts)
     if table.recall.isna().all():
-        return {"setting": SETTING, "value": getattr(model.config, SETTING), "reason": "no validation trial has a third goal: left as it was"}
+        return {
+            "setting": SETTING, "value": getattr(model.config, SETTING),
+            "reason": "no validation trial has a third goal: left as it was"
+        }
     model.config = replace(model.config, **{SETTING: best_threshold(table, bound)})
-    known = {"setting": SETTING, "value": getattr(model.config, SETTING), "bound": bound, "split": "validation", "data_hash": trials.data_hash}
+    known = {
+        "setting": SETTING, "value": getattr(model.config, SETTING), "bound": bound, "split": "validation",
+        "data_hash": trials.data_hash
+    }
     known["rollouts"] = rollouts
     return known | {"table": table.round(4).to_dict("records")}

@@ -58,7 +58,9 @@ def event_panel(
 ) -> Sketch:
     "A trial or rollout to draw, with its events by the rules."
     states = Sketch(states).states
-    return Sketch(states, title, first_pickup(states, rules).tolist(), first_goal(states, rules).tolist(), context)
+    return Sketch(
+        states, title, first_pickup(states, rules).tolist(), first_goal(states, rules).tolist(), context
+    )
 
 # %% ../../nbs/events/03_firsts.ipynb #da0e9f85
 RESTING = 0.002  # an object whose L1 displacement in a step is below this rests, m

@@ -37,7 +37,8 @@ NEAR = 0.8  # largest horizontal distance of a carried object to its carrier, m 
 LONGEST_TOUCH = 5  # a carry lasts more steps than this (released code)
 LEAST_RISE = 0.2  # strict pickups: a carried object comes higher than this above where it lay, m
 END_SHARE = 0.2  # strict pickups: first and last share of a carry that may hold its largest height change
-REFUSED_PERCENT = (0.1, 0.9)  # published pickups: where in a carry its largest height change may not be, per cent
+# published pickups: where in a carry its largest height change may not be, per cent
+REFUSED_PERCENT = (0.1, 0.9)
 
 # %% ../../nbs/events/02_labels.ipynb #36967a38
 def checked(
@@ -57,7 +58,9 @@ def entity_paths(
 ) -> np.ndarray:  # `[..., 5, step, 3]`, m
     "The path of each entity; `UsageError` where states have another form."
     states = np.asarray(states)
-    if states.ndim < 2 or (states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))):
+    if states.ndim < 2 or (
+        states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))
+    ):
         raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(states.shape)}")
     return np.moveaxis(positions(states), -2, -3)
 
@@ -213,7 +216,9 @@ def carries(
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
     for first in range(0, len(xyz), BLOCK):
-        carried[first : first + BLOCK] = accepted_carries(xyz[first : first + BLOCK], rules, share, lifted, rise)
+        carried[first : first + BLOCK] = accepted_carries(
+            xyz[first : first + BLOCK], rules, share, lifted, rise
+        )
     return np.moveaxis(carried.reshape(*lead, *carried.shape[1:]), -2, -1)
 
 

@@ -11,7 +11,10 @@ import torch
 from torch.nn import functional
 
 from .labels import END_SHARE, LIFTED, LONGEST_TOUCH, MOVING, NEAR, LEAST_RISE
-from ..schema import AGENT_INDEX, AGENTS, ENTITIES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, STEPS
+from aawm.schema import (
+    AGENT_INDEX, AGENTS, ENTITIES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION,
+    STEPS,
+)
 
 # %% ../../nbs/events/04_tensors.ipynb #191b6b60
 def next_true(
@@ -38,7 +41,9 @@ def largest_in_runs(
     first: torch.Tensor,  # int64 `[..., T]`: the first step of each step's run, see `runs_around`
 ) -> torch.Tensor:  # `[..., T]`; for false steps the values mean nothing
     "The largest value of the run that each true step belongs to."
-    return torch.zeros_like(values).scatter_reduce(-1, first, torch.where(mask, values, 0), "amax").gather(-1, first)
+    return torch.zeros_like(values).scatter_reduce(
+        -1, first, torch.where(mask, values, 0), "amax"
+    ).gather(-1, first)
 
 # %% ../../nbs/events/04_tensors.ipynb #c4d50002
 def displaced(
@@ -71,7 +76,8 @@ def carried(
     alone = (height > LIFTED[0]) & (height < LIFTED[1]) & (moved > MOVING) & moved.isfinite()
     near = (objects[:, None] - agents)[..., list(GROUND_PLANE)].norm(dim=-1) < NEAR
     could = alone[:, None] & near  # [N, agent, T]
-    some = could.any(-1).nonzero(as_tuple=True)  # most objects are never near enough to an agent; the rest are looked at, `[row, T]` each
+    # most objects are never near enough to an agent; the rest are looked at, `[row, T]` each
+    some = could.any(-1).nonzero(as_tuple=True)
     mask = could[some]
     change = change[:, None, :, HEIGHT].expand_as(could)[some]
     height = height[:, None].expand_as(could)[some]
@@ -81,7 +87,9 @@ def carried(
     high_enough = largest_in_runs(height, mask, place) - lowest.gather(-1, place) > LEAST_RISE
     steps_in = torch.arange(mask.shape[-1], device=objects.device) - start
     steps_in = torch.where(mask & (change == largest_in_runs(change, mask, place)), steps_in, mask.shape[-1])
-    peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(-1, place, steps_in, "amin").gather(-1, place)
+    peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(
+        -1, place, steps_in, "amin"
+    ).gather(-1, place)
     # pickup criterion 4: the largest change of height lies in the first or last fifth of its run
     steady = torch.minimum(peak, length - 1 - peak) <= END_SHARE * (length - 1) + 1e-9
     could[some] = mask & (length > LONGEST_TOUCH) & high_enough & steady

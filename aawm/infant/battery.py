@@ -28,7 +28,9 @@ from ..sim.driving import travel, turn
 from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, reach, stand_before
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
 from ..sim.trial import as_states, reject, run, set_up
-from ..viz.style import INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label, remarks
+from aawm.viz.style import (
+    INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label, remarks,
+)
 
 # %% ../../nbs/infant/21_battery.ipynb #7a086a97
 SHOWN = ("delivery", "detour", "pickup")
@@ -39,8 +41,11 @@ ENDINGS = {  # display -> what the robot does, expected and unexpected
 }
 SIDEWAYS = 3.0  # m by which a needless detour leaves the straight way
 EDGE = 6.3  # m from the middle of the room within which a robot is sent
-COMPARED = 12  # steps after the branch that are compared: 2 s, in which the expected robot has not yet turned to something else
-TURNS = tuple(math.radians(angle) for angle in (90, -90, 75, -75, 105, -105, 120, -120))  # of another place, seen from where it stands
+# steps after the branch that are compared: 2 s, in which the expected robot has not yet turned to something
+# else
+COMPARED = 12
+# of another place, seen from where it stands
+TURNS = tuple(math.radians(angle) for angle in (90, -90, 75, -75, 105, -105, 120, -120))
 
 
 @dataclass
@@ -75,7 +80,10 @@ def other_place(robot: Robot) -> tuple | None:  # (x, z), m
     here = np.array(robot.place)
     x, z = OBSERVER[[0, 2]] - here
     share = 1 - robot.settings.multistep_drop / math.hypot(x, z)
-    found = [here + share * np.array([math.cos(a) * x - math.sin(a) * z, math.sin(a) * x + math.cos(a) * z]) for a in TURNS]
+    found = [
+        here + share * np.array([math.cos(a) * x - math.sin(a) * z, math.sin(a) * x + math.cos(a) * z])
+        for a in TURNS
+    ]
     return next((tuple(place.tolist()) for place in found if in_room(place)), None)
 
 # %% ../../nbs/infant/21_battery.ipynb #0a53c402
@@ -128,7 +136,10 @@ def act_out(
             note.frame = robot.arena.frame
             note.done = bool((yield from ending(robot, shared, display)))
 
-    scripts = [script(robot) if role == "multistep" else ROLE[role](robot, shared) for role, robot in zip(roles, arena.robots)]
+    scripts = [
+        script(robot) if role == "multistep" else ROLE[role](robot, shared)
+        for role, robot in zip(roles, arena.robots)
+    ]
     record, ended = run(arena, scripts)
     states = as_states(record, arena.robots, [rest_height(kind, settings) for kind in kinds])
     note.done &= (ended or reject(states, settings)) is None
@@ -166,7 +177,9 @@ def try_pair(display: str, seed: int | tuple, settings: ArenaSettings = ArenaSet
     if not note.done or branch + 1 + COMPARED > len(states) // FRAMES_PER_STEP:
         return None
     others, odd, _ = act_out(display, turn_away, seed, settings)
-    return ArenaPair(display, seed, np.stack([states, others])[:, ::FRAMES_PER_STEP], branch, actor) if odd.done else None
+    return ArenaPair(
+        display, seed, np.stack([states, others])[:, ::FRAMES_PER_STEP], branch, actor
+    ) if odd.done else None
 
 # %% ../../nbs/infant/21_battery.ipynb #f205c9b2
 def make_pairs(
@@ -197,7 +210,9 @@ def arena_surprise(
 ) -> np.ndarray:  # m, `[pair, 2, COMPARED]`: expected, unexpected
     "How far what happened is from what a model imagines, step by step."
     context = torch.tensor([pair.branch + 1 for pair in pairs]).repeat_interleave(samples)
-    shown = torch.as_tensor(np.stack([flatten(pair.states[0]) for pair in pairs])).repeat_interleave(samples, 0)
+    shown = torch.as_tensor(
+        np.stack([flatten(pair.states[0]) for pair in pairs])
+    ).repeat_interleave(samples, 0)
     shown = torch.where((torch.arange(shown.shape[1]) < context[:, None])[..., None], shown, torch.nan)
     futures = model.rollout(shown, context, COMPARED, generator=torch.Generator().manual_seed(seed))
     futures = positions(futures.cpu().numpy()).reshape(len(pairs), samples, 1, COMPARED, len(ENTITIES), 3)
@@ -268,18 +283,31 @@ def fig_battery(
     names = list(dict.fromkeys(table.model))
     with house_style():
         heights = (2.1, 0.24 * len(names) + 0.3)
-        figure, axes = plt.subplots(2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False)
+        figure, axes = plt.subplots(
+            2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False
+        )
         for column, (display, some) in enumerate(pairs.items()):
             plan_view(axes[0, column], max(some, key=far_away))
             panel_title(axes[0, column], "ABC"[column], display)
             axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
-            model_rows(axes[1, column], table[table.display == display].set_index("model"), names, labels=column == 0)
+            model_rows(
+                axes[1, column], table[table.display == display].set_index("model"), names, labels=column == 0
+            )
         counts = f"n = {table.pairs.max()} pairs a display"
-        axes[1, len(pairs) // 2].set_xlabel(f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8)
-        marks = [plt.Line2D([], [], color=color, linestyle=dash, label=label) for color, dash, label in (
-            (SOFT_INK, "-", "past of both"), (EXPECTED, "-", "expected"), (UNEXPECTED, (0, (2, 1)), "unexpected"))]
-        marks += [plt.Line2D([], [], color=color, marker=mark, linestyle="", label=label) for color, mark, label in (
-            ("#999999", "s", "objects at the branch"), (INK, "*", "observer"))]
+        axes[1, len(pairs) // 2].set_xlabel(
+            f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8
+        )
+        marks = [
+            plt.Line2D([], [], color=color, linestyle=dash, label=label)
+            for color, dash, label in (
+                (SOFT_INK, "-", "past of both"), (EXPECTED, "-", "expected"),
+                (UNEXPECTED, (0, (2, 1)), "unexpected")
+            )
+        ]
+        marks += [
+            plt.Line2D([], [], color=color, marker=mark, linestyle="", label=label)
+            for color, mark, label in (("#999999", "s", "objects at the branch"), (INK, "*", "observer"))
+        ]
         figure.legend(handles=marks, loc="outside upper center", ncols=5, fontsize=7)
         told = "Above: one pair of each display, from above; the ring is where its two trials part. Below: surprise is how far a model's "
         told += "rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs. In half of the pairs more moves in "

@@ -18,7 +18,9 @@ import numpy as np
 
 from ..errors import check_name, whole_number
 from .filming import Item, Take, Trial, Video
-from .layouts import Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames
+from aawm.infant.layouts import (
+    Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames,
+)
 from .planner import blocked, center, free_lines, length, rasterise, route
 from .stage import NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
 
@@ -64,10 +66,15 @@ def make_item(
     rng = np.random.default_rng((seed, place, item // 2 if balanced else item, balanced))
     cast, scenes = make(rng, bool(item % 2), balanced)
     facts = [(name, item, scene.condition, scene.outcome, scene.member, scene.ending) for scene in scenes]
-    return Item(Video(*fact, tuple(cast), (*scene.history, scene.test), scene.branch, seed) for fact, scene in zip(facts, scenes))
+    return Item(
+        Video(*fact, tuple(cast), (*scene.history, scene.test), scene.branch, seed)
+        for fact, scene in zip(facts, scenes)
+    )
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #75f0dbd2
-def tell_apart(walls: np.ndarray, start: object, one: np.ndarray, other: np.ndarray, least: float = 30) -> bool:
+def tell_apart(
+    walls: np.ndarray, start: object, one: np.ndarray, other: np.ndarray, least: float = 30
+) -> bool:
     "Is going to one thing clearly no way to the other, either way round?"
     ways = [route(walls, *ends) for ends in ((start, one), (start, other), (one, other))]
     if any(way is None for way in ways):
@@ -80,8 +87,14 @@ def preference_layout(rng: np.random.Generator):
     "Home, walls, and the two regions as lists of cells."
     home = random_cell(rng, 3, 6)
     axis = int(rng.integers(2))
-    cells = [cell for cell in np.ndindex(10, 10) if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, home))) >= 3]
-    regions = [[cell for cell in cells if sign * (cell[axis] - home[axis]) > 0] for sign in rng.permutation((-1, 1))]
+    cells = [
+        cell
+        for cell in np.ndindex(10, 10)
+        if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, home))) >= 3
+    ]
+    regions = [
+        [cell for cell in cells if sign * (cell[axis] - home[axis]) > 0] for sign in rng.permutation((-1, 1))
+    ]
     if min(map(len, regions)) < 6:
         return None
     walls = scattered_walls(rng, int(rng.integers(8, 17)), around(home) + [home])
@@ -125,7 +138,9 @@ def preference(rng: np.random.Generator, second: bool, balanced: bool):
     cast = [*draw_looks(rng), prop("home")]
 
     def trial(preferred, other, target):
-        return chase(cast, walls, {"home": home, "agent": home, "preferred": preferred, "other": other}, target)
+        return chase(
+            cast, walls, {"home": home, "agent": home, "preferred": preferred, "other": other}, target
+        )
 
     history = [trial(*pair, "preferred") for pair in spots]
     ends = spots[which][::-1] if swapped else spots[which]
@@ -181,7 +196,10 @@ def multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
     outcomes = {"agent": "U", "newcomer": "NE"} if second else {"agent": "E", "newcomer": "NE"}
     scenes = [("newcomer", "agent"), ("agent", "newcomer")][not second]
     return cast, [
-        Scene(outcomes[walker], member, f"same_{target}" if walker == "agent" else f"new_{target}", target, history, test(walker))
+        Scene(
+            outcomes[walker], member, f"same_{target}" if walker == "agent" else f"new_{target}", target,
+            history, test(walker)
+        )
         for member, walker in zip("eu", scenes)
     ]
 
@@ -203,7 +221,9 @@ def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
     closed, decoy = (walled(walls, cell) for cell in (cells[1], cells[3]))
     ways = [route(these, agent, other) for these in (walls, closed, decoy)]
     same = all(way is not None and np.array_equal(way, ways[0]) for way in ways)
-    if not same or any(walls[cell] for k in (1, 3) for cell in around(cells[k])) or route(decoy, agent, preferred) is None:
+    if not same or any(walls[cell] for k in (1, 3) for cell in around(cells[k])) or route(
+        decoy, agent, preferred
+    ) is None:
         return None
     if not tell_apart(walls, agent, preferred, other):
         return None
@@ -227,7 +247,10 @@ def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
     spots = {"home": agent, "agent": agent, "preferred": preferred, "other": other}
     return cast, [
         Scene("NE", "e", "inaccessible", "other", history, chase(cast, closed, spots, "other")),
-        Scene("U", "u", "accessible", "other", history, chase(cast, decoy if balanced else walls, spots, "other")),
+        Scene(
+            "U", "u", "accessible", "other", history,
+            chase(cast, decoy if balanced else walls, spots, "other")
+        )
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #32355647
@@ -240,7 +263,9 @@ def detours(rng: np.random.Generator, cast: list, small: bool = False, orientati
     return found
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #28586a86
-def detour_trial(cast: list, detour: object, cells: object, way: object, orientation: int = 0, goal: object = None):
+def detour_trial(
+    cast: list, detour: object, cells: object, way: object, orientation: int = 0, goal: object = None
+):
     "One walk along a given way."
     walls = detour.with_walls(cells)
     goal = detour.goal if goal is None else goal
@@ -313,14 +338,18 @@ def timed(rng: np.random.Generator, cast: list, balanced: bool, second: bool, or
     frames = motion(trial)
     if balanced and second:
         found = near_goal(detour, frames)
-        return found and ([trial for _, trial in made], detour, (detour.barrier, detour.goal, detour.way), (detour.aside, *found))
+        return found and (
+            [trial for _, trial in made], detour, (detour.barrier, detour.goal, detour.way),
+            (detour.aside, *found)
+        )
     if (spot := far_goal(rng, detour, frames)) is None:
         return None
     ways = (detour.aside, spot, np.array([detour.start, spot])), (detour.aside, detour.goal, detour.way)
     return [trial for _, trial in made], detour, *ways
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #b7c1e0a3
-NEW = 20  # px between the ends of two walks to different places: more than `aawm.infant.observers` takes as one
+# px between the ends of two walks to different places: more than `aawm.infant.observers` takes as one
+NEW = 20
 
 
 def new_end(trial: Trial, history: list) -> bool:
@@ -377,7 +406,11 @@ def spread(rng: np.random.Generator, bounds: object, least: int = 3) -> list | N
     cells = []
     for first, last in bounds:
         span = range(first, last + 1)
-        left = [cell for cell in itertools.product(span, span) if all(apart((cell, other), least) for other in cells)]
+        left = [
+            cell
+            for cell in itertools.product(span, span)
+            if all(apart((cell, other), least) for other in cells)
+        ]
         if not left:
             return None
         cells.append(left[rng.integers(len(left))])
@@ -391,11 +424,22 @@ def tool_layout(rng: np.random.Generator, equal: bool = False):
         return None
     agent, goal, key, empty, lock = cells
     rings = around(goal), around(empty)
-    walls = scattered_walls(rng, int(rng.integers(0, 5)), [*cells, *rings[0], *rings[1], *around(key), *around(lock)])
-    spots = {name: place(rng, cell, 4 if name == "agent" else 1) for name, cell in zip(TOOLS, (agent, goal, key, lock))}
-    tracks = [rasterise(route(walls, spots["agent"], spots[name]), spots[name], 15.5) for name in ("goal", "key")]
-    off = min(np.linalg.norm(track - spots[other], axis=1).min() for track, other in zip(tracks, ("key", "goal")))
-    if off < 25 or (equal and len(tracks[0]) != len(tracks[1])) or not tell_apart(walls, spots["agent"], spots["goal"], spots["key"]):
+    walls = scattered_walls(
+        rng, int(rng.integers(0, 5)), [*cells, *rings[0], *rings[1], *around(key), *around(lock)]
+    )
+    spots = {
+        name: place(rng, cell, 4 if name == "agent" else 1)
+        for name, cell in zip(TOOLS, (agent, goal, key, lock))
+    }
+    tracks = [
+        rasterise(route(walls, spots["agent"], spots[name]), spots[name], 15.5) for name in ("goal", "key")
+    ]
+    off = min(
+        np.linalg.norm(track - spots[other], axis=1).min() for track, other in zip(tracks, ("key", "goal"))
+    )
+    if off < 25 or (equal and len(tracks[0]) != len(tracks[1])) or not tell_apart(
+        walls, spots["agent"], spots["goal"], spots["key"]
+    ):
         return None
     return walls, spots, *rings
 
@@ -449,13 +493,18 @@ def exchanged(spots: dict) -> dict:
 def equally_long(cast: list, walls: np.ndarray, spots: dict) -> bool:
     "Are the ways to object and key equally long, to the frame, whichever lies where?"
     both = [place | {"home": place["agent"]} for place in (spots, exchanged(spots))]
-    return all(len({len(chase(cast, walls, place, target).states) for target in ("goal", "key")}) == 1 for place in both)
+    return all(
+        len({len(chase(cast, walls, place, target).states) for target in ("goal", "key")}) == 1
+        for place in both
+    )
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #8951552a
 def tool_test(rng: np.random.Generator, cast: list, kind: str, second: bool, balanced: bool):
     "The two tests of a set: `no_barrier`, `inconsequential_barrier` or `blocking_barrier`."
 
-    stands = {"no_barrier": (), "inconsequential_barrier": ("decoy",), "blocking_barrier": ("enclosing", "decoy")}[kind]
+    stands = {
+        "no_barrier": (), "inconsequential_barrier": ("decoy",), "blocking_barrier": ("enclosing", "decoy")
+    }[kind]
 
     even = balanced and kind != "blocking_barrier"
 
@@ -481,7 +530,10 @@ def tool_scenes(kind: str, rng: np.random.Generator, second: bool, balanced: boo
     history = unlockings(rng, cast)
     one, other = tool_test(rng, cast, kind, second, balanced)
     if kind == "blocking_barrier":
-        return cast, [Scene("E", "e", "blocking", "key", history, one), Scene("U", "u", "inconsequential", "key", history, other)]
+        return cast, [
+            Scene("E", "e", "blocking", "key", history, one),
+            Scene("U", "u", "inconsequential", "key", history, other)
+        ]
     return cast, [Scene("E", "e", kind, "goal", history, one), Scene("U", "u", kind, "key", history, other)]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #731e03df

@@ -52,7 +52,10 @@ def as_markdown(table: pd.DataFrame) -> str:
     def text(value):
         return f"{value:.1f}" if isinstance(value, float | np.floating) else str(value)
 
-    lines = [[*map(str, table.columns)], ["---"] * len(table.columns), *[[*map(text, row)] for row in table.itertuples(index=False, name=None)]]
+    lines = [
+        [*map(str, table.columns)], ["---"] * len(table.columns),
+        *[[*map(text, row)] for row in table.itertuples(index=False, name=None)]
+    ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 # %% ../../nbs/infant/22_card.ipynb #604093ff
@@ -65,7 +68,9 @@ def statistics(
     test = episodes["length"].values[:, TEST].astype(int)
     facts["test"], facts["motion"] = test / RATE, (test - STILL_BEFORE - STILL_AFTER) / RATE
     groups = facts.groupby(["set", "outcome"], sort=False)
-    table = groups.agg(episodes=("item", "size"), items=("item", "nunique"), test=("test", "mean"), motion=("motion", "mean")).reset_index()
+    table = groups.agg(
+        episodes=("item", "size"), items=("item", "nunique"), test=("test", "mean"), motion=("motion", "mean")
+    ).reset_index()
     table["items, sources"] = [ITEMS.get(name, "-") for name in table["set"]]
     return table.rename(columns={"test": "test, s", "motion": "motion, s"})
 
@@ -81,11 +86,13 @@ def dataset_card(
     sections = {
         "What it is": WHAT,
         "How it was made": f"By {manifest['written_by']}; {MADE.get(source, 'from videos in memory.')}",
-        "What happens in it": as_markdown(statistics(path)),
-        "What a store holds": HOLDS,
-        "Known differences from the sources": DIFFERENCES.get(source, "Not known: the settings below name no source."),
+        "What happens in it": as_markdown(statistics(path)), "What a store holds": HOLDS,
+        "Known differences from the sources": DIFFERENCES.get(
+            source, "Not known: the settings below name no source."
+        ),
         "Settings": "\n".join(["```", *(f"{key} = {value}" for key, value in settings.items()), "```"]),
-        "Content": f"Hash: `{manifest['data_hash']}`",
-        "Licence and how to cite": LICENCE,
+        "Content": f"Hash: `{manifest['data_hash']}`", "Licence and how to cite": LICENCE
     }
-    return f"# Episodes of the infant benchmark: {name}\n\n" + "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items()) + "\n"
+    return f"# Episodes of the infant benchmark: {name}\n\n" + "\n\n".join(
+        f"## {title}\n\n{text}" for title, text in sections.items()
+    ) + "\n"

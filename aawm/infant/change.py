@@ -57,7 +57,9 @@ class ChangeConfig:
         if not MOST_STILL < self.painted <= self.patches:
             raise UsageError(f"painted is {self.painted}; of a picture, {MOST_STILL + 1} to {self.patches} patches can be drawn in training")
         if not 1 <= self.pairings <= TEST:
-            raise UsageError(f"pairings is {self.pairings}; a test can be paired with 1 to {TEST} familiarisation trials")
+            raise UsageError(
+                f"pairings is {self.pairings}; a test can be paired with 1 to {TEST} familiarisation trials"
+            )
 
     @property
     def patches(self) -> int:
@@ -217,7 +219,9 @@ def by_head(values: torch.Tensor, heads: int) -> torch.Tensor:  # `[..., K, widt
     return values.unflatten(-1, (heads, -1)).transpose(-2, -3)
 
 
-def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, heads: int, mask: torch.Tensor | None) -> torch.Tensor:
+def attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, heads: int, mask: torch.Tensor | None
+) -> torch.Tensor:
     "Attention with several heads; `mask` bool, true where something may be seen."
     parts = (by_head(one, heads) for one in (query, key, value))
     return functional.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(-2, -3).flatten(-2)
@@ -239,7 +243,9 @@ class Block(nn.Module):
             self.memory = nn.Linear(width, 2 * width)
             self.answer = nn.Linear(width, width)
         self.feed = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, config.feed_forward), nn.GELU(), nn.Linear(config.feed_forward, width))
+            nn.LayerNorm(width), nn.Linear(width, config.feed_forward), nn.GELU(),
+            nn.Linear(config.feed_forward, width)
+        )
 
     def look_within(self, hidden: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:  # `[..., K, width]`
         "Attention among tokens."
@@ -306,7 +312,8 @@ class Painter(nn.Module):
         self.look, self.follow, self.move = (
             nn.Conv2d(channels, filters, kernel, padding=wide * (kernel // 2), dilation=wide)
             for (channels, kernel), wide in zip(kernels, dilations))
-        self.draw = nn.Conv2d(filters, self.near + 4, 1)  # weights of the pixels near, of the floor's white, and a colour
+        # weights of the pixels near, of the floor's white, and a colour
+        self.draw = nn.Conv2d(filters, self.near + 4, 1)
         nn.init.zeros_(self.draw.weight)
         nn.init.zeros_(self.draw.bias)
 
@@ -322,7 +329,9 @@ class Painter(nn.Module):
         near, white, color = self.draw(features).split((self.near, 1, 3), 1)
         if not torch.is_grad_enabled():
             return gathered(near, wide, white, color)
-        pixels = functional.unfold(wide, 2 * self.reach + 1).unflatten(1, (3, self.near)).unflatten(-1, near.shape[-2:])
+        pixels = functional.unfold(wide, 2 * self.reach + 1).unflatten(1, (3, self.near)).unflatten(
+            -1, near.shape[-2:]
+        )
         here = pixels[:, :, self.near // 2]
         return (pixels * near[:, None]).sum(2) - here * near.sum(1, keepdim=True) + white * (1 - here) + color
 
@@ -365,7 +374,8 @@ class Painter(nn.Module):
         return patches_at(now, chosen) + change.movedim(1, -1).reshape(*chosen.shape, -1)
 
 # %% ../../nbs/infant/23_change.ipynb #e13d051c
-STILL = 0.001  # mean squared error, pixels 0 to 1; a walking agent changes about .002 of a picture in six frames
+# mean squared error, pixels 0 to 1; a walking agent changes about .002 of a picture in six frames
+STILL = 0.001
 
 
 def relative(
@@ -424,7 +434,8 @@ class ChangeTransformer(ChangePredictor):
         features = place_features(config.size // config.patch)
         self.place = nn.Parameter(0.4 * features @ torch.randn(features.shape[1], width))
         self.to_go = nn.Parameter(0.3 * torch.randn(ARRIVAL, width))
-        self.role = nn.Parameter(0.3 * torch.randn(3, width))  # of familiarisation, test so far, present picture
+        # of familiarisation, test so far, present picture
+        self.role = nn.Parameter(0.3 * torch.randn(3, width))
         self.encoder = nn.ModuleList(Block(config, memory=False) for _ in range(config.layers))
         self.decoder = nn.ModuleList(Block(config, memory=True) for _ in range(config.layers))
         self.norm_memory = nn.LayerNorm(width)
@@ -436,7 +447,9 @@ class ChangeTransformer(ChangePredictor):
         now, before = (part[name].float() / 255 for name in ("now", "before"))
         place = self.place[part["place"]] if "place" in part else self.place
         sample = part["sample"] if "place" in part else part["sample"][..., None]
-        return self.embed(torch.cat([now - 0.5, now - before], -1)) + place + sine(sample, self.config.width) + self.role[role]
+        return self.embed(torch.cat([now - 0.5, now - before], -1)) + place + sine(
+            sample, self.config.width
+        ) + self.role[role]
 
     def encode(self, trial: dict) -> tuple:  # `[N, K, width]`, seen bool `[N, K]`
         "What a familiarisation trial leaves behind."
@@ -485,15 +498,23 @@ def chosen_patches(
     first, rest = (np.argsort(np.where(one, order, 2), -1, kind="stable") for one in (moves, ~moves))
     at = np.broadcast_to(np.arange(count), (*moves.shape[:2], count))
     later_at = np.maximum(at - of_moving, 0)
-    chosen = np.where(at < of_moving, np.take_along_axis(first, at, -1), np.take_along_axis(rest, later_at, -1))
-    share = np.where(at < of_moving, moving / np.maximum(of_moving, 1), (all_of - moving) / np.maximum(of_still, 1))
+    chosen = np.where(
+        at < of_moving, np.take_along_axis(first, at, -1), np.take_along_axis(rest, later_at, -1)
+    )
+    share = np.where(
+        at < of_moving, moving / np.maximum(of_moving, 1), (all_of - moving) / np.maximum(of_still, 1)
+    )
     share = np.where(at < of_moving + of_still, share, 0) / all_of
     device = query["now"].device
-    return {"chosen": torch.as_tensor(chosen).to(device), "weight": torch.as_tensor(share, dtype=torch.float32).to(device)}
+    return {
+        "chosen": torch.as_tensor(chosen).to(device),
+        "weight": torch.as_tensor(share, dtype=torch.float32).to(device)
+    }
 
 
 # %% ../../nbs/infant/23_change.ipynb #a73a50ee
-SHADES = np.array([shade for shade in np.ndindex(5, 5, 5) if max(shade) - min(shade) > 1]) * 255 // 4  # no grays
+# no grays
+SHADES = np.array([shade for shade in np.ndindex(5, 5, 5) if max(shade) - min(shade) > 1]) * 255 // 4
 
 
 def recolored(
@@ -514,7 +535,8 @@ class ChangeBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
     def __init__(
-        self, batch_of: object, config: ChangeConfig, batch: int, seed: int, device: torch.device | str = "cpu", augment: bool = True
+        self, batch_of: object, config: ChangeConfig, batch: int, seed: int,
+        device: torch.device | str = "cpu", augment: bool = True
     ):
         self.batch_of = batch_of
         self.config = config
@@ -556,7 +578,10 @@ def trial_digest(batch: Batch, video: int, trial: int) -> bytes:
     looks = (batch.kind, batch.shape, batch.half_size, batch.color, batch.layer)
     length = int(batch.length[video, trial])
     shown = [batch.state[video, trial, :length], batch.walls[video, trial], batch.gate[video, trial]]
-    parts = [*shown, *(one[video].astype(str) for one in looks), np.array("" if batch.video is None else batch.video[video])]
+    parts = [
+        *shown, *(one[video].astype(str) for one in looks),
+        np.array("" if batch.video is None else batch.video[video])
+    ]
     return hashlib.sha256(b"|".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
 
 # %% ../../nbs/infant/23_change.ipynb #9080f098
@@ -568,7 +593,9 @@ def distinct_samples(
 ) -> tuple:  # samples to predict from `[N, Q]`; of each sample but the last, which of them stands for it `[N, S - 1]`
     "The samples of each test that bring something new."
     index, at = strip.index, np.arange(strip.index.shape[1])
-    shown = np.stack([index[:, np.maximum(at - 1, 0)], index, index[:, np.minimum(at + 1, at[-1])]], -1)[:, :-1]
+    shown = np.stack(
+        [index[:, np.maximum(at - 1, 0)], index, index[:, np.minimum(at + 1, at[-1])]], -1
+    )[:, :-1]
     new = np.pad((shown[:, 1:] != shown[:, :-1]).any(-1), ((0, 0), (1, 0)), constant_values=True)
     which = new.cumsum(1) - 1
     sample = np.zeros((len(index), which.max() + 1), int)
@@ -609,7 +636,9 @@ class ChangeObserver(Observer):
             config = self.model.config
             device = self.model.place.device
             video = np.array(list(missing.values()))
-            tokens = tokens_of(strip_of(batch, video, np.full(len(video), trial), config, device=device), config)
+            tokens = tokens_of(
+                strip_of(batch, video, np.full(len(video), trial), config, device=device), config
+            )
             memory, seen = self.model.encode(tokens)
             self.memories |= {digest: one[here] for digest, one, here in zip(missing, memory, seen)}
         for digest in digests:

@@ -18,7 +18,8 @@ from .scores import CROSSED, on_own_scale
 from ..ledger import Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
-SEED_SPREAD = {"transformer": 0.05}  # standard deviation over training seeds, assumed where there is one; who is not trained has none
+# standard deviation over training seeds, assumed where there is one; who is not trained has none
+SEED_SPREAD = {"transformer": 0.05}
 
 
 class Scores(Evidence):
@@ -26,7 +27,9 @@ class Scores(Evidence):
 
     missing = "trained models"
 
-    def __init__(self, scores: pd.DataFrame, reduction: str = "mean", window: str = "motion", version: str = "faithful"):
+    def __init__(
+        self, scores: pd.DataFrame, reduction: str = "mean", window: str = "motion", version: str = "faithful"
+    ):
         super().__init__()
         self.scores = on_own_scale(scores[scores.version == version], reduction, window)
 
@@ -44,11 +47,14 @@ class Scores(Evidence):
             count = row.pairs
             hits = row.accuracy * row.pairs
             shares = np.clip(hits - np.arange(count), 0, 1)
-            which = f"{name} {row.part} {row.pair_type} {getattr(row, 'stride', '')}"  # pairs of two strides are independent
+            # pairs of two strides are independent
+            which = f"{name} {row.part} {row.pair_type} {getattr(row, 'stride', '')}"
             names = [f"{which} {k}" for k in range(count)]
             rights.append(pd.DataFrame({"seed": row.seed, "trial": names, "hits": shares, "of": 1}))
         source = f"{observer}, stride {stride}" if observer == "transformer" else observer
-        measured = ratio(f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0))
+        measured = ratio(
+            f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)
+        )
         failed = "gate" in rows and (rows.gate >= 1).any()
         what = f"{name}, history x ending" if crossed else name
         return self.note(what, source, replace(measured, untested=NOT_LEARNT) if failed else measured)
@@ -56,7 +62,10 @@ class Scores(Evidence):
 # %% ../../nbs/infant/18_claims.ipynb #a4c5aef3
 CLAIMS = {}
 claim = entering(CLAIMS)
-AHEAD = ("preference", "inaccessible_goal", "efficiency_time", "instrumental_no_barrier", "instrumental_inconsequential_barrier")
+AHEAD = (
+    "preference", "inaccessible_goal", "efficiency_time", "instrumental_no_barrier",
+    "instrumental_inconsequential_barrier"
+)
 VIDEO_RNN = dict(zip(BIB_SETS, (0.476, 0.503, 0.718, 0.992, 0.999, 0.501, 0.997, 0.770, 0.625)))  # published
 
 
@@ -67,7 +76,9 @@ def claim_1(of: Scores):
 
 @claim(2, "table 1", "Efficiency of path and time above 95 %", "On efficiency of path and of time the Transformer is above 95 %")
 def claim_2(of: Scores):
-    return every(*(above(of.accuracy("transformer", name), 0.95) for name in ("efficiency_path", "efficiency_time")))
+    return every(
+        *(above(of.accuracy("transformer", name), 0.95) for name in ("efficiency_path", "efficiency_time"))
+    )
 
 # %% ../../nbs/infant/18_claims.ipynb #46084a88
 @claim(3, "table 1", "Irrational agent at chance", "On the irrational agent the Transformer is within 5 points of chance")
@@ -83,7 +94,8 @@ def claim_4(of: Scores):
 
 @claim(5, "table 2", "Goal attribution above chance", "On goal attribution the Transformer is above chance")
 def claim_5(of: Scores):
-    of.accuracy("transformer", "goal_attribution", crossed=True)  # stands beside it in the ledger: an ending may surprise by itself
+    # stands beside it in the ledger: an ending may surprise by itself
+    of.accuracy("transformer", "goal_attribution", crossed=True)
     return above(of.accuracy("transformer", "goal_attribution"), 0.5)
 
 # %% ../../nbs/infant/18_claims.ipynb #1db0e27e

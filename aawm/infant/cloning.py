@@ -65,7 +65,11 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, size: int = 84, width: int = 32, out: int = 128):
         super().__init__()
-        parts = [part for k, stride in enumerate((2, 2, 2, 1)) for part in (nn.Conv2d(3 if not k else width, width, 3, stride), nn.ReLU())]
+        parts = [
+            part
+            for k, stride in enumerate((2, 2, 2, 1))
+            for part in (nn.Conv2d(3 if not k else width, width, 3, stride), nn.ReLU())
+        ]
         self.convolutions = nn.Sequential(*parts, nn.Flatten())
         with torch.no_grad():
             flat = self.convolutions(torch.zeros(1, 3, size, size)).shape[1]
@@ -100,7 +104,9 @@ class Cloner(nn.Module):
         if self.config.kind == "mlp":
             return self.context(pairs).mean(1)
         lengths = seen.sum(-1).flatten().cpu()
-        packed = nn.utils.rnn.pack_padded_sequence(pairs.flatten(0, 1), lengths, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            pairs.flatten(0, 1), lengths, batch_first=True, enforce_sorted=False
+        )
         last = self.context(packed)[1][0][-2:]  # the last layer's two directions
         return torch.cat(list(last), -1).reshape(*pairs.shape[:2], -1).mean(1)
 
@@ -128,7 +134,10 @@ class Cloner(nn.Module):
 class CloningBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
-    def __init__(self, batch_of: object, config: CloningConfig, batch: int, seed: int, device: torch.device | str = "cpu"):
+    def __init__(
+        self, batch_of: object, config: CloningConfig, batch: int, seed: int,
+        device: torch.device | str = "cpu"
+    ):
         self.batch_of = batch_of
         self.config = config
         self.batch = batch
@@ -137,8 +146,12 @@ class CloningBatches:
 
     def pictures(self, batch: Batch, trial: np.ndarray, frame: np.ndarray) -> torch.Tensor:  # uint8 `[..., size, size, 3]`
         "Pictures of frames; `trial` and `frame` `[B, ...]`."
-        video = np.broadcast_to(np.arange(len(batch)).reshape(-1, *[1] * (np.ndim(frame) - 1)), np.shape(frame))
-        flat = draw(batch, video, np.broadcast_to(trial, np.shape(frame)), frame, self.config.size, self.device)
+        video = np.broadcast_to(
+            np.arange(len(batch)).reshape(-1, *[1] * (np.ndim(frame) - 1)), np.shape(frame)
+        )
+        flat = draw(
+            batch, video, np.broadcast_to(trial, np.shape(frame)), frame, self.config.size, self.device
+        )
         return flat.reshape(*np.shape(frame), *flat.shape[1:])
 
     def context(self, batch: Batch, trials: np.ndarray, rng: np.random.Generator | None) -> tuple:  # pictures, moves, seen
@@ -150,12 +163,17 @@ class CloningBatches:
             frame = (rng.random(trial.shape) * batch.length[rows, trial]).astype(int)
             seen = np.ones(trial.shape, bool)
         else:
-            frame = np.broadcast_to(self.config.every * np.arange(self.config.pairs), (len(batch), trials.shape[1], self.config.pairs))
+            frame = np.broadcast_to(
+                self.config.every * np.arange(self.config.pairs),
+                (len(batch), trials.shape[1], self.config.pairs)
+            )
             seen = frame < batch.length[rows, trials][..., None]
             rows = rows[..., None]
             trial = np.broadcast_to(trials[..., None], frame.shape)
             frame = np.minimum(frame, batch.length[rows, trial] - 1)
-        tensors = [torch.as_tensor(values).to(self.device) for values in (everything[rows, trial, frame], seen)]
+        tensors = [
+            torch.as_tensor(values).to(self.device) for values in (everything[rows, trial, frame], seen)
+        ]
         return self.pictures(batch, trial, frame), *tensors
 
     def __call__(self, step: int) -> dict:
@@ -167,12 +185,17 @@ class CloningBatches:
         rows = np.arange(self.batch)[:, None]
         trial = order[:, TEST:]
         last = batch.length[rows, trial]
-        frame = (STILL_BEFORE - ACTION_FRAMES + rng.random((self.batch, self.config.queries)) * (last - STILL_BEFORE)).astype(int)
+        frame = (
+            STILL_BEFORE - ACTION_FRAMES
+            + rng.random((self.batch, self.config.queries)) * (last - STILL_BEFORE)
+        ).astype(int)
         moves_of = np.stack([actions(batch, one, actor(batch, one)) for one in range(TRIALS)], 1)
         straight = moves_of[rows, trial, frame - ACTION_FRAMES]  # the mean of the frames up to this one
         answers = {"action": moves_of[rows, trial, frame], "straight": straight}
         tensors = {name: torch.as_tensor(values).to(self.device) for name, values in answers.items()}
-        return {"pictures": pictures, "moves": moves, "seen": seen, "query": self.pictures(batch, trial, frame)} | tensors
+        return {
+            "pictures": pictures, "moves": moves, "seen": seen, "query": self.pictures(batch, trial, frame)
+        } | tensors
 
 # %% ../../nbs/infant/15_cloning.ipynb #befa373e
 class CloningObserver(Observer):
@@ -194,7 +217,11 @@ class CloningObserver(Observer):
             one = batch[row : row + 1]
             rng = np.random.default_rng(0)
             context = self.model.read(*draws.context(one, np.arange(TEST)[None], rng))
-            frame = np.unique(np.linspace(0, batch.length[row, TEST] - 1, config.test_pairs).astype(int))[None]
-            made = self.model.act(context, draws.pictures(one, np.full_like(frame, TEST), frame)).cpu().numpy()
+            frame = np.unique(
+                np.linspace(0, batch.length[row, TEST] - 1, config.test_pairs).astype(int)
+            )[None]
+            made = self.model.act(
+                context, draws.pictures(one, np.full_like(frame, TEST), frame)
+            ).cpu().numpy()
             found[row, frame[0]] = np.square(made[0] - acted[row, frame[0]]).mean(-1)
         return found

@@ -13,7 +13,9 @@ from typing import Annotated
 import typer
 
 # %% ../../nbs/infant/19_commands.ipynb #5dc1e20a
-app = typer.Typer(name="infant", help="Is a model surprised where infants are?", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    name="infant", help="Is a model surprised where infants are?", no_args_is_help=True, rich_markup_mode=None
+)
 Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
 Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
@@ -22,17 +24,24 @@ Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
 @app.command(epilog="Example: aawm infant generate data/preference --set preference --items 100 --seed 1 --balanced")
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write.")],
-    set_: Annotated[str, typer.Option("--set", help="A test or training set; `aawm infant sets` lists them.")],
-    items: Annotated[int, typer.Option(min=1, help="How many items.")] = 100,
-    seed: Seed = 0,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Members of a pair equally long; place and path at chance over a set.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    progress: Progress = True,
+    set_: Annotated[
+        str, typer.Option("--set", help="A test or training set; `aawm infant sets` lists them.")
+    ],
+    items: Annotated[int, typer.Option(min=1, help="How many items.")] = 100, seed: Seed = 0,
+    balanced: Annotated[
+        bool,
+        typer.Option(
+            "--balanced", help="Members of a pair equally long; place and path at chance over a set."
+        )
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1, progress: Progress = True
 ):
     "Make the items of a set. The same command goes on where it was stopped."
     from aawm import infant
 
-    store = infant.generate(folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress)
+    store = infant.generate(
+        folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress
+    )
     typer.echo(f"{store}: {infant.open_episodes(store).sizes['episode']} videos of {items} items")
 
 # %% ../../nbs/infant/19_commands.ipynb #bd1cf387
@@ -47,13 +56,28 @@ def sets():
 # %% ../../nbs/infant/19_commands.ipynb #3e51098c
 @app.command("import", epilog="Example: aawm infant import 000010loe.json.gz 000010lou.json.gz --out data/released")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="Released .json or .json.gz files, or folders of them.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Released .json or .json.gz files, or folders of them.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the store to write.")],
-    set_: Annotated[str, typer.Option("--set", help="The files' set, for files whose folder and name do not say it.")] = "",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out files with a fault and list them, instead of stopping.")] = False,
-    videos: Annotated[bool, typer.Option("--videos", help="Observers of pictures see the .mp4 beside each file; frames are checked.")] = False,
-    names: Annotated[Path | None, typer.Option(help="A CSV file,name: what files of other names would be called as released.")] = None,
-    progress: Progress = True,
+    set_: Annotated[
+        str, typer.Option("--set", help="The files' set, for files whose folder and name do not say it.")
+    ] = "",
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out files with a fault and list them, instead of stopping.")
+    ] = False,
+    videos: Annotated[
+        bool,
+        typer.Option(
+            "--videos", help="Observers of pictures see the .mp4 beside each file; frames are checked."
+        )
+    ] = False,
+    names: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file,name: what files of other names would be called as released.")
+    ] = None,
+    progress: Progress = True
 ):
     "Turn released files into a store, and list what was left out and why."
     from aawm import infant
@@ -117,12 +141,13 @@ def show_scores(
 
 @app.command(epilog="Example: aawm infant evaluate bayesian data/preference --out scores.csv")
 def evaluate(
-    observer: Annotated[str, typer.Argument(help="A name of `aawm infant list`, module:Class, or the folder of a training run.")],
-    store: Store,
-    out: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    observer: Annotated[
+        str,
+        typer.Argument(help="A name of `aawm infant list`, module:Class, or the folder of a training run.")
+    ],
+    store: Store, out: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    seed: Seed = 0,
-    progress: Progress = True,
+    seed: Seed = 0, progress: Progress = True
 ):
     "Let an observer watch every video and score its pairs; where history and ending cross, score that too."
     from aawm import infant
@@ -134,11 +159,12 @@ def evaluate(
 # %% ../../nbs/infant/19_commands.ipynb #9cbd059a
 @app.command(epilog="Example: aawm infant play data/preference --episode 1 --observer bayesian --save odd.gif")
 def play(
-    store: Store,
-    episode: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
+    store: Store, episode: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
     trial: Annotated[int, typer.Option(min=0, max=8, help="0-7 familiarisation, 8 test.")] = 8,
-    observer: Annotated[list[str] | None, typer.Option(help="Whose surprise is drawn beneath; may be repeated.")] = None,
-    save: Annotated[Path, typer.Option(help="The animation to write, a .gif.")] = Path("episode.gif"),
+    observer: Annotated[
+        list[str] | None, typer.Option(help="Whose surprise is drawn beneath; may be repeated.")
+    ] = None,
+    save: Annotated[Path, typer.Option(help="The animation to write, a .gif.")] = Path("episode.gif")
 ):
     "Watch an episode as it moves, with surprise beneath it. In Jupyter: aawm.infant.play.play."
     from aawm.infant.play import Film, save_gif
@@ -193,11 +219,12 @@ def verify(store: Store):
 @app.command(epilog="Example: aawm infant requests data/preference --out data/requests --form mp4")
 def requests(
     store: Store,
-    out: Annotated[Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")],
+    out: Annotated[
+        Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")
+    ],
     form: Annotated[str, typer.Option(help="npz, or mp4 (needs aawm[video]).")] = "npz",
-    size: Annotated[int, typer.Option(min=8, help="Pixels a side of a frame.")] = 84,
-    seed: Seed = 0,
-    progress: Progress = True,
+    size: Annotated[int, typer.Option(min=8, help="Pixels a side of a frame.")] = 84, seed: Seed = 0,
+    progress: Progress = True
 ):
     "Write the videos of a store for a program elsewhere: in shuffled order, without labels."
     from aawm.infant.outside import FILES, write_requests

@@ -25,7 +25,9 @@ import aawm.infant.training_sets  # noqa: F401  registers its sets
 from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
 from .filming import Video
-from .stage import CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE
+from aawm.infant.stage import (
+    CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
+)
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
 # %% ../../nbs/infant/08_episodes.ipynb #d6081a64
@@ -33,19 +35,22 @@ CHUNK = 32  # episodes; whole items, which have one, two or four
 EPISODE_COLUMNS = ("item", "set", "condition", "outcome", "member", "ending", "split", "seed", "branch")
 ENTITY_COLUMNS = ("episode", "entity", "name", "kind", "shape", "half_size", "color", "layer")
 LAYOUT = Layout(
-    name="aawm infant episodes",
-    version=1,
+    name="aawm infant episodes", version=1,
     arrays={
-        "state": Array(("episode", "trial", "frame", "entity", "feature"), "int16", 0, {"units": "px, px, degrees, 0 or 1, 0 or 1"}),
+        "state": Array(
+            ("episode", "trial", "frame", "entity", "feature"), "int16", 0,
+            {"units": "px, px, degrees, 0 or 1, 0 or 1"}
+        ),
         "length": Array(("episode", "trial"), "int16", 0, {"units": "frames"}),
         "walls": Array(("episode", "trial", "row", "column"), "bool", 0),
-        "gate": Array(("episode", "trial", "row", "column"), "int16", NEVER, {"units": "frame from which a barrier tile is gone; -1: no tile"}),
+        "gate": Array(
+            ("episode", "trial", "row", "column"), "int16", NEVER,
+            {"units": "frame from which a barrier tile is gone; -1: no tile"}
+        )
     },
     tables={"episodes": Table(EPISODE_COLUMNS, "episode"), "entities": Table(ENTITY_COLUMNS)},
-    sizes={"trial": TRIALS, "feature": len(STATE), "row": CELLS, "column": CELLS},
-    labels={"feature": STATE},
-    chunk=CHUNK,
-    small_chunk=24,
+    sizes={"trial": TRIALS, "feature": len(STATE), "row": CELLS, "column": CELLS}, labels={"feature": STATE},
+    chunk=CHUNK, small_chunk=24
 )
 
 # %% ../../nbs/infant/08_episodes.ipynb #8b74b9a4
@@ -75,7 +80,9 @@ def stack(
     longest = found["length"].max()
     largest = max(len(video.cast) for video in videos)
     if longest > frames or largest > entities:
-        raise AawmError(f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}")
+        raise AawmError(
+            f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}"
+        )
     for e, video in enumerate(videos):
         for t, trial in enumerate(video.trials):
             found["state"][e, t, : len(trial.states), : trial.states.shape[1]] = trial.states
@@ -91,7 +98,9 @@ def episode_rows(
     last = items[math.ceil(0.8 * len(items)) - 1]
     for video in videos:
         split = "test" if video.set not in TRAINING_SETS else "train" if video.item <= last else "validation"
-        facts = (video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch))
+        facts = (
+            video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch)
+        )
         rows.append((video.item, video.set, *facts))
     return rows
 
@@ -110,7 +119,9 @@ def checked_items(name: str, items: Sequence[int], seed: int, balanced: bool) ->
     limit = frame_limit(name)
     for attempt in range(20):
         made = {item: make_item(name, item, seed + 1_000_003 * attempt, balanced) for item in items}
-        if max(len(trial.states) for videos in made.values() for video in videos for trial in video.trials) <= limit:
+        if max(
+            len(trial.states) for videos in made.values() for video in videos for trial in video.trials
+        ) <= limit:
             return made
     raise AawmError(f"{name}, item {' and '.join(map(str, items))}: always longer than {limit} frames")
 
@@ -151,7 +162,9 @@ def generate(
     settings = {"set": set, "items": items, "seed": seed, "balanced": balanced, "source": "generated"}
 
     def make(missing):
-        tasks = [(set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()]
+        tasks = [
+            (set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()
+        ]
         bar = tqdm(total=len(tasks), unit="chunk", disable=not progress, desc=set)
         for chunk in spread_out(make_chunk, tasks, workers):
             bar.update()
@@ -173,7 +186,10 @@ def spread_out(function: object, tasks: list, workers: int):
 def as_tables(contents: object) -> dict:  # name -> DataFrame
     "The two tables from the rows of all chunks."
     episodes, entities = ([row for content in contents for row in content[k]] for k in (0, 1))
-    return {"episodes": pd.DataFrame(episodes, columns=EPISODE_COLUMNS), "entities": pd.DataFrame(entities, columns=ENTITY_COLUMNS)}
+    return {
+        "episodes": pd.DataFrame(episodes, columns=EPISODE_COLUMNS),
+        "entities": pd.DataFrame(entities, columns=ENTITY_COLUMNS)
+    }
 
 # %% ../../nbs/infant/08_episodes.ipynb #e5727995
 def write_videos(
@@ -184,7 +200,9 @@ def write_videos(
     "Write videos that are in memory as a store."
     frames = max(len(trial.states) for video in videos for trial in video.trials)
     entities = max(len(video.cast) for video in videos)
-    tables = as_tables([[episode_rows(videos, sorted({video.item for video in videos})), entity_rows(videos)]])
+    tables = as_tables(
+        [[episode_rows(videos, sorted({video.item for video in videos})), entity_rows(videos)]]
+    )
     return write_store(path, LAYOUT, stack(videos, frames, entities), tables, settings)
 
 # %% ../../nbs/infant/08_episodes.ipynb #a5018da0
@@ -205,7 +223,9 @@ def open_episodes(
         empty = "" if table[name].dtype.kind not in "iu" else 0
         values = np.full(shape, empty, dtype=object if empty == "" else np.int16)
         values[table.episode, table.entity] = table[name]
-        episodes[f"entity_{name}" if name == "name" else name] = (("episode", "entity"), values.astype(str) if empty == "" else values)
+        episodes[f"entity_{name}" if name == "name" else name] = (
+            ("episode", "entity"), values.astype(str) if empty == "" else values
+        )
     if films := read_manifest(folder, LAYOUT)["settings"].get("videos"):
         episodes["video"] = ("episode", [str(Path(folder) / VIDEOS / name) for name in films])
     return episodes
@@ -224,7 +244,8 @@ class Batch:
     half_size: np.ndarray  # `[B, E]`, px
     color: np.ndarray  # str `[B, E]`, `#rrggbb`
     layer: np.ndarray  # `[B, E]`
-    video: np.ndarray | None = None  # str `[B]`: files of recorded videos, where their pixels are what is seen
+    # str `[B]`: files of recorded videos, where their pixels are what is seen
+    video: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.state)
@@ -272,7 +293,9 @@ def track_of(
 def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
     "Which agents move into each frame of a trial."
     states = batch.state[:, trial]
-    gap = (np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0).any(-1)
+    gap = (
+        np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0
+    ).any(-1)
     there = (states[..., VISIBLE] > 0) & (np.roll(states[..., VISIBLE], 1, 1) > 0)
     inside = np.arange(states.shape[1]) < batch.length[:, trial, None]
     return gap & there & inside[..., None] & (batch.kind == "agent")[:, None]

@@ -55,7 +55,10 @@ MARKS_ALONE = {"Video-RNN": "x", "VT": "+"}  # published, and no observer of our
 COUNTERPARTS = {  # ours -> published
     "bayesian": "HBToM", "transformer": "Transformer", "frame_transformer": "Transformer", "bc_mlp": "BC-MLP", "bc_rnn": "BC-RNN",
 }  # fmt: skip
-LABELS = {name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ") for name in SETS}
+LABELS = {
+    name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ")
+    for name in SETS
+}
 
 
 def published(name: str, observer: str) -> float | None:  # percent
@@ -67,7 +70,9 @@ def published_scores() -> pd.DataFrame:  # `source, version, set, observer, redu
     "All published numbers as rows of a table, accuracies from 0 to 1."
     rows = [("published", "faithful", name, observer, *rule, published(name, observer)) for name in PUBLISHED
             for observer, rule in PUBLISHED_SCALE.items() if published(name, observer) is not None]
-    table = pd.DataFrame(rows, columns=["source", "version", "set", "observer", "reduction", "window", "accuracy"])
+    table = pd.DataFrame(
+        rows, columns=["source", "version", "set", "observer", "reduction", "window", "accuracy"]
+    )
     return table.assign(accuracy=table.accuracy / 100)
 
 # %% ../../nbs/infant/17_figures.ipynb #b0b0035f
@@ -127,7 +132,8 @@ def observer_label(name: str, needs: str = "frames") -> str:
     return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {METADATA}" if needs == "states" else "")
 
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
-OUTCOME_LOOKS = {"E": ("expected", "#009E73"), "NE": ("neutral", "#6E6E6E"), "U": ("unexpected", "#D55E00")}  # word, colour
+# word, colour
+OUTCOME_LOOKS = {"E": ("expected", "#009E73"), "NE": ("neutral", "#6E6E6E"), "U": ("unexpected", "#D55E00")}
 PATH = "#5A5A5A"  # colour of walks
 HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is seen
 
@@ -138,7 +144,9 @@ def still(axes: Axes, batch: Batch, row: int, trial: int, size: int = 200) -> No
 
     one = batch[row : row + 1]
     last = int(one.length[0, trial]) - 1
-    axes.imshow(draw(one, [0], [trial], [last], size)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0))
+    axes.imshow(
+        draw(one, [0], [trial], [last], size)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0)
+    )
     who = actor(one, trial)
     first, end = (int(value[0]) for value in last_walk(one, who, trial))
     track = track_of(one, trial, who)[0, first - 1 : end + 1]
@@ -171,10 +179,17 @@ def still_keys(
     seen = {"wall"} | {kind for batch in batches for kind in np.unique(batch.kind)}
     seen |= {"barrier"} if any((batch.gate > 0).any() for batch in batches) else set()
     seen |= {"lit"} if any((batch.state[..., LIT] > 0).any() for batch in batches) else set()
-    words = {"wall": "wall", "home": "start", "barrier": "barrier", "key": "key (triangle) and lock", "slab": "slab, square",
-             "spinner": "spinner", "door": "door", "lit": "object lit on arrival"}
-    handles = [Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen]
-    walk = dict(color=PATH, marker="o", markersize=4, markerfacecolor="white", linewidth=1.2, label="last walk, from its ring")
+    words = {
+        "wall": "wall", "home": "start", "barrier": "barrier", "key": "key (triangle) and lock",
+        "slab": "slab, square", "spinner": "spinner", "door": "door", "lit": "object lit on arrival"
+    }
+    handles = [
+        Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen
+    ]
+    walk = dict(
+        color=PATH, marker="o", markersize=4, markerfacecolor="white", linewidth=1.2,
+        label="last walk, from its ring"
+    )
     return [Line2D([0, 1], [0, 0], markevery=[0], **walk), *handles]
 
 # %% ../../nbs/infant/17_figures.ipynb #2c740f96
@@ -191,16 +206,24 @@ def draw_still_line(
     for ax, (video, trial) in zip(row, shown):
         ax.axis("on")
         still(ax, batch, video, trial)
-        word, color = OUTCOME_LOOKS[facts.outcome[video]] if trial == TEST else (f"trial {trial + 1}", SOFT_INK)
+        word, color = OUTCOME_LOOKS[facts.outcome[video]] if trial == TEST else (
+            f"trial {trial + 1}", SOFT_INK
+        )
         weight = "bold" if trial == TEST else "normal"
-        ax.set_title(("\n\n" if heading else "") + word, loc="center", fontsize=7, color=color, pad=3, fontweight=weight)
+        ax.set_title(
+            ("\n\n" if heading else "") + word, loc="center", fontsize=7, color=color, pad=3,
+            fontweight=weight
+        )
         ax.spines[:].set(visible=True, color=color, linewidth=2.0 if trial == TEST else 0.7)
         ax.set_xlabel(facts.ending[video].replace("_", " ") if trial == TEST else "", fontsize=7, labelpad=2)
     row[0].set_ylabel(condition, fontsize=7, labelpad=2)
     if heading:
         odd = f"unexpected: {UNEXPECTED_IS[name]}" if name in UNEXPECTED_IS else ""
         says = [LABELS.get(name, name), odd if "U" in set(facts.outcome) or not odd else f"{odd} (not shown)"]
-        place = dict(xy=(0, 1), xycoords="axes fraction", textcoords="offset points", annotation_clip=False, in_layout=False)
+        place = dict(
+            xy=(0, 1), xycoords="axes fraction", textcoords="offset points", annotation_clip=False,
+            in_layout=False
+        )
         row[0].annotate(says[0], xytext=(0, 23), fontsize=8, fontweight="bold", **place)
         row[0].annotate(says[1], xytext=(0, 14), fontsize=6.8, **place)
 
@@ -215,7 +238,12 @@ def fig_stills(
     tables = {}
     for name, episodes in stores.items():
         first = episodes["item"].values == episodes["item"].values.min()
-        tables[name] = pd.DataFrame({key: episodes[key].values[first].astype(str) for key in ("set", "condition", "ending", "outcome")})
+        tables[name] = pd.DataFrame(
+            {
+                key: episodes[key].values[first].astype(str)
+                for key in ("set", "condition", "ending", "outcome")
+            }
+        )
     halves = 2 if len(lines) > 4 else 1
     told = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
     told += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
@@ -229,8 +257,12 @@ def fig_stills(
                 ax.axis("off")
             mine = lines[half * tall : (half + 1) * tall]
             for k, (row, line) in enumerate(zip(axes, mine)):
-                draw_still_line(row, line, tables[line[0]], trials, heading=k == 0 or mine[k - 1][0] != line[0])
-        figure.legend(handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5)
+                draw_still_line(
+                    row, line, tables[line[0]], trials, heading=k == 0 or mine[k - 1][0] != line[0]
+                )
+        figure.legend(
+            handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5
+        )
         add_note(figure, [told, note])
     plt.close(figure)
     return figure, pd.concat(tables.values(), ignore_index=True)
@@ -244,8 +276,10 @@ def chosen_scores(
     "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs."
     rows = on_own_scale(scores, reduction, window)
     keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
-    found = rows.groupby(keys, sort=False).agg(accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"),
-                                               pairs=("pairs", "first"), seeds=("seed", "nunique"))
+    found = rows.groupby(keys, sort=False).agg(
+        accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"), pairs=("pairs", "first"),
+        seeds=("seed", "nunique")
+    )
     return found.reset_index()
 
 # %% ../../nbs/infant/17_figures.ipynb #30010336
@@ -255,11 +289,14 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in wor
     "NU": ("N < U", "#0072B2", "s", "neutral and unexpected"),
     "HE": ("H \u00d7 E", "#000000", "D", "history and ending, crossed"),
 }
-MARKED = ("bayesian", "transformer", "frame_transformer", "bc_mlp", "bc_rnn", "untrained")  # observers with intervals
+# observers with intervals
+MARKED = ("bayesian", "transformer", "frame_transformer", "bc_mlp", "bc_rnn", "untrained")
 SHORTCUTS = (  # controls that could answer any set; the others stand in the grid of controls alone
     "untrained", "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path",
 )  # fmt: skip
-GROUPS = {"Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)}
+GROUPS = {
+    "Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)
+}
 
 
 def accuracy_rows(
@@ -269,7 +306,9 @@ def accuracy_rows(
     keys = ["set", "part", "pair_type"]
     order = list(KINDS_OF_PAIRS)
     rows = table[[*keys, "pairs"]].drop_duplicates(keys).itertuples(index=False)
-    rows = pd.DataFrame(sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type))))
+    rows = pd.DataFrame(
+        sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type)))
+    )
     group = (~rows.set.isin(BIB_SETS)).rank(method="dense").astype(int)  # 1, then 2
     return rows.assign(y=np.arange(len(rows)) + group, first=~rows.duplicated(["set", "part"]))
 
@@ -284,14 +323,22 @@ def draw_row_names(
     for row in rows.itertuples():
         name = LABELS[row.set] + (f": {row.part.split('_')[0]}" if row.part else "")
         ax.text(0, row.y, name if row.first else "", va="center", fontsize=7.2)
-        ax.text(0.7, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", ha="center", fontsize=7.5, color=SOFT_INK)
+        ax.text(
+            0.7, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", ha="center", fontsize=7.5,
+            color=SOFT_INK
+        )
         ax.text(0.87, row.y, row.pairs, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
-        ax.text(1.0, row.y, infants.get(row.set, "") if row.first else "", va="center", ha="center", fontsize=7.5, fontweight="bold")
+        ax.text(
+            1.0, row.y, infants.get(row.set, "") if row.first else "", va="center", ha="center", fontsize=7.5,
+            fontweight="bold"
+        )
     for group, names in GROUPS.items():
         ys = rows.y[rows.set.isin(names)]
         if len(ys):
             ax.text(0, ys.min() - 0.95, group, va="center", fontsize=7.5, fontweight="bold")
-    for x, side, word in ((0.7, "center", "pair"), (0.87, "right", "n"), (1.0, "center", "infants" * with_infants)):
+    for x, side, word in (
+        (0.7, "center", "pair"), (0.87, "right", "n"), (1.0, "center", "infants" * with_infants)
+    ):
         ax.text(x, rows.y.min() - 1.8, word, va="center", ha=side, fontsize=7.5, fontweight="bold")
     ax.set(xlim=(0, 1))
     ax.axis("off")
@@ -316,16 +363,25 @@ def draw_marks(
         here = rows.merge(table[table.observer == name], on=keys)
         y = here.y + shifts[name]
         ax.hlines(y, 100 * here.low, 100 * here.high, color=color, linewidth=0.9, alpha=0.7)
-        ax.plot(100 * here.accuracy, y, marker, color=color, markersize=3.6, label=observer_label(name, here.needs[0]))
+        ax.plot(
+            100 * here.accuracy, y, marker, color=color, markersize=3.6,
+            label=observer_label(name, here.needs[0])
+        )
         seeds = rows.merge(scores[scores.observer == name], on=keys)
         if seeds.seed.nunique() > 1:
             ax.plot(100 * seeds.accuracy, seeds.y + shifts[name], ".", color=INK, markersize=1.8, zorder=4)
         if version == "faithful" and name in COUNTERPARTS:
             numbers = [published(one, COUNTERPARTS[name]) for one in opening.set]
-            ax.plot(numbers, opening.y + shifts[name], marker, color="white", markeredgecolor=color, markersize=3.6, markeredgewidth=0.7)
+            ax.plot(
+                numbers, opening.y + shifts[name], marker, color="white", markeredgecolor=color,
+                markersize=3.6, markeredgewidth=0.7
+            )
     for name, marker in alone.items():
         numbers = [published(one, name) for one in opening.set]
-        ax.plot(numbers, opening.y + shifts[name], marker, color=INK, markersize=3.6, markeredgewidth=0.8, label=f"{name}, published")
+        ax.plot(
+            numbers, opening.y + shifts[name], marker, color=INK, markersize=3.6, markeredgewidth=0.8,
+            label=f"{name}, published"
+        )
     ax.axvline(50, color=SOFT_INK, linewidth=0.7, linestyle=":", zorder=0)
     ax.set(xlim=(-3, 103), yticks=[], xlabel="pairs right, %")
 
@@ -340,15 +396,23 @@ def draw_grid(
 ) -> None:
     "A number for each row, the Ideal, each control and each observer of your own, coloured by how far it is from chance."
     others = set(table.observer).difference(set(MARKED) - set(SHORTCUTS), LEFT_OUT)
-    names = [*(name for name in OBSERVER_STYLES if name in others), *sorted(others.difference(OBSERVER_STYLES))]
+    names = [
+        *(name for name in OBSERVER_STYLES if name in others), *sorted(others.difference(OBSERVER_STYLES))
+    ]
     needs = dict(zip(table.observer, table.needs))
     for row in rows.merge(table[table.observer.isin(names)], on=["set", "part", "pair_type"]).itertuples():
         x = names.index(row.observer)
         ax.add_patch(Rectangle((x - 0.47, row.y - 0.45), 0.94, 0.9, color=SHARES(row.accuracy), linewidth=0))
         dark = abs(row.accuracy - 0.5) > 0.35
-        ax.text(x, row.y, f"{100 * row.accuracy:.0f}", ha="center", va="center", fontsize=6.5, color="white" if dark else INK)
+        ax.text(
+            x, row.y, f"{100 * row.accuracy:.0f}", ha="center", va="center", fontsize=6.5,
+            color="white" if dark else INK
+        )
     turned = dict(rotation=60, ha="left", rotation_mode="anchor", fontsize=7.5)
-    ax.set_xticks(range(len(names)), [observer_label(name, needs[name]).removeprefix("Transformer, ") for name in names], **turned)
+    ax.set_xticks(
+        range(len(names)),
+        [observer_label(name, needs[name]).removeprefix("Transformer, ") for name in names], **turned
+    )
     ax.tick_params(top=False, labeltop=True, bottom=False, labelbottom=False, pad=1)
     ax.spines[:].set_visible(False)
     ax.set(xlim=(-0.5, max(len(names), 1) - 0.5), yticks=[])
@@ -364,7 +428,8 @@ def accuracy_note(
     window: str,
 ) -> list:  # sentences
     "How to read the figure."
-    seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()  # NaN: nobody was trained
+    # NaN: nobody was trained
+    seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
     given = "Open marks: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. VT, a video "
@@ -393,7 +458,9 @@ def above_controls(
     shortcuts = pairs[pairs.observer.isin(SHORTCUTS) & (pairs.observer != observer)]
     best = shortcuts.sort_values("accuracy", ascending=False, kind="stable").drop_duplicates(keys)
     best = best[[*keys, "observer", "accuracy"]].rename(columns={"observer": "control", "accuracy": "best"})
-    rows = pairs.loc[pairs.observer == observer, [*keys, "accuracy", "low", "pairs"]].merge(best, on=keys, how="left")
+    rows = pairs.loc[pairs.observer == observer, [*keys, "accuracy", "low", "pairs"]].merge(
+        best, on=keys, how="left"
+    )
     chance = rows.low > 0.5
     return rows.assign(above_chance=chance, above_controls=chance & ~(rows.best >= rows.accuracy))
 
@@ -402,7 +469,10 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
     "What to see in the figure of accuracy."
     names = [name for name in MARKED if name in set(table.observer) and name != "untrained"]
     of = {name: above_controls(table, name) for name in names}
-    counts = [f"{observer_label(name)} in {rows.above_chance.sum()} ({rows.above_controls.sum()})" for name, rows in of.items()]
+    counts = [
+        f"{observer_label(name)} in {rows.above_chance.sum()} ({rows.above_controls.sum()})"
+        for name, rows in of.items()
+    ]
     total = len(table[table.pair_type != CROSSED].drop_duplicates(["set", "part", "pair_type"]))
     return f"Right of the dotted line is above chance. Of {total} rows (in brackets: above all controls, too): {', '.join(counts)}."
 
@@ -410,7 +480,10 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
 # %% ../../nbs/infant/17_figures.ipynb #8dfd79a8
 def add_headline(figure: Figure, sentence: str) -> None:
     "Write what to see above the panels."
-    figure.suptitle("\n".join(textwrap.wrap(sentence, 92)), x=0.01, ha="left", fontsize=9.5, fontweight="bold", linespacing=1.3)
+    figure.suptitle(
+        "\n".join(textwrap.wrap(sentence, 92)), x=0.01, ha="left", fontsize=9.5, fontweight="bold",
+        linespacing=1.3
+    )
 
 
 def shade_sets(rows: pd.DataFrame, axes: tuple) -> None:
@@ -434,15 +507,25 @@ def fig_accuracy(
         raise UsageError(f"the figure shows one version of the sets, the scores hold {', '.join(versions) or 'none'}; select one")
     rows = accuracy_rows(table)
     with house_style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(2.6, 3.6))
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(2.6, 3.6)
+        )
         shade_sets(rows, (left, right))
         draw_row_names(left, rows)
         draw_marks(right, rows, table, scores, versions[0])
         right.set_ylim(rows.y.max() + 0.6, -1.2)
         handles = list(dict(zip(*right.get_legend_handles_labels()[::-1])).values())
         if versions[0] == "faithful":
-            handles.append(Line2D([], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4, label="published"))
-        right.legend(handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 0.985), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25)
+            handles.append(
+                Line2D(
+                    [], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4,
+                    label="published"
+                )
+            )
+        right.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 0.985), ncols=2, fontsize=7.5,
+            handlelength=1, labelspacing=0.25
+        )
         add_headline(figure, accuracy_headline(table))
         add_note(figure, [*accuracy_note(table, versions[0], reduction, window), note])
     plt.close(figure)
@@ -474,10 +557,14 @@ def fig_controls(
     "The Ideal and the controls, a number for every set and kind of pair."
     table = chosen_scores(scores[~scores.observer.isin(set(MARKED) - set(SHORTCUTS))], reduction, window)
     tables = {version: part for version, part in table.groupby("version", sort=False)}
-    rows = accuracy_rows(table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max")))
+    rows = accuracy_rows(
+        table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
+    )
     with house_style():
         ratios = (2.4, *(2.5 for _ in tables))
-        figure, (left, *grids) = plt.subplots(1, 1 + len(tables), figsize=(WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios)
+        figure, (left, *grids) = plt.subplots(
+            1, 1 + len(tables), figsize=(WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
+        )
         draw_row_names(left, rows, with_infants=False)
         for ax, letter, (version, part) in zip(grids, "AB", tables.items()):
             draw_grid(ax, rows, part)
@@ -489,7 +576,13 @@ def fig_controls(
         told += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the {reduction} over "
         told += f"{WINDOW_WORDS[window]}, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
         add_headline(figure, controls_headline(tables))
-        add_note(figure, [accuracy_note(table, "", reduction, window)[0], *accuracy_note(table, "", reduction, window)[1:2], told, note])
+        add_note(
+            figure,
+            [
+                accuracy_note(table, "", reduction, window)[0],
+                *accuracy_note(table, "", reduction, window)[1:2], told, note
+            ]
+        )
     plt.close(figure)
     return figure, table
 
@@ -499,7 +592,10 @@ PRIVILEGES = pd.DataFrame(
     [
         ("Transformer", "pictures", "-", "training sets", "-"),
         ("Transformer, untrained", "pictures", "-", "nothing", "-"),
-        ("BC-MLP, BC-RNN", "pictures", "how the agent moved", "training sets", "what is learned is the agent's motion"),
+        (
+            "BC-MLP, BC-RNN", "pictures", "how the agent moved", "training sets",
+            "what is learned is the agent's motion"
+        ),
         ("Bayesian", "states", "kinds, places, walls", "nothing", "goals, costs, efficiency"),
         ("Ideal", "states", "kinds, places, walls", "nothing", "every concept: it checks the displays"),
         ("copy last", "pictures", "-", "nothing", "expects that nothing changes"),
@@ -508,9 +604,12 @@ PRIVILEGES = pd.DataFrame(
         ("nearest object", "states", "kinds, places", "nothing", "expects the agent at what is nearest"),
         ("same place", "states", "kinds, places", "nothing", "expects the agent where it ended before"),
         ("same path", "states", "kinds, places", "nothing", "expects the agent on a path of history"),
-        ("object is, object was", "states", "kinds, places", "nothing", "in belief: where the object is, or was"),
+        (
+            "object is, object was", "states", "kinds, places", "nothing",
+            "in belief: where the object is, or was"
+        )
     ],
-    columns=["observer", "sees", "is given", "learns from", "has built in"],
+    columns=["observer", "sees", "is given", "learns from", "has built in"]
 )
 
 # %% ../../nbs/infant/17_figures.ipynb #cfe0df12
@@ -523,7 +622,10 @@ def draw_table(
     for line, row in enumerate([tuple(table.columns), *table.itertuples(index=False, name=None)]):
         ax.axhspan(line - 0.5, line + 0.5, color="#F3F3F3" if line % 2 else "white", linewidth=0)
         for start, text in zip(starts, row):
-            ax.text(start + 0.008, line, text, va="center", fontsize=7.5, fontweight="bold" if not line else "normal")
+            ax.text(
+                start + 0.008, line, text, va="center", fontsize=7.5,
+                fontweight="bold" if not line else "normal"
+            )
     ax.axhline(0.5, color=SOFT_INK, linewidth=0.8)
     ax.set(xlim=(0, 1), ylim=(len(table) + 0.5, -0.5))
     ax.axis("off")
@@ -555,7 +657,11 @@ def fig_architecture(config: object, parameters: int, note: str = ""):  # figure
         f"decoder, {config.layers} layers\nsees this sample and those before",
         f"next sample, predicted:\n{config.patches} patches of {config.values} values", "surprise: squared error of the next sample",
     ]  # fmt: skip
-    rows = [(side, k, text) for side, texts in (("encoder", left), ("decoder", right)) for k, text in enumerate(texts)]
+    rows = [
+        (side, k, text)
+        for side, texts in (("encoder", left), ("decoder", right))
+        for k, text in enumerate(texts)
+    ]
     arrow = dict(arrowstyle="-|>", linewidth=1.1, color=INK, shrinkA=0, shrinkB=0, mutation_scale=9)
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 4.5))
@@ -563,7 +669,9 @@ def fig_architecture(config: object, parameters: int, note: str = ""):  # figure
             x = 0.02 if side == "encoder" else 0.55
             y = 0.02 + 0.17 * k
             color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
-            frame = dict(boxstyle="round,pad=0,rounding_size=0.015", facecolor=color, edgecolor=INK, linewidth=0.7)
+            frame = dict(
+                boxstyle="round,pad=0,rounding_size=0.015", facecolor=color, edgecolor=INK, linewidth=0.7
+            )
             ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, **frame))
             ax.text(x + 0.21, y + 0.05, text, ha="center", va="center", fontsize=8.5)
             if k:
@@ -594,10 +702,15 @@ def draw_strides(
         rows = here[here.pair_type == kind].sort_values("stride")
         x = rows.stride.map(strides.index) + shift
         gaps = [100 * (rows.accuracy - rows.low), 100 * (rows.high - rows.accuracy)]
-        ax.errorbar(x, 100 * rows.accuracy, yerr=np.maximum(gaps, 0), marker=marker, color=color, elinewidth=1)
+        ax.errorbar(
+            x, 100 * rows.accuracy, yerr=np.maximum(gaps, 0), marker=marker, color=color, elinewidth=1
+        )
         dots = seeds[seeds.pair_type == kind]
         if dots.seed.nunique() > 1:
-            ax.plot(dots.stride.map(strides.index) + shift, 100 * dots.accuracy, ".", color=INK, markersize=3, zorder=4)
+            ax.plot(
+                dots.stride.map(strides.index) + shift, 100 * dots.accuracy, ".", color=INK, markersize=3,
+                zorder=4
+            )
     ax.axhline(50, color=SOFT_INK, linewidth=0.7, linestyle=":", zorder=0)
     ax.set(ylim=(-6, 106), yticks=[0, 50, 100], xlim=(-0.5, len(strides) - 0.5))
     ax.set_xticks(range(len(strides)), strides)
@@ -618,21 +731,31 @@ def fig_stride(
         for ax, name in zip(axes.flat, BIB_SETS):
             here = table[table.set == name]
             draw_strides(ax, here, rows[rows.set == name], strides)
-            ax.set_title(f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7)
+            ax.set_title(
+                f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7
+            )
         kinds = [KINDS_OF_PAIRS[kind] for kind in KINDS_OF_PAIRS if kind in set(table.pair_type)]
-        handles = [Line2D([], [], color=color, marker=marker, label=f"{short}: {words}") for short, color, marker, words in kinds]
+        handles = [
+            Line2D([], [], color=color, marker=marker, label=f"{short}: {words}")
+            for short, color, marker, words in kinds
+        ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
         axes[2, 1].set_xlabel("stride: frames from one sample of the Transformer to the next")
         told = "A pair is right where the video after < is the more surprising one. n: pairs of each kind. Dotted: chance. "
         told += "Lines at marks: 95 % Wilson intervals over pairs."
-        trained = "One training seed." if seeds == 1 else f"Marks: means over {seeds} training seeds, dots the seeds."
+        trained = (
+            "One training seed."
+            if seeds == 1
+            else f"Marks: means over {seeds} training seeds, dots the seeds."
+        )
         add_note(figure, [told, trained, "Only this stride was trained." if len(strides) == 1 else "", note])
     plt.close(figure)
     return figure, table
 
 # %% ../../nbs/infant/17_figures.ipynb #edbeab93
-VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#BFBFBF", "not tested": "#FFFFFF"}  # white with a frame
+# white with a frame
+VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#BFBFBF", "not tested": "#FFFFFF"}
 
 
 def share_range(
@@ -640,7 +763,9 @@ def share_range(
 ) -> str:
     "The share that was measured, or the lowest and the highest of several."
     shares = [100 * float(share) for share in re.findall(r"\d\.\d\d", re.sub(r"\(.*?\)", "", measured))]
-    return " to ".join(f"{share:.0f}" for share in dict.fromkeys((min(shares), max(shares)))) + " %" if shares else "nothing"
+    return " to ".join(
+        f"{share:.0f}" for share in dict.fromkeys((min(shares), max(shares)))
+    ) + " %" if shares else "nothing"
 
 
 def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, table
@@ -650,14 +775,26 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
         for line, row in enumerate(ledger.itertuples()):
             dark = row.verdict in ("holds", "fails")
             frame = SOFT_INK if row.verdict == "not tested" else "none"
-            ax.add_patch(plt.Rectangle((0, line - 0.4), 0.225, 0.8, facecolor=VERDICT_COLORS[row.verdict], edgecolor=frame, linewidth=0.7))
-            word = verdict_word(row.verdict, row.needs).replace(": ", ":\n", 1).replace("observer has", "observer has\n")
-            ax.text(0.1125, line, word, ha="center", va="center", fontsize=7.5 - word.count("\n") / 2, color="white" if dark else INK)
+            ax.add_patch(
+                plt.Rectangle(
+                    (0, line - 0.4), 0.225, 0.8, facecolor=VERDICT_COLORS[row.verdict], edgecolor=frame,
+                    linewidth=0.7
+                )
+            )
+            word = verdict_word(row.verdict, row.needs).replace(": ", ":\n", 1).replace(
+                "observer has", "observer has\n"
+            )
+            ax.text(
+                0.1125, line, word, ha="center", va="center", fontsize=7.5 - word.count("\n") / 2,
+                color="white" if dark else INK
+            )
             ax.text(0.24, line - 0.17, f"{row.claim}. {briefs[row.claim]}", va="center", fontsize=8.5)
             ax.text(0.24, line + 0.2, row.statement, va="center", fontsize=7, color=SOFT_INK)
             ax.text(0.76, line - 0.17, share_range(row.measured), va="center", fontsize=7.5)
             ax.text(1.0, line - 0.17, row.figure, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
-        heads = (0, "left", "on our sets"), (0.24, "left", "claim of the sources"), (0.76, "left", "measured"), (1.0, "right", "where")
+        heads = (0, "left", "on our sets"), (0.24, "left", "claim of the sources"), (
+            0.76, "left", "measured"
+        ), (1.0, "right", "where")
         for x, side, word in heads:
             ax.text(x, -0.75, word, ha=side, va="center", fontsize=8, fontweight="bold")
         ax.set(xlim=(0, 1), ylim=(len(ledger) - 0.4, -1.0))

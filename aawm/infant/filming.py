@@ -12,7 +12,10 @@ import numpy as np
 
 from ..errors import BadData, UsageError
 from .planner import rasterise, ring, route
-from .stage import ANGLE, CELLS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TRIALS, TURN, VISIBLE
+from aawm.infant.stage import (
+    ANGLE, CELLS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TRIALS, TURN,
+    VISIBLE,
+)
 
 # %% ../../nbs/infant/03_filming.ipynb #f6407e65
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,8 @@ class Video:
     ending: str  # what happens in the test, the same word in every condition, e.g. `familiar`
     cast: tuple  # of `Entity`
     trials: tuple = field(repr=False)  # nine of `Trial`, the test last
-    branch: int = NEVER  # frame of the test from which videos of the item differ, where that is not its first motion
+    # frame of the test from which videos of the item differ, where that is not its first motion
+    branch: int = NEVER
     seed: int = 0
 
     def __post_init__(self):
@@ -123,7 +127,9 @@ def _track(self, tracks: dict) -> "Take":
     acted = np.repeat(self.now[None], frames, 0)
     for name, places in tracks.items():
         if len(places) != frames:
-            raise UsageError(f"{name} has {len(places)} places, others {frames}; things that move at once need as many")
+            raise UsageError(
+                f"{name} has {len(places)} places, others {frames}; things that move at once need as many"
+            )
         acted[:, self.index[name], ROW : COLUMN + 1] = places
     self.frames.append(acted)
     self.now = acted[-1].copy() if frames else self.now

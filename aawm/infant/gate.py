@@ -89,7 +89,10 @@ def learning_curve(
         rows = [row for row in csv.DictReader(file) if row["validation_loss"]]
     losses = np.array([float(row["validation_loss"]) for row in rows])
     steps = [int(row["step"]) for row in rows]
-    facts = {"observer": gate.observer, "seed": gate.seed, "step": steps, "loss": losses, "rule_loss": gate.rule_loss}
+    facts = {
+        "observer": gate.observer, "seed": gate.seed, "step": steps, "loss": losses,
+        "rule_loss": gate.rule_loss
+    }
     return pd.DataFrame(facts | {"share": losses / gate.rule_loss})[columns]
 
 
@@ -109,20 +112,37 @@ def fig_gate(
         for (name, seed), rows in curves.groupby(["observer", "seed"], sort=False):
             _, color, marker = OBSERVER_STYLES.get(name, ("", INK, "o"))
             label = observer_label(name) if seed == curves.seed[curves.observer == name].min() else None
-            left.plot(rows.step, 100 * rows.share, color=color, marker=marker, markersize=3, linestyle=LINES[seed % len(LINES)], label=label)
+            left.plot(
+                rows.step, 100 * rows.share, color=color, marker=marker, markersize=3,
+                linestyle=LINES[seed % len(LINES)], label=label
+            )
         names = list(dict.fromkeys(gate.observer for gate in gates))
         for gate in gates:
             _, color, marker = OBSERVER_STYLES.get(gate.observer, ("", INK, "o"))
             right.plot(100 * gate.share, names.index(gate.observer), marker, color=color, markersize=6)
-            right.annotate(f"{100 * gate.share:.0f}", (100 * gate.share, names.index(gate.observer)), xytext=(0, 7), textcoords="offset points",
-                           ha="center", fontsize=7)
+            right.annotate(
+                f"{100 * gate.share:.0f}", (100 * gate.share, names.index(gate.observer)), xytext=(0, 7),
+                textcoords="offset points", ha="center", fontsize=7
+            )
         left.axhline(100, color=SOFT_INK, linewidth=0.8, linestyle=":")
         right.axvline(100, color=SOFT_INK, linewidth=0.8, linestyle=":")
-        left.set(xscale="log", xlabel="training steps", ylabel="held-out loss, % of the rule's", ylim=(0, None))
+        left.set(
+            xscale="log", xlabel="training steps", ylabel="held-out loss, % of the rule's", ylim=(0, None)
+        )
         left.legend(fontsize=7.5) if len(curves) else None
-        right.set(xlabel="held-out error in motion, % of the rule's", ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
+        right.set(
+            xlabel="held-out error in motion, % of the rule's", ylim=(len(names) - 0.5, -0.5), xlim=(0, None)
+        )
         right.set_yticks(range(len(names)), [observer_label(name) for name in names])
         rules = "; ".join(dict.fromkeys(f"{gate.rule}: {observer_label(gate.observer)}" for gate in gates))
-        add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
+        add_note(
+            figure,
+            [
+                f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.",
+                note
+            ]
+        )
     plt.close(figure)
-    return figure, pd.DataFrame([gate.model_dump() | {"share": gate.share, "passed": gate.passed} for gate in gates])
+    return figure, pd.DataFrame(
+        [gate.model_dump() | {"share": gate.share, "passed": gate.passed} for gate in gates]
+    )

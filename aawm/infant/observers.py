@@ -81,7 +81,9 @@ def make_observer(
     try:
         one = kind()
     except Exception as fault:
-        raise ModelContractError(f"{name} cannot be built without arguments: {type(fault).__name__}: {fault}{place_of(fault)}") from fault
+        raise ModelContractError(
+            f"{name} cannot be built without arguments: {type(fault).__name__}: {fault}{place_of(fault)}"
+        ) from fault
     if missing := [what for what in ("surprise", "name", "needs") if not hasattr(one, what)]:
         raise ModelContractError(f"{name} is no observer: it lacks {', '.join(missing)}")
     if one.needs not in NEEDS:
@@ -117,7 +119,9 @@ class CopyLast(Observer):
         number = -(-batch.state.shape[2] // self.stride)
         frame = np.minimum(self.stride * np.arange(number), batch.length[:, TEST, None] - 1)
         video = np.repeat(np.arange(len(batch)), number)
-        pictures = draw(batch, video, np.full(video.shape, TEST), frame.ravel(), self.size).numpy().reshape(len(batch), number, -1)
+        pictures = draw(batch, video, np.full(video.shape, TEST), frame.ravel(), self.size).numpy().reshape(
+            len(batch), number, -1
+        )
         change = np.square(np.diff(pictures.astype(np.float32) / 255, axis=1)).mean(-1)
         found = np.full((len(batch), batch.state.shape[2]), np.nan)
         found[:, self.stride :: self.stride] = change
@@ -207,7 +211,9 @@ class ObjectNow(PlaceControl):
     name = "object_now"
 
     def expected(self, batch: Batch):
-        return places(batch, TEST, batch.length[:, TEST] - 1)[np.arange(len(batch)), (batch.kind == "object").argmax(1)][:, None]
+        return places(
+            batch, TEST, batch.length[:, TEST] - 1
+        )[np.arange(len(batch)), (batch.kind == "object").argmax(1)][:, None]
 
 
 @observer

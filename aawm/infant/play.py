@@ -25,7 +25,9 @@ from ..viz.style import SOFT_INK, house_style
 class Film:
     "One trial of an episode, frame by frame, with curves of surprise."
 
-    def __init__(self, episodes: object, episode: int = 0, trial: int = TEST, observers: tuple = (), size: int = 200):
+    def __init__(
+        self, episodes: object, episode: int = 0, trial: int = TEST, observers: tuple = (), size: int = 200
+    ):
         episodes = open_episodes(episodes)
         if not 0 <= episode < episodes.sizes["episode"] or not 0 <= trial <= TEST:
             raise UsageError(f"episode {episode}, trial {trial}: there are {episodes.sizes['episode']} episodes of trials 0 to {TEST}")
@@ -35,7 +37,9 @@ class Film:
         facts = episodes.isel(episode=episode)
         words = [str(facts[name].values) for name in ("set", "item", "condition", "ending", "outcome")]
         self.title = "{}, item {}: {}, {} ({})".format(*words)
-        chosen = [make_observer(one) if isinstance(one, str) else one for one in observers] if trial == TEST else []
+        chosen = [
+            make_observer(one) if isinstance(one, str) else one for one in observers
+        ] if trial == TEST else []
         self.curves = {one.name: checked_surprise(one, self.batch)[0] for one in chosen}
 
     def __len__(self) -> int:
@@ -88,7 +92,10 @@ def save_gif(
         canvas.draw()
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()).quantize(64))
     with replacing(path) as temporary:
-        pages[0].save(temporary, format="GIF", save_all=True, append_images=pages[1:], duration=1000 * every // RATE, loop=0)
+        pages[0].save(
+            temporary, format="GIF", save_all=True, append_images=pages[1:], duration=1000 * every // RATE,
+            loop=0
+        )
     return path
 
 # %% ../../nbs/infant/20_play.ipynb #1bad6349
@@ -99,4 +106,6 @@ def play(film: Film):
     frame = ipywidgets.IntSlider(0, 0, len(film) - 1, description="frame")
     press = ipywidgets.Play(min=0, max=len(film) - 1, step=2, interval=80)
     ipywidgets.jslink((press, "value"), (frame, "value"))
-    return ipywidgets.VBox([ipywidgets.HBox([press, frame]), ipywidgets.interactive_output(film.figure, {"frame": frame})])
+    return ipywidgets.VBox(
+        [ipywidgets.HBox([press, frame]), ipywidgets.interactive_output(film.figure, {"frame": frame})]
+    )

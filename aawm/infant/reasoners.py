@@ -60,7 +60,9 @@ class View:
     def shown(self, entity: int, trial: int) -> np.ndarray:  # px `[N, 2]`
         "The path of an entity's last walk, from where it started."
         first, last = self.walk(entity, trial)
-        return self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1] - self.place(entity, trial, first - 1)
+        return self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1] - self.place(
+            entity, trial, first - 1
+        )
 
 # %% ../../nbs/infant/11_reasoners.ipynb #b2ed337d
 def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray | tuple) -> float:  # px, infinite where there is no way
@@ -82,7 +84,9 @@ def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | N
     still = np.arange(last + 1, view.length[TEST], STRIDE)
     unfinished = left[-1] if left[-1] > ARRIVED else 0.0
     values = np.maximum(lengths - lengths[0], 0)
-    return np.concatenate([first - 1 + looks, still]), np.concatenate([values, np.full(len(still), values[-1] + unfinished)])
+    return np.concatenate([first - 1 + looks, still]), np.concatenate(
+        [values, np.full(len(still), values[-1] + unfinished)]
+    )
 
 # %% ../../nbs/infant/11_reasoners.ipynb #0bd624a8
 def taken(view: View, things: list) -> list:  # one of `things` for each trial in which the judged agent moved
@@ -156,7 +160,10 @@ def pattern_gap(view: View):
     weights = even(models) if explained else known_or_even(taken(view, models), models)
     first = view.walk(view.agent, TEST)[0]
     own = view.shown(view.agent, TEST)
-    gap = sum(weight * np.linalg.norm(view.shown(model, TEST)[: len(own)] - own, axis=1) for model, weight in weights.items())
+    gap = sum(
+        weight * np.linalg.norm(view.shown(model, TEST)[: len(own)] - own, axis=1)
+        for model, weight in weights.items()
+    )
     return first - 1 + np.arange(len(own)), gap
 
 # %% ../../nbs/infant/11_reasoners.ipynb #95d5821a
@@ -213,7 +220,9 @@ class Ideal(Observer):
         if view.which("door"):
             return mean_regret(view, helper(view))
         if len(others) == 2:
-            return pattern_gap(view) if view.moves[TEST][:, others].any() else mean_regret(view, imitated(view))
+            return pattern_gap(view) if view.moves[TEST][:, others].any() else mean_regret(
+                view, imitated(view)
+            )
         return goal_regret(view)
 
     def surprise(self, batch: Batch):
@@ -231,7 +240,12 @@ GRID = 10
 EVERY = 10
 SIDE = SIZE // GRID
 HOPS = np.array([(r, c) for r in range(-2, 3) for c in range(-2, 3) if np.gcd(r, c) == 1])  # 16 neighbours
-PASSED = [[(0, 0), tuple(hop)] + [(r, c) for r in (hop[0] // 2, -(-hop[0] // 2)) for c in (hop[1] // 2, -(-hop[1] // 2))] for hop in HOPS]
+PASSED = [
+    [(0, 0), tuple(hop)] + [
+        (r, c) for r in (hop[0] // 2, -(-hop[0] // 2)) for c in (hop[1] // 2, -(-hop[1] // 2))
+    ]
+    for hop in HOPS
+]
 FAR = 1e6  # px: no way
 
 
@@ -239,7 +253,9 @@ def shifted(values: np.ndarray, step: tuple, outside: float):
     "What lies one step away from each place of a grid `[..., SIDE, SIDE]`."
     found = np.full_like(values, outside)
     (r, c), n = step, SIDE
-    found[..., max(0, -r) : n - max(0, r), max(0, -c) : n - max(0, c)] = values[..., max(0, r) : n + min(0, r), max(0, c) : n + min(0, c)]
+    found[..., max(0, -r) : n - max(0, r), max(0, -c) : n - max(0, c)] = values[
+        ..., max(0, r) : n + min(0, r), max(0, c) : n + min(0, c)
+    ]
     return found
 
 # %% ../../nbs/infant/11_reasoners.ipynb #bfd34c38
@@ -256,14 +272,17 @@ def way_left(
     while True:
         best = left
         for hop, may in zip(HOPS, allowed):
-            best = np.where(may, np.minimum(best, shifted(left, hop, FAR) + np.float32(GRID * np.hypot(*hop))), best)
+            best = np.where(
+                may, np.minimum(best, shifted(left, hop, FAR) + np.float32(GRID * np.hypot(*hop))), best
+            )
         if (best == left).all():
             return left
         left = best
 
 # %% ../../nbs/infant/11_reasoners.ipynb #6dd9c20c
 AROUND = np.array([(r, c) for r in (-1, 0, 1) for c in (-1, 0, 1)])
-WAYS = 10 * np.array([(r, c) for r in (-1.0, 0.0, 1.0) for c in (-1.0, 0.0, 1.0) if r or c])  # px: eight directions
+# px: eight directions
+WAYS = 10 * np.array([(r, c) for r in (-1.0, 0.0, 1.0) for c in (-1.0, 0.0, 1.0) if r or c])
 
 
 def left_at(
@@ -317,7 +336,11 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
     acting = [trial for trial in range(TEST) if view.moves[trial][:, view.agent].any()]
     for thing in ends:
         counts[thing] += 1
-    walks = [(trial, thing, *view.walk(view.agent, trial)) for trial, thing in zip(acting, ends) if trial not in carried]
+    walks = [
+        (trial, thing, *view.walk(view.agent, trial))
+        for trial, thing in zip(acting, ends)
+        if trial not in carried
+    ]
     if walks:
         closed = np.stack([view.closed(trial, first) for trial, _, first, _ in walks])
         left = way_left(closed, [view.place(thing, trial, first) for trial, thing, first, _ in walks])
@@ -333,7 +356,9 @@ def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the 
     keys = [one for one in things if view.kind[one] == "key"]
     spots = [view.place(one, TEST, first) for one in things]
     left = dict(zip(things, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
-    can = {one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR}
+    can = {
+        one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR
+    }
     closed_in = {one: left[keys[0]] for one in things if keys and one not in can}
     return can | closed_in or left
 

@@ -24,7 +24,9 @@ def frames_of(
     try:
         import av
     except ImportError as fault:
-        raise EnvironmentProblem("reading videos needs the package av: pip install 'aawm[video]'; or import without videos") from fault
+        raise EnvironmentProblem(
+            "reading videos needs the package av: pip install 'aawm[video]'; or import without videos"
+        ) from fault
     try:
         with av.open(str(path)) as video:
             for frame in video.decode(video=0):

@@ -30,8 +30,8 @@ from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
 from .recorded import check_video, film_names, keep_videos
 from aawm.infant.stage import (
-    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS,
-    VISIBLE, Entity,
+    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, SOCIAL_SETS, STATE, TEST,
+    TRAINING_SETS, TRIALS, VISIBLE, Entity
 )
 
 # %% ../../nbs/infant/13_released.ipynb #82f22d19
@@ -103,9 +103,15 @@ def trials_of(content: list, path: str | Path) -> list:  # nine lists of diction
     return trials
 
 # %% ../../nbs/infant/13_released.ipynb #8e654a8e
-ICONS = {"agent": AGENT_SHAPES, "object": OBJECT_SHAPES, "home": ("home",), "key": ("triangle", "key"), "lock": ("slot", "triangle", "lock")}
+ICONS = {
+    "agent": AGENT_SHAPES, "object": OBJECT_SHAPES, "home": ("home",), "key": ("triangle", "key"),
+    "lock": ("slot", "triangle", "lock")
+}
 OWN_SHAPE = {"key": "triangle", "lock": "slot"}
-RECTANGLES = {"spinner": ("bar", 20), "door": ("slat", 10), "slab": ("slab", 20), "under": ("square", 25), "over": ("square", 25)}
+RECTANGLES = {
+    "spinner": ("bar", 20), "door": ("slat", 10), "slab": ("slab", 20), "under": ("square", 25),
+    "over": ("square", 25)
+}
 
 
 def are_numbers(value: object, count: int, low: float = -math.inf, high: float = math.inf) -> bool:
@@ -142,7 +148,10 @@ def rectangle(kind: str, thing: list, path: str | Path) -> tuple:
     "A thing without an icon."
     place, sides, turn = [*thing, None, None][:3]
     turns = kind == "spinner"
-    if not (are_numbers(place, 2) and are_numbers(sides, 2, 0, SIZE) and (not turns or are_numbers([turn], 1, -9999, 9999))):
+    if not (
+        are_numbers(place, 2) and are_numbers(sides, 2, 0, SIZE)
+        and (not turns or are_numbers([turn], 1, -9999, 9999))
+    ):
         raise BadData(f"{path}: {kind} {str(thing)[:60]}, expected [[row, column], [height, width]{', degrees' * turns}]")
     row, column = place if turns else (place[0] + sides[0] / 2, place[1] + sides[1] / 2)
     shape, half = RECTANGLES[kind]
@@ -160,13 +169,20 @@ def has_old_names(trials: list, path: str | Path) -> bool:  # trials as `trials_
 def seen_in(frame: dict, path: str | Path, old: bool = False) -> list:  # of (identity, colour, state)
     "Everything that is in one frame, in the order of our casts; `old`: its names of key and lock."
     tools = ("key", "lock") if old else ("pin", "key")
-    agents = [thing for key in ("agent", "other_agents", "other_agent") for thing in things_in(frame.get(key))]
+    agents = [
+        thing for key in ("agent", "other_agents", "other_agent") for thing in things_in(frame.get(key))
+    ]
     found = [sprite("agent", thing, path) for thing in agents]
     for kind, key in (("object", "objects"), ("home", "home"), ("lock", tools[1]), ("key", tools[0])):
         found += [sprite(kind, thing, path) for thing in things_in(frame.get(key))]
     for kind, key in (("spinner", "paddle"), ("door", "door"), ("slab", "occluder"), ("under", "blocking")):
         for thing in things_in(frame.get(key)):
-            found.append(rectangle("over" if kind == "slab" and are_numbers(thing[1], 2) and max(thing[1]) == 50 else kind, thing, path))
+            found.append(
+                rectangle(
+                    "over" if kind == "slab" and are_numbers(thing[1], 2) and max(thing[1]) == 50 else kind,
+                    thing, path
+                )
+            )
     return found
 
 # %% ../../nbs/infant/13_released.ipynb #27e90a57
@@ -191,7 +207,9 @@ def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole
             raise BadData(f"wall {str([place, *rest])[:60]}, expected [[row, column], [height, width]]")
         edges = [value / CELL for value in (place[0], place[0] + sides[0], place[1], place[1] + sides[1])]
         top, bottom, left, right = map(int, edges)
-        fits = [top, bottom, left, right] == edges and 0 <= top < bottom <= CELLS and 0 <= left < right <= CELLS
+        fits = (
+            [top, bottom, left, right] == edges and 0 <= top < bottom <= CELLS and 0 <= left < right <= CELLS
+        )
         off += not fits
         if fits:
             cells[top:bottom, left:right] = True
@@ -279,7 +297,9 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
     old = has_old_names(trials, path)
     for row in known.get("cast", ()):
         looks = row["kind"], row["shape"]
-        cast[*looks, sum(key[:2] == looks for key in cast)] = [len(cast), tuple(row["color"]), row["half_size"]]
+        cast[*looks, sum(key[:2] == looks for key in cast)] = [
+            len(cast), tuple(row["color"]), row["half_size"]
+        ]
     trials = [read_trial(frames, cast, path, notes, old) for frames in trials]
     for number, trial in enumerate(trials):
         array = np.zeros((len(trial.states), len(cast), len(STATE)), np.int16)
@@ -289,18 +309,29 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
         trials[number] = Trial(array, trial.walls, trial.gate)
     names = [row["name"] for row in known.get("cast", ())] or own_names(cast)
     if len(names) != len(cast):
-        raise BadData(f"{path} shows {len(cast)} things, {LABEL_FILE} beside it names {len(names)}; copy both anew")
-    entities = tuple(Entity(own, kind, shape, half, tuple(color)) for own, ((kind, shape, _), (_, color, half)) in zip(names, cast.items()))
+        raise BadData(
+            f"{path} shows {len(cast)} things, {LABEL_FILE} beside it names {len(names)}; copy both anew"
+        )
+    entities = tuple(
+        Entity(own, kind, shape, half, tuple(color))
+        for own, ((kind, shape, _), (_, color, half)) in zip(names, cast.items())
+    )
     agents = [k for k, one in enumerate(entities) if one.kind == "agent"]
     if not agents:
-        raise BadData(f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?")
+        raise BadData(
+            f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?"
+        )
     same = trials[TEST].states[0, agents[0], VISIBLE] > 0
     condition, outcome, ending = known.get("facts") or facts_of(name, member, same)
     if name in SOCIAL_SETS and not known.get("facts"):
         condition += FILE_NAME.match(stem_of(path))[3]
-        notes.append(f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member")
+        notes.append(
+            f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member"
+        )
     more = known.get("branch", NEVER), known.get("seed", 0)
-    return Video(name, item, condition, outcome, member, ending, entities, tuple(trials), *more), [*dict.fromkeys(notes)]
+    return Video(
+        name, item, condition, outcome, member, ending, entities, tuple(trials), *more
+    ), [*dict.fromkeys(notes)]
 
 # %% ../../nbs/infant/13_released.ipynb #b167043b
 def own_names(cast: dict) -> list:
@@ -337,7 +368,9 @@ def import_released(
                 check_video(film_beside(path), [len(trial.states) for trial in video.trials])
             identity = video.set, video.item, video.condition, video.member
             if identity in found:
-                raise BadData(f"{path} is the same video as {found[identity][0]}: {' '.join(map(str, identity))}")
+                raise BadData(
+                    f"{path} is the same video as {found[identity][0]}: {' '.join(map(str, identity))}"
+                )
         except BadData as fault:
             if not skip_bad:
                 raise
@@ -346,9 +379,13 @@ def import_released(
         found[identity] = path, video
         left_out += [(path.name, note) for note in notes]
     if not found:
-        raise BadData(f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}")
+        raise BadData(
+            f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}"
+        )
     paths, kept = zip(*(found[identity] for identity in sorted(found)))
-    settings = {"set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out}
+    settings = {
+        "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
+    }
     films = [film_beside(path) for path in paths] if videos else []
     store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
     keep_videos(store, films)
@@ -450,11 +487,20 @@ def frame_of(cast: list, states: np.ndarray, walls: list, tiles: list, old: bool
         if state[VISIBLE]:
             seen.setdefault(row.kind, []).append(thing_of(row, state))
     agents = seen.get("agent", [[]])
-    frame = {"size": [SIZE, SIZE], "walls": walls, "fuse_walls": tiles, "objects": seen.get("object", []), "agent": agents[0]}
-    frame |= dict(zip(("key", "lock") if old else ("pin", "key"), (seen.get(kind, [[]])[0] for kind in ("key", "lock"))))
-    frame |= {"blocking": seen.get("under", []), "home": seen.get("home", [[]])[0], "other_agents": agents[1:]}
+    frame = {
+        "size": [SIZE, SIZE], "walls": walls, "fuse_walls": tiles, "objects": seen.get("object", []),
+        "agent": agents[0]
+    }
+    frame |= dict(
+        zip(("key", "lock") if old else ("pin", "key"), (seen.get(kind, [[]])[0] for kind in ("key", "lock")))
+    )
+    frame |= {
+        "blocking": seen.get("under", []), "home": seen.get("home", [[]])[0], "other_agents": agents[1:]
+    }
     covers = seen.get("slab", []) + seen.get("over", [])
-    return frame | {"paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers}
+    return frame | {
+        "paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers
+    }
 
 # %% ../../nbs/infant/13_released.ipynb #e20071fb
 def as_rectangles(cells: object) -> list:
@@ -465,7 +511,11 @@ def as_rectangles(cells: object) -> list:
 def cast_of(episode: object) -> list:  # of `Entity`
     "The cast of one episode of a Dataset."
     looks = (episode[name].values for name in ("entity_name", "kind", "shape", "half_size", "color"))
-    rows = [(str(name), str(kind), str(shape), int(half), str(color)) for name, kind, shape, half, color in zip(*looks) if kind]
+    rows = [
+        (str(name), str(kind), str(shape), int(half), str(color))
+        for name, kind, shape, half, color in zip(*looks)
+        if kind
+    ]
     return [Entity(*row[:4], tuple(int(row[4][k : k + 2], 16) for k in (1, 3, 5))) for row in rows]
 
 # %% ../../nbs/infant/13_released.ipynb #1e1476fb
@@ -511,6 +561,8 @@ def content_of(episode: object, cast: list, old: bool) -> list:  # of trials, ea
         frames = []
         for k in range(len(states)):
             same = k and (states[k] == states[k - 1]).all() and (tiles[k] == tiles[k - 1]).all()
-            frames.append(frames[-1] if same else frame_of(cast, states[k], walls, as_rectangles(tiles[k]), old))
+            frames.append(
+                frames[-1] if same else frame_of(cast, states[k], walls, as_rectangles(tiles[k]), old)
+            )
         trials.append(frames)
     return trials

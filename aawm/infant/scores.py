@@ -23,7 +23,8 @@ from .stage import NEVER, OUTCOMES, STILL_AFTER, STILL_BEFORE, TEST, TRAINING_SE
 # %% ../../nbs/infant/12_scores.ipynb #19f4d401
 REDUCTIONS = ("mean", "max")
 WINDOWS = ("all", "motion")
-FACTS = ("item", "set", "condition", "outcome", "member", "ending")  # of a video, that its scores are sorted by
+# of a video, that its scores are sorted by
+FACTS = ("item", "set", "condition", "outcome", "member", "ending")
 
 
 def kinds_of_scores(
@@ -67,7 +68,9 @@ def watch(
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
     scores = np.full((len(order), 4), np.nan)
     branch = episodes["branch"].values
-    for first in tqdm(range(0, len(order), batch_size), disable=not progress, unit="batch", desc=observer.name):
+    for first in tqdm(
+        range(0, len(order), batch_size), disable=not progress, unit="batch", desc=observer.name
+    ):
         rows = order[first : first + batch_size]
         batch = make_batch(episodes, rows)
         found = reduced(checked_surprise(observer, batch), batch.length[:, TEST], branch[rows])
@@ -92,7 +95,12 @@ def pair_table(
             part, apart = (a.condition, a.condition != b.condition) if name == "belief" else ("", False)
             more_plausible = OUTCOMES.index(a.outcome) < OUTCOMES.index(b.outcome)
             if more_plausible and not apart and (a.condition == b.condition) != (a.ending == b.ending):
-                rows.append((name, item, part, {"E": "E", "NE": "N"}[a.outcome] + {"NE": "N", "U": "U"}[b.outcome], one, other))
+                rows.append(
+                    (
+                        name, item, part, {"E": "E", "NE": "N"}[a.outcome] + {"NE": "N", "U": "U"}[b.outcome],
+                        one, other
+                    )
+                )
     return pd.DataFrame(rows, columns=["set", "item", "part", "pair_type", "plausible", "odd"])
 
 
@@ -139,7 +147,9 @@ def score_table(
             values = videos[f"{reduction} {window}"].to_numpy()
             found = right(values[group.odd], values[group.plausible])
             share = float(np.nan_to_num(found, nan=0.5).mean())
-            facts = (observer, needs, seed, name, part, kind, reduction, window, share, *wilson(share, len(group)))
+            facts = (
+                observer, needs, seed, name, part, kind, reduction, window, share, *wilson(share, len(group))
+            )
             rows.append((*facts, len(group), int(np.isnan(found).sum()), int(alone.get(name, 0)), gate))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
@@ -169,12 +179,17 @@ def crossed_table(
     rows = []
     kinds = ["condition", "ending"]
     for name, group in videos.groupby("set", sort=False):
-        group = group.groupby("item").filter(lambda item: len(item) == len(item[kinds].drop_duplicates()) == 4)
+        group = group.groupby("item").filter(
+            lambda item: len(item) == len(item[kinds].drop_duplicates()) == 4
+        )
         expected = group.loc[group.outcome == "E", kinds].drop_duplicates()
         one_each = not expected.empty and not any(expected[kind].duplicated().any() for kind in kinds)
         if not one_each or any(group[kind].nunique() != 2 for kind in kinds):
             continue
-        chosen = [sorted(group[kind].unique(), key=lambda value: value != first) for kind, first in zip(kinds, expected.iloc[0])]
+        chosen = [
+            sorted(group[kind].unique(), key=lambda value: value != first)
+            for kind, first in zip(kinds, expected.iloc[0])
+        ]
         conditions, (likely, other) = chosen
         for reduction, window in kinds_of_scores(videos):
             wide = group.pivot(index="item", columns=kinds, values=f"{reduction} {window}")
@@ -195,7 +210,10 @@ def crossed_scores(
     "Crossed scores as rows of a table of scores."
     table = crossed_table(videos).rename(columns={"items": "pairs"})
     gate = getattr(observer, "gate", None)
-    facts = {"observer": observer.name, "needs": observer.needs, "seed": getattr(observer, "seed", 0), "part": "", "pair_type": CROSSED}
+    facts = {
+        "observer": observer.name, "needs": observer.needs, "seed": getattr(observer, "seed", 0), "part": "",
+        "pair_type": CROSSED
+    }
     facts |= {"unscored": 0, "unpaired": 0, "gate": gate.share if gate else np.nan}
     return table.assign(**facts)[list(SCORE_COLUMNS)]
 
@@ -220,7 +238,9 @@ def scored(
     if not len(pair_table(videos)):
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")
     gate = getattr(observer, "gate", None)
-    return score_table(videos, observer.name, observer.needs, getattr(observer, "seed", 0), gate.share if gate else np.nan)
+    return score_table(
+        videos, observer.name, observer.needs, getattr(observer, "seed", 0), gate.share if gate else np.nan
+    )
 
 # %% ../../nbs/infant/12_scores.ipynb #d0c8de3f
 def belief_passed(

@@ -53,7 +53,11 @@ def inner_block(points: np.ndarray) -> list:  # of cells
     "The four cells inside an L, which leave it as the only short way."
     cells = {(row, column) for row in range(3) for column in range(3)}
     low = points.min(0) // 20
-    passed = {tuple(place // 20 - low) for one, other in zip(points, points[1:]) for place in np.linspace(one, other, 5).astype(int)}
+    passed = {
+        tuple(place // 20 - low)
+        for one, other in zip(points, points[1:])
+        for place in np.linspace(one, other, 5).astype(int)
+    }
     return [tuple(np.add(cell, low)) for cell in sorted(cells - passed)]
 
 
@@ -113,7 +117,10 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     histories = {}
     for condition, walls, path in (("social", ring(), away), ("instrumental", fenced(beside), beside)):
         touching = condition == "instrumental"
-        films = {name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching) for name in BOXES}
+        films = {
+            name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching)
+            for name in BOXES
+        }
         histories[condition] = [oriented(films[name], orientation) for name in order]
     places = {"left": (60, 50), "right": (60, 150), "agent": (140, 100)}
     tests = {name: oriented(approach_test(cast, name, places), orientation) for name in BOXES}
@@ -122,7 +129,9 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     return cast, [
         Scene(outcome, member, condition, ending, histories[condition], tests[name])
         for condition in histories
-        for member, outcome, ending, name in zip("eu", outcomes[condition], ("imitated", "other"), (mine, theirs))
+        for member, outcome, ending, name in zip(
+            "eu", outcomes[condition], ("imitated", "other"), (mine, theirs)
+        )
     ]
 
 # %% ../../nbs/infant/06_social_sets.ipynb #8d1841dc
@@ -131,7 +140,9 @@ def approach_history(cast: list, rng: np.random.Generator, mine: str) -> list:  
     found = []
     for k in range(TEST):
         row = int(rng.integers(40, 80))
-        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {"left": (row, 150), "right": (row, 50)}
+        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {
+            "left": (row, 150), "right": (row, 50)
+        }
         found.append(approach_test(cast, mine, sides | {"agent": (int(rng.integers(120, 160)), 100)}))
     return found
 
@@ -210,7 +221,9 @@ def helping_history(cast: list, rng: np.random.Generator, helper: str, hinderer:
     order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
     free = [seeker_take(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
     acts = rng.permutation([True, True, False, False])
-    return free + [helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)]
+    return free + [
+        helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)
+    ]
 
 # %% ../../nbs/infant/06_social_sets.ipynb #1e807ad5
 @maker("helper_hinderer")
@@ -244,7 +257,9 @@ def opened() -> np.ndarray:  # bool `[10, 10]`
 # %% ../../nbs/infant/06_social_sets.ipynb #5d23cdcf
 def to_place(take: Take, place: str) -> Take:
     "The agent goes to a hiding place and stops where it would touch the object."
-    return take.track({"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))})
+    return take.track(
+        {"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))}
+    )
 
 
 def and_back(take: Take) -> Take:
@@ -296,7 +311,10 @@ def belief_test(cast: list, first: str, then: str, seen: bool, ending: str):
 @maker("belief")
 def belief(rng: np.random.Generator, second: bool, balanced: bool):
     "Agents act on what they have seen."
-    cast = [*draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), *(prop("slab", name) for name in SLABS)]
+    cast = [
+        *draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)),
+        *(prop("slab", name) for name in SLABS)
+    ]
     first, then = ("lower", "upper") if second else ("upper", "lower")
     places = [*rng.permutation(["upper", "lower"] * 2), *rng.permutation(["upper", "lower"] * 2)]
     films = {(place, slabs): seen_trial(cast, place, slabs) for place in HIDING for slabs in (False, True)}
@@ -305,7 +323,9 @@ def belief(rng: np.random.Generator, second: bool, balanced: bool):
     for condition, seen in (("true_belief", True), ("false_belief", False)):
         for member, ending in zip("eu", ("new_place", "old_place")[:: 1 if seen else -1]):
             test, branch = belief_test(cast, first, then, seen, ending)
-            scenes.append(Scene("E" if member == "e" else "U", member, condition, ending, history, test, branch))
+            scenes.append(
+                Scene("E" if member == "e" else "U", member, condition, ending, history, test, branch)
+            )
     return cast, scenes
 
 # %% ../../nbs/infant/06_social_sets.ipynb #373ed79f
@@ -331,7 +351,9 @@ def spinner_take(cast: list, hub: object, start: object, goals: dict, angle: int
     return take.spin("spinner", angle - 5 * STILL_BEFORE).still()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
-def attribution_trial(cast: list, hub: object, alone: bool, target: str, goals: dict, rng: np.random.Generator):
+def attribution_trial(
+    cast: list, hub: object, alone: bool, target: str, goals: dict, rng: np.random.Generator
+):
     "One trial of history: an element that starts alone, or is struck."
     start, angle = struck(hub, goals[target])
     if alone:
@@ -356,7 +378,9 @@ def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
 
     layouts = [goals(False) for _ in range(TEST)]
     histories = {
-        condition: [attribution_trial(cast, hub, condition == "agent", "preferred", layout, rng) for layout in layouts]
+        condition: [
+            attribution_trial(cast, hub, condition == "agent", "preferred", layout, rng) for layout in layouts
+        ]
         for condition in ("agent", "non_agent")
     }
     swapped = not (balanced and second)

@@ -35,7 +35,8 @@ OUTCOMES = ("E", "NE", "U")  # from the most plausible to the least
 # %% ../../nbs/infant/01_stage.ipynb #4cc0fea8
 ITEMS = dict(zip(SETS, (1000, 1000, 1111, 1500, 1000, 1000, 999, 330, 327, 1000, 1000, 2000, 1000, 1000)))
 ITEMS |= dict.fromkeys(TRAINING_SETS, 4000) | {"train_single_object": 10_000, "train_preference": 10_000}
-NAVIGATED = tuple(name for name in SETS if name not in SOCIAL_SETS)  # walls and one lone agent: nothing lights up
+# walls and one lone agent: nothing lights up
+NAVIGATED = tuple(name for name in SETS if name not in SOCIAL_SETS)
 
 # %% ../../nbs/infant/01_stage.ipynb #9ee4191b
 RATE = 25  # frames a second
@@ -54,7 +55,8 @@ REACH = 2.5  # px: a walk stops once centres are nearer than the two half-sizes 
 WAIT = 10  # frames that actors wait for each other
 TURN = 5  # degrees that a spinner turns in a frame
 NEVER = -1  # in `gate`: no barrier tile; in `branch`: none
-STATE = ("row", "column", "angle", "visible", "lit")  # of an entity in a frame; px, px, degrees, 0 or 1, 0 or 1
+# of an entity in a frame; px, px, degrees, 0 or 1, 0 or 1
+STATE = ("row", "column", "angle", "visible", "lit")
 ROW, COLUMN, ANGLE, VISIBLE, LIT = range(len(STATE))
 
 # %% ../../nbs/infant/01_stage.ipynb #808e4d80
@@ -62,7 +64,10 @@ LAYERS = {
     "under": 0, "home": 1, "lock": 2, "object": 3, "spinner": 4, "key": 5, "agent": 6, "door": 7, "slab": 8, "over": 9,
 }  # fmt: skip
 KINDS = tuple(LAYERS)
-HALF_SIZES = {"agent": 6, "home": 6, "object": 9, "key": 9, "lock": 9, "spinner": 20, "door": 10, "slab": 20, "under": 25, "over": 25}
+HALF_SIZES = {
+    "agent": 6, "home": 6, "object": 9, "key": 9, "lock": 9, "spinner": 20, "door": 10, "slab": 20,
+    "under": 25, "over": 25
+}
 COLORS = {  # of what looks the same in every video
     "wall": (0, 0, 0), "floor": (255, 255, 255), "barrier": (80, 146, 56), "home": (255, 105, 180), "lit": (255, 0, 0),
     "slab": (128, 128, 128), "under": (128, 128, 128), "over": (128, 128, 128), "door": (220, 20, 60), "spinner": (90, 90, 90),
@@ -114,11 +119,17 @@ def draw_looks(
 ) -> list:  # of `Entity`: agents, then objects
     "Agents and objects, no two of a kind alike in shape or, while they last, in colour."
     found = []
-    for kind, names, shapes, colors in (("agent", agents, AGENT_SHAPES, AGENT_COLORS), ("object", objects, OBJECT_SHAPES, OBJECT_COLORS)):
+    for kind, names, shapes, colors in (
+        ("agent", agents, AGENT_SHAPES, AGENT_COLORS), ("object", objects, OBJECT_SHAPES, OBJECT_COLORS)
+    ):
         shape = rng.permutation(len(shapes))
         color = rng.permutation(len(colors))
         for k, name in enumerate(names):
-            found.append(Entity(name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]]))
+            found.append(
+                Entity(
+                    name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]]
+                )
+            )
     return found
 
 # %% ../../nbs/infant/01_stage.ipynb #b0508d8d
@@ -165,22 +176,31 @@ def prop_outlines() -> dict:
 def object_outlines() -> dict:  # shape -> list of (filled, polygon)
     "The objects' shapes."
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
-    heart = np.stack([-(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)) - 2, 16 * np.sin(t) ** 3], -1) / 16
+    heart = np.stack(
+        [-(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)) - 2, 16 * np.sin(t) ** 3],
+        -1
+    ) / 16
     bulge = np.array([(-1, -0.5), (-0.6, -0.25), (0.1, -0.75), (0.7, -0.6), (1, -0.4)])
     goblet = np.array([(-1, -0.7), (-0.1, -0.55), (0.1, -0.12), (0.75, -0.12), (0.8, -0.55), (1, -0.55)])
-    curved = np.concatenate([np.stack([np.full(9, 1.0), np.linspace(-1, 1, 9)], -1), [(0.2, 0.45), (-1, 0), (0.2, -0.45)]])
+    curved = np.concatenate(
+        [np.stack([np.full(9, 1.0), np.linspace(-1, 1, 9)], -1), [(0.2, 0.45), (-1, 0), (0.2, -0.45)]]
+    )
     return {
-        "heart": [(1, heart)],
-        "clove_tree": [(1, disc(-0.3, 0, 0.65, 1.3)), (1, box(0.2, -0.2, 1, 0.2))],
+        "heart": [(1, heart)], "clove_tree": [(1, disc(-0.3, 0, 0.65, 1.3)), (1, box(0.2, -0.2, 1, 0.2))],
         "moon": [(1, disc(0, 0, 1)), (0, disc(0, 0.5, 0.8))],
         "wine": [(1, np.concatenate([goblet, goblet[::-1] * (1, -1)]))],
-        "double_dia": [(1, np.array([(-1, 0), (-0.5, 0.6), (0, 0), (-0.5, -0.6)])), (1, np.array([(0, 0), (0.5, 0.6), (1, 0), (0.5, -0.6)]))],
+        "double_dia": [
+            (1, np.array([(-1, 0), (-0.5, 0.6), (0, 0), (-0.5, -0.6)])),
+            (1, np.array([(0, 0), (0.5, 0.6), (1, 0), (0.5, -0.6)]))
+        ],
         "flag": [(1, box(-1, -0.7, 1, -0.4)), (1, np.array([(-1, -0.4), (-0.4, 1), (0.2, -0.4)]))],
         "capsule": [(1, box(-0.45, -0.55, 0.45, 0.55)), (1, disc(0, -0.55, 0.45)), (1, disc(0, 0.55, 0.45))],
-        "vase": [(1, np.concatenate([bulge, bulge[::-1] * (1, -1)]))],
-        "curved_triangle": [(1, curved)],
+        "vase": [(1, np.concatenate([bulge, bulge[::-1] * (1, -1)]))], "curved_triangle": [(1, curved)],
         "spoon": [(1, disc(-0.5, 0, 0.5, 0.8)), (1, box(-0.1, -0.14, 1, 0.14))],
-        "medal": [(1, disc(0.35, 0, 0.65)), (1, np.array([(-1, -0.6), (-1, 0.6), (0.1, 0.2), (0.1, -0.2)])), (0, disc(0.35, 0, 0.25))],
+        "medal": [
+            (1, disc(0.35, 0, 0.65)), (1, np.array([(-1, -0.6), (-1, 0.6), (0.1, 0.2), (0.1, -0.2)])),
+            (0, disc(0.35, 0, 0.25))
+        ]
     }
 
 # %% ../../nbs/infant/01_stage.ipynb #68d64426

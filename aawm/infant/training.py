@@ -20,7 +20,9 @@ from .cloning import Cloner, CloningBatches, CloningConfig, CloningObserver
 from .episodes import make_batch, open_episodes
 from .gate import measure_gate, read_gate, write_gate
 from .stage import BIB_TRAINING
-from .transformer import TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer
+from aawm.infant.transformer import (
+    TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer,
+)
 from ..models.base import choose_device
 from ..training.folder import SETTINGS, load_run, run_settings, write_weights
 from ..training.loop import drop_checkpoint, read_checkpoint
@@ -35,10 +37,19 @@ CHANGES = {
     "paper": dict(size=84, patch=12, width=128, heads=8, layers=5, feed_forward=512, pairings=8, reach=6),
 }
 WHOLE_FRAMES = {
-    "smoke": dict(size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, keep=4, pairings=1, attention_dropout=0.0),
-    "quick": dict(size=42, patch=14, width=64, heads=4, layers=1, feed_forward=128, keep=8, pairings=2, attention_dropout=0.0),
-    "laptop": dict(size=42, patch=14, width=96, heads=4, layers=2, feed_forward=256, keep=8, pairings=2, attention_dropout=0.0),
-    "paper": {},
+    "smoke": dict(
+        size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, keep=4, pairings=1,
+        attention_dropout=0.0
+    ),
+    "quick": dict(
+        size=42, patch=14, width=64, heads=4, layers=1, feed_forward=128, keep=8, pairings=2,
+        attention_dropout=0.0
+    ),
+    "laptop": dict(
+        size=42, patch=14, width=96, heads=4, layers=2, feed_forward=256, keep=8, pairings=2,
+        attention_dropout=0.0
+    ),
+    "paper": {}
 }
 CLONERS = {
     "smoke": dict(size=42, pairs=6, queries=4, test_pairs=20),
@@ -57,7 +68,8 @@ STEPS = {  # preset -> of each learner
     "paper": dict.fromkeys(LEARNERS, 100_000),
 }
 BATCH = {"smoke": 4, "quick": 8, "laptop": 8, "paper": 48}
-CHANGE_BATCH = 4  # of those that predict the change, but in the published size: twice as many steps in the same time
+# of those that predict the change, but in the published size: twice as many steps in the same time
+CHANGE_BATCH = 4
 VALIDATIONS = 16  # validations of a run; the first is at a sixteenth of the steps
 
 # %% ../../nbs/infant/16_training.ipynb #1ad1517d
@@ -75,22 +87,33 @@ def build(
     return Cloner(CloningConfig(**(dict(kind=model[3:]) | CLONERS[preset] | changes)))
 
 # %% ../../nbs/infant/16_training.ipynb #0d8d5794
-RATES = {"paper": 1e-4}  # learning rates of presets; 1e-3 in the others, twice that where the change is predicted
+# learning rates of presets; 1e-3 in the others, twice that where the change is predicted
+RATES = {"paper": 1e-4}
 
 
 def loop_settings(model: str, preset: str, steps: int = 0, batch: int = 0) -> LoopSettings:
     "How long and with which batches a preset trains."
     steps = steps or STEPS[preset][model]
     changes = model == "transformer" and preset != "paper"
-    batch = batch or (min(BATCH[preset], 32) if model in ("bc_mlp", "bc_rnn") else CHANGE_BATCH if changes else BATCH[preset])
+    batch = batch or (
+        min(BATCH[preset], 32) if model in (
+            "bc_mlp", "bc_rnn"
+        ) else CHANGE_BATCH if changes else BATCH[preset]
+    )
     every = max(1, steps // VALIDATIONS)
     rate = RATES.get(preset, 2e-3 if model == "transformer" else 1e-3)
     clip = 10.0 if model in ("bc_mlp", "bc_rnn") else 1.0
     often = dict(checkpoint_every=every, validate_every=every, log_every=every)
-    return LoopSettings(steps=steps, batch=batch, learning_rate=rate, weight_decay=1e-4, warm_up=min(100, steps), clip=clip, **often)
+    return LoopSettings(
+        steps=steps, batch=batch, learning_rate=rate, weight_decay=1e-4, warm_up=min(100, steps), clip=clip,
+        **often
+    )
 
 # %% ../../nbs/infant/16_training.ipynb #f874fe6e
-BATCHES = {"transformer": ChangeBatches, "frame_transformer": TransformerBatches, "bc_mlp": CloningBatches, "bc_rnn": CloningBatches}
+BATCHES = {
+    "transformer": ChangeBatches, "frame_transformer": TransformerBatches, "bc_mlp": CloningBatches,
+    "bc_rnn": CloningBatches
+}
 VALIDATION_SEED = 1_000_000  # seed of the batches for validation
 BIB_SHARE = 0.75  # of the draws, where there are BIB's sets and others
 
@@ -108,7 +131,9 @@ class Episodes:
                 raise BadData(f"{store} has no episodes to {split}; generate a training set with more items")
             self.parts.append(make_batch(episodes, rows))
             kinds.append(str(episodes["set"].values[0]) in BIB_TRAINING)
-        weight = np.where(kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds)))
+        weight = np.where(
+            kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds))
+        )
         self.shares = weight / weight.sum()
 
     def __call__(self, rng, count: int):  # a `Batch`
@@ -125,7 +150,10 @@ def rebuild(settings: dict):
 def validation_batches(model: str, stores: list, config: object, batch: int, device: object) -> list:  # a batch of each store
     "The batches on which every run is validated, the same for all seeds."
     how = {"augment": False} if model == "transformer" else {}
-    return [BATCHES[model](Episodes([store], "validation"), config, batch, VALIDATION_SEED, device, **how)(0) for store in stores]
+    return [
+        BATCHES[model](Episodes([store], "validation"), config, batch, VALIDATION_SEED, device, **how)(0)
+        for store in stores
+    ]
 
 
 def fit(
@@ -147,13 +175,18 @@ def fit(
     hashes = [open_episodes(store).attrs["data_hash"] for store in stores]
 
     def describe(module):
-        return {"model": model, "variant": "corrected", "config": dataclasses.asdict(module.config), "data_hash": hashes}
+        return {
+            "model": model, "variant": "corrected", "config": dataclasses.asdict(module.config),
+            "data_hash": hashes
+        }
 
     def data(module, device):
         batches = BATCHES[model](Episodes(stores, "train"), module.config, settings.batch, seed, device)
         return batches, validation_batches(model, stores, module.config, settings.batch, device)
 
-    run = train_run(out, lambda: build(model, preset, **changes), describe, data, settings, seed, device, progress)
+    run = train_run(
+        out, lambda: build(model, preset, **changes), describe, data, settings, seed, device, progress
+    )
     if read_gate(run) is None:
         module = load_run(run, choose_device(device), rebuild)
         batches = validation_batches(model, stores, module.config, settings.batch, choose_device(device))
@@ -161,7 +194,10 @@ def fit(
     return run
 
 # %% ../../nbs/infant/16_training.ipynb #a7b3ea3e
-WRAPS = {"transformer": ChangeObserver, "frame_transformer": TransformerObserver, "bc_mlp": CloningObserver, "bc_rnn": CloningObserver}
+WRAPS = {
+    "transformer": ChangeObserver, "frame_transformer": TransformerObserver, "bc_mlp": CloningObserver,
+    "bc_rnn": CloningObserver
+}
 
 
 def load_observer(
@@ -190,6 +226,8 @@ def end_early(
     write_json(run / SETTINGS, settings | {"stopped_at": kept["step"]})
     write_weights(module, run)
     drop_checkpoint(run)
-    batches = validation_batches(settings["model"], list(stores), module.config, settings["training"]["batch"], "cpu")
+    batches = validation_batches(
+        settings["model"], list(stores), module.config, settings["training"]["batch"], "cpu"
+    )
     write_gate(run, measure_gate(module, batches, settings["seed"]))
     return run

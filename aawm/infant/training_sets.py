@@ -17,8 +17,8 @@ from .filming import Take
 from .layouts import apart, around, chase, sampled, oriented, place, random_cell, scattered_walls
 from .planner import blocked, center, rasterise, ring
 from aawm.infant.social_sets import (
-    BESIDE, DIRECTIONS, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back, beyond, boxed, demonstration, hidden_take, leaves, returns,
-    rooms, slide, spinner_take, struck, to_place,
+    BESIDE, DIRECTIONS, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back, beyond, boxed, demonstration,
+    hidden_take, leaves, returns, rooms, slide, spinner_take, struck, to_place
 )
 from .stage import TEST, TRIALS, draw_looks, prop
 
@@ -59,7 +59,12 @@ def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     for _ in range(TRIALS):
         home, (preferred, other) = beside_home(rng, 2)
-        trials.append(chase(cast, ring(), {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred"))
+        trials.append(
+            chase(
+                cast, ring(), {"home": home, "agent": home, "preferred": preferred, "other": other},
+                "preferred"
+            )
+        )
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #83802370
@@ -80,7 +85,11 @@ def enclosed_layout(rng: np.random.Generator):
     "A closed room of 3 x 3 cells with agent, key and lock, and an object outside."
     middle = random_cell(rng, 3, 6)
     tiles = [cell for cell in around(middle, 2) if max(abs(np.subtract(cell, middle))) == 2]
-    outside = [cell for cell in np.ndindex(10, 10) if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, middle))) > 2]
+    outside = [
+        cell
+        for cell in np.ndindex(10, 10)
+        if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, middle))) > 2
+    ]
     inside = spread(rng, [(middle[0] - 1, middle[0] + 1)] * 3, 1) if middle[0] == middle[1] else None
     if inside is None or min(map(min, tiles)) < 1 or max(map(max, tiles)) > 8 or not outside:
         return None
@@ -118,18 +127,23 @@ def idle_spinner(take: Take, rng: np.random.Generator, spots: dict) -> Take:
     "A spinner that stands by, away from everything."
     far = [cell for cell in np.ndindex(10, 10) if min(cell) > 1 and max(cell) < 8]
     far = [cell for cell in far if min(np.linalg.norm(center(cell) - spot) for spot in spots) > 45]
-    return take.put("spinner", center(far[rng.integers(len(far))])).spin("spinner", int(rng.integers(360))) if far else take
+    return take.put("spinner", center(far[rng.integers(len(far))])).spin(
+        "spinner", int(rng.integers(360))
+    ) if far else take
 
 # %% ../../nbs/infant/07_training_sets.ipynb #382f1ae9
 def lit_walk(
-    cast: list, rng: np.random.Generator, spots: dict, target: str, spinner: bool, walls: np.ndarray | None = None, back: bool = False
+    cast: list, rng: np.random.Generator, spots: dict, target: str, spinner: bool,
+    walls: np.ndarray | None = None, back: bool = False
 ):
     "A walk to an object, which lights up; perhaps a spinner stands by, perhaps the agent returns."
     take = Take(cast, walls)
     for name, spot in spots.items():
         take.put(name, spot)
     take = idle_spinner(take, rng, spots.values()) if spinner else take
-    take.still().walk("agent", target).light(*(name for name in ("preferred", "other", "goal") if name in spots))
+    take.still().walk(
+        "agent", target
+    ).light(*(name for name in ("preferred", "other", "goal") if name in spots))
     return (take.walk("agent", spots["agent"]) if back else take).end()
 
 # %% ../../nbs/infant/07_training_sets.ipynb #93a79724
@@ -140,7 +154,12 @@ def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: 
     trials = []
     for _ in range(TRIALS):
         home, (preferred, other) = beside_home(rng, 2)
-        trials.append(lit_walk(cast, rng, {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred", True))
+        trials.append(
+            lit_walk(
+                cast, rng, {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred",
+                True
+            )
+        )
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d6de8c5d
@@ -154,7 +173,12 @@ def train_single_lighting(rng: np.random.Generator, second: bool, balanced: bool
     walls = scattered_walls(rng, int(rng.integers(0, 9)))
     for _ in range(TRIALS):
         spots = sampled(rng, lambda rng: free_spots(rng, ("agent", "goal"), walls=walls))
-        trials.append(lit_walk(cast, rng, spots | {"home": spots["agent"]}, "goal", spinner and not walls[1:-1, 1:-1].any(), walls, back))
+        trials.append(
+            lit_walk(
+                cast, rng, spots | {"home": spots["agent"]}, "goal", spinner and not walls[1:-1, 1:-1].any(),
+                walls, back
+            )
+        )
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #71c14ebb
@@ -165,11 +189,16 @@ def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     hub = np.array([100, 50]) + rng.integers(-4, 5, 2)
     for _ in range(TRIALS):
-        goals = {"preferred": hub + (-int(rng.integers(30, 60)), 100), "other": hub + (int(rng.integers(30, 60)), 100)}
+        goals = {
+            "preferred": hub + (-int(rng.integers(30, 60)), 100),
+            "other": hub + (int(rng.integers(30, 60)), 100)
+        }
         target = ("preferred", "other")[rng.integers(2)]
         start, angle = struck(hub, goals[target])
         take = spinner_take(cast, hub, start, goals, angle, "under")
-        trials.append(take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end())
+        trials.append(
+            take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end()
+        )
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #a1f551bd
@@ -188,7 +217,9 @@ def train_spinner_free(rng: np.random.Generator, second: bool, balanced: bool):
         start, angle = struck(hub, end)
         take = spinner_take(cast, hub, start, goals, angle, "under")
         hits = np.allclose(goals["goal"], end)
-        take = take.walk("agent", points=[start, goals["goal"]], to="goal").light("goal") if hits else take.walk("agent", points=[start, end])
+        take = take.walk(
+            "agent", points=[start, goals["goal"]], to="goal"
+        ).light("goal") if hits else take.walk("agent", points=[start, end])
         trials.append(take.end())
     return cast, episode(trials)
 
@@ -197,7 +228,9 @@ def training_pattern(orientation: int) -> np.ndarray:  # px `[4, 2]`; 0-7 are C,
     "A C or an S of 80 px."
     first = DIRECTIONS[orientation % 4]
     second = DIRECTIONS[(orientation + (1 if orientation % 8 < 4 else 3)) % 4]
-    legs = (26 * first, 28 * second, -26 * first) if orientation < 8 else (20 * first, 40 * second, 20 * first)
+    legs = (26 * first, 28 * second, -26 * first) if orientation < 8 else (
+        20 * first, 40 * second, 20 * first
+    )
     return np.concatenate([[(0, 0)], np.cumsum(legs, 0)])
 
 
@@ -216,7 +249,10 @@ def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
     corners = {"left": (30, 30), "right": (30, 130)}
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in corners.items()}
     shown["agent"] = boxed(patterns[0], (110, 30 + 20 * int(rng.integers(5))))
-    films = [demonstration(cast, order, ring(), shown, None, False) for order in (("left", "right"), ("right", "left"))]
+    films = [
+        demonstration(cast, order, ring(), shown, None, False)
+        for order in (("left", "right"), ("right", "left"))
+    ]
     test = approach_test(cast, mine, {"left": (60, 50), "right": (60, 150), "agent": (140, 100)})
     return cast, episode([oriented(trial, orientation) for trial in (*films * 4, test)])
 
@@ -228,10 +264,16 @@ def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
     patterns = two_patterns(rng)
-    shown = {name: boxed(patterns[name != mine], corner) for name, corner in {"left": (30, 30), "right": (30, 130)}.items()}
+    shown = {
+        name: boxed(patterns[name != mine], corner)
+        for name, corner in {"left": (30, 30), "right": (30, 130)}.items()
+    }
     shown["agent"] = boxed(patterns[0], (110, 50 + 20 * int(rng.integers(3))))
     goal = beyond(shown["agent"])
-    films = [demonstration(cast, order, ring(), shown, goal, True) for order in (("left", "right"), ("right", "left"))]
+    films = [
+        demonstration(cast, order, ring(), shown, goal, True)
+        for order in (("left", "right"), ("right", "left"))
+    ]
     spots = {"left": (60, 50), "right": (60, 150), "agent": (140, 50), "goal": (140, 150)}
     take = Take(cast)
     for name, spot in spots.items():
@@ -292,11 +334,16 @@ def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
 @maker("train_belief")
 def train_belief(rng: np.random.Generator, second: bool, balanced: bool):
     "Where the object is and where it was are the same place, whether the agent looks or not."
-    cast = [*draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), prop("slab", "slab_upper"), prop("slab", "slab_lower")]
+    cast = [
+        *draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), prop("slab", "slab_upper"),
+        prop("slab", "slab_lower")
+    ]
     kinds = [(place, seen) for place in HIDING for seen in (True, False)]
     films = {kind: nudged_trial(cast, *kind, False) for kind in kinds}
     order = [kinds[k] for k in rng.integers(4, size=TEST)]
-    return cast, episode([*(films[kind] for kind in order), nudged_trial(cast, *kinds[rng.integers(4)], True)])
+    return cast, episode(
+        [*(films[kind] for kind in order), nudged_trial(cast, *kinds[rng.integers(4)], True)]
+    )
 
 # %% ../../nbs/infant/07_training_sets.ipynb #3b7a86e1
 def square_spot(rng: np.random.Generator, track: np.ndarray, test: bool):
@@ -312,7 +359,11 @@ def train_square(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     for k in range(TRIALS):
         home, (goal,) = beside_home(rng, 1)
-        square = sampled(rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test))
-        take = Take(cast).put("home", home).put("agent", home).put("goal", goal).put("over" if k == TEST else "under", square)
+        square = sampled(
+            rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test)
+        )
+        take = Take(cast).put("home", home).put("agent", home).put("goal", goal).put(
+            "over" if k == TEST else "under", square
+        )
         trials.append(take.still().walk("agent", "goal").light("goal").end())
     return cast, episode(trials)

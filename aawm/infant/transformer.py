@@ -37,7 +37,8 @@ class TransformerConfig:
     layers: int = 5  # of the encoder, and as many of the decoder
     feed_forward: int = 512
     dropout: float = 0.1
-    attention_dropout: float = 0.1  # of attention's weights; without it a step takes a third of the time on a CPU
+    # of attention's weights; without it a step takes a third of the time on a CPU
+    attention_dropout: float = 0.1
     pairings: int = 8  # familiarisation trials that a test is paired with
 
     def __post_init__(self):
@@ -96,7 +97,9 @@ class FramePredictor(nn.Module):
         "Mean squared error of each next sample; a batch as `TransformerBatches` makes it."
         memory = self.encode(batch["source"], batch["source_sample"], batch["source_seen"])
         expected = self.decode(memory, batch["input"], batch["input_sample"])
-        return (expected - to_patches(batch["target"], self.config.patch)).square().mean((-1, -2))[batch["input_seen"]]
+        return (
+            expected - to_patches(batch["target"], self.config.patch)
+        ).square().mean((-1, -2))[batch["input_seen"]]
 
     def rule_error(self, batch: dict) -> torch.Tensor:  # `[n]`
         "The same, of repeating the last frame."
@@ -129,10 +132,13 @@ class VideoTransformer(FramePredictor):
         shared = dict(batch_first=True, norm_first=True, dropout=config.dropout)
         encoder = nn.TransformerEncoderLayer(config.width, config.heads, config.feed_forward, **shared)
         decoder = nn.TransformerDecoderLayer(config.width, config.heads, config.feed_forward, **shared)
-        for attention in (encoder.self_attn, decoder.self_attn, decoder.multihead_attn):  # copied into every layer
+        # copied into every layer
+        for attention in (encoder.self_attn, decoder.self_attn, decoder.multihead_attn):
             attention.dropout = config.attention_dropout
         self.embed = nn.Linear(config.values, config.width)
-        self.encoder = nn.TransformerEncoder(encoder, config.layers, nn.LayerNorm(config.width), enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(
+            encoder, config.layers, nn.LayerNorm(config.width), enable_nested_tensor=False
+        )
         self.decoder = nn.TransformerDecoder(decoder, config.layers, nn.LayerNorm(config.width))
         self.head = nn.Linear(config.width, config.values)
         for weights in self.parameters():
@@ -147,7 +153,9 @@ class VideoTransformer(FramePredictor):
         "Embedded patches with their original time and place."
         config, count = self.config, self.config.size // self.config.patch
         place = torch.arange(config.patches, device=frames.device)
-        where = torch.cat([sine(place // count, config.width // 4), sine(place % count, config.width // 4)], -1)
+        where = torch.cat(
+            [sine(place // count, config.width // 4), sine(place % count, config.width // 4)], -1
+        )
         when = sine(sample, config.width // 2)
         shape = (*sample.shape, config.patches, config.width // 2)
         position = torch.cat([when[:, :, None].expand(shape), where.expand(shape)], -1)
@@ -164,7 +172,9 @@ class VideoTransformer(FramePredictor):
         "The next sample after each."
         order = torch.arange(frames.shape[1], device=frames.device).repeat_interleave(self.config.patches)
         causal = order[None] > order[:, None]
-        hidden = self.decoder(self.tokens(frames, sample), memory[0], tgt_mask=causal, memory_key_padding_mask=memory[1])
+        hidden = self.decoder(
+            self.tokens(frames, sample), memory[0], tgt_mask=causal, memory_key_padding_mask=memory[1]
+        )
         return self.head(hidden).reshape(*frames.shape[:2], self.config.patches, self.config.values)
 
 # %% ../../nbs/infant/14_transformer.ipynb #19f82e1e
@@ -172,7 +182,8 @@ class TransformerBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
     def __init__(
-        self, batch_of: object, config: TransformerConfig, batch: int, seed: int, device: torch.device | str = "cpu", trials: int = TRIALS
+        self, batch_of: object, config: TransformerConfig, batch: int, seed: int,
+        device: torch.device | str = "cpu", trials: int = TRIALS
     ):
         self.batch_of = batch_of
         self.config = config
@@ -195,8 +206,12 @@ class TransformerBatches:
         "Draw samples of one trial of each video."
         video = np.arange(len(batch))[:, None] + 0 * sample
         shape = (*sample.shape, self.config.size, self.config.size, 3)
-        frame = np.minimum(sample * self.config.stride, batch.length[np.arange(len(batch)), trial][:, None] - 1)
-        return draw(batch, video, trial[:, None] + 0 * sample, frame, self.config.size, self.device).reshape(shape)
+        frame = np.minimum(
+            sample * self.config.stride, batch.length[np.arange(len(batch)), trial][:, None] - 1
+        )
+        return draw(
+            batch, video, trial[:, None] + 0 * sample, frame, self.config.size, self.device
+        ).reshape(shape)
 
     def __call__(self, step: int) -> dict:
         "The batch of a step."
@@ -205,9 +220,14 @@ class TransformerBatches:
         trials = np.stack([rng.permutation(self.trials)[[0, -1]] for _ in rows])
         source, source_seen = self.chosen(rng, batch.length[rows, trials[:, 0]], last=True)
         sample, seen = self.chosen(rng, batch.length[rows, trials[:, 1]], last=False)
-        found = {"source": self.frames(batch, trials[:, 0], source), "input": self.frames(batch, trials[:, 1], sample)}
+        found = {
+            "source": self.frames(batch, trials[:, 0], source),
+            "input": self.frames(batch, trials[:, 1], sample)
+        }
         found["target"] = self.frames(batch, trials[:, 1], sample + 1)
-        numbers = {"source_sample": source, "source_seen": source_seen, "input_sample": sample, "input_seen": seen}
+        numbers = {
+            "source_sample": source, "source_seen": source_seen, "input_sample": sample, "input_seen": seen
+        }
         return found | {name: torch.as_tensor(values).to(self.device) for name, values in numbers.items()}
 
 # %% ../../nbs/infant/14_transformer.ipynb #22f624b0
@@ -240,7 +260,10 @@ class TransformerObserver(Observer):
         for trial in range(TEST - config.pairings, TEST):
             known = np.arange(counts[:, trial].max())[None].repeat(len(batch), 0)
             seen = torch.as_tensor(known < counts[:, trial, None]).to(device)
-            memory = self.model.encode(draws.frames(batch, np.full(len(batch), trial), known), torch.as_tensor(known).to(device), seen)
+            memory = self.model.encode(
+                draws.frames(batch, np.full(len(batch), trial), known), torch.as_tensor(known).to(device),
+                seen
+            )
             next_ = self.model.decode(memory, frames[:, :-1], torch.as_tensor(sample[:, :-1]).to(device))
             errors = errors + (next_ - target).square().mean((-1, -2)) / config.pairings
         frame = config.stride * np.arange(1, sample.shape[1])
@@ -257,7 +280,9 @@ class Untrained(TransformerObserver):
     name = "untrained"
 
     def __init__(self, config: TransformerConfig | None = None):  # a small one where not given
-        config = config or TransformerConfig(size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, pairings=1)
+        config = config or TransformerConfig(
+            size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, pairings=1
+        )
         with torch.random.fork_rng():
             torch.manual_seed(0)
             super().__init__(VideoTransformer(config))

@@ -51,9 +51,15 @@ def ship_observer(
         raise UsageError(f"{run} has no gate; run its training again, which measures it")
     path = resolve(folder) / weights_name(settings["model"], VARIANT, settings["seed"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {name: settings[name] for name in ("model", "config", "seed", "training", "stopped_at") if name in settings}
+    record = {
+        name: settings[name]
+        for name in ("model", "config", "seed", "training", "stopped_at")
+        if name in settings
+    }
     record |= {"variant": VARIANT, "gate": vars(gate), "data_hash": digest(settings["data_hash"])}
-    tensors = {name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()}
+    tensors = {
+        name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()
+    }
     text = json.dumps(record, sort_keys=True)
     with replacing(path) as temporary:
         temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
@@ -94,4 +100,6 @@ def shipped_seeds(
     folder: str | Path = SHIPPED,
 ) -> list:  # of int
     "The training seeds whose weights come with the package."
-    return sorted(int(path.stem.rpartition("-")[2]) for path in resolve(folder).glob(f"{name}-{VARIANT}-*.safetensors"))
+    return sorted(
+        int(path.stem.rpartition("-")[2]) for path in resolve(folder).glob(f"{name}-{VARIANT}-*.safetensors")
+    )

@@ -38,7 +38,9 @@ def plain_text_of(
     text: str,  # one line
 ) -> str:
     "Text that Markdown and HTML show as it is."
-    return re.sub(r"[^\w .,:/@-]", lambda mark: f"&#{ord(mark[0])};", text).replace("_", "&#95;").replace("://", ":&#47;&#47;")
+    return re.sub(r"[^\w .,:/@-]", lambda mark: f"&#{ord(mark[0])};", text).replace("_", "&#95;").replace(
+        "://", ":&#47;&#47;"
+    )
 
 
 def share_words(
@@ -47,13 +49,21 @@ def share_words(
     target: str,
 ) -> str:
     "Recall over training seeds, its interval over trials, and the rate of false positives."
-    rows = pd.DataFrame([row.model_dump() for row in scores.scores if (row.task, row.target) == (task, target)])
-    mean = rows.astype({"value": float, "low": float, "high": float}).groupby("metric")[["value", "low", "high"]].mean() if len(rows) else rows
+    rows = pd.DataFrame(
+        [row.model_dump() for row in scores.scores if (row.task, row.target) == (task, target)]
+    )
+    mean = rows.astype(
+        {"value": float, "low": float, "high": float}
+    ).groupby("metric")[["value", "low", "high"]].mean() if len(rows) else rows
     if "recall" not in mean.index or np.isnan(mean.value["recall"]):
         return "no such trial"
     recall = mean.loc["recall"]
     false = mean.value.get("false_positive", np.nan)
-    falsely = "-" if np.isnan(false) else f"{false:.2f} of {rows[rows.metric == 'false_positive']['count'].max()}"
+    falsely = (
+        "-"
+        if np.isnan(false)
+        else f"{false:.2f} of {rows[rows.metric == 'false_positive']['count'].max()}"
+    )
     return f"{recall.value:.2f} [{recall.low:.2f}, {recall.high:.2f}], falsely {falsely}"
 
 
@@ -63,7 +73,9 @@ def goal_words(
     "The goal score, its interval over trials, and its spread over training seeds."
     if goal.value is None:
         return "no such trial"
-    spread = f" ± {np.std([each for each in goal.by_seed if each is not None], ddof=1):.2f}" if len(goal.by_seed) > 1 else ""
+    spread = f" ± {np.std([each for each in goal.by_seed if each is not None], ddof=1):.2f}" if len(
+        goal.by_seed
+    ) > 1 else ""
     return f"{goal.value:z.2f} [{goal.low:z.2f}, {goal.high:z.2f}]{spread}"
 
 # %% ../../nbs/leaderboard/03_board.ipynb #2ce4ba5b
@@ -94,16 +106,26 @@ class Row:
         "Its row of the table."
         scores, asked = self.scores, self.entry.trials if self.entry else self.scores.trials
         label = STYLES[self.name].label if self.name in STYLES else "True trials"
-        cells = {"entry": self.name if self.entry else f"*{label}*", "given": ", ".join(self.privileged) or "context"}
+        cells = {
+            "entry": self.name if self.entry else f"*{label}*",
+            "given": ", ".join(self.privileged) or "context"
+        }
         cells |= {"seeds": len(scores.goal.by_seed) if self.entry else "-"}
         cells |= {"trials": str(scores.trials) if scores.trials >= asked else f"{scores.trials} of {asked}"}
         cells |= {"goal score": goal_words(scores.goal)}
         cells |= {name: share_words(scores, *question) for question, name in BOARD_COLUMNS.items()}
         far = " / ".join("-" if each.metres is None else f"{each.metres:.2f}" for each in scores.errors)
         alone = "-" if scores.alone is None else f"{scores.alone:.0%}"
-        cells |= {"error, m, at 1 / 10 / 40 s": far, "largest jump, m": "-" if scores.jump is None else f"{scores.jump:.1f}"}
+        cells |= {
+            "error, m, at 1 / 10 / 40 s": far,
+            "largest jump, m": "-" if scores.jump is None else f"{scores.jump:.1f}"
+        }
         cells |= {"moves alone": alone}
-        return cells | {"by": f"[{plain_text_of(self.entry.by)}]({self.entry.code})" if self.entry else "a rule, or the truth"}
+        return cells | {
+            "by": f"[{plain_text_of(self.entry.by)}]({self.entry.code})"
+            if self.entry
+            else "a rule, or the truth"
+        }
 
 # %% ../../nbs/leaderboard/03_board.ipynb #6a4484fd
 def board_rows(
@@ -121,7 +143,12 @@ def board_rows(
         raise UsageError(f"{folder} has no tested entry; `aawm leaderboard score` tests one")
     there = {name: Path(folder) / "scores" / f"{name}.yaml" for name in REFERENCES}
     rows += [Row(name, read_scores(path)) for name, path in there.items() if path.is_file()]
-    return sorted(rows, key=lambda row: (row.entry is None, not row.ranked, bool(row.privileged), -(row.scores.goal.value or 0), row.name))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.entry is None, not row.ranked, bool(row.privileged), -(row.scores.goal.value or 0), row.name
+        )
+    )
 
 
 def board_table(
@@ -137,9 +164,13 @@ def board_scores(
     rows: Iterable[Row],
 ) -> pd.DataFrame:  # as figures take them
     "What Figure 3 draws of a leaderboard."
-    parts = [pd.DataFrame([each.model_dump() for each in row.scores.scores]).assign(model=row.name) for row in rows]
+    parts = [
+        pd.DataFrame([each.model_dump() for each in row.scores.scores]).assign(model=row.name) for row in rows
+    ]
     table = pd.concat(parts, ignore_index=True).rename(columns={"training_seed": "seed"})
-    return table.assign(variant="corrected", behavior="all").astype({"value": float, "low": float, "high": float})
+    return table.assign(
+        variant="corrected", behavior="all"
+    ).astype({"value": float, "low": float, "high": float})
 
 # %% ../../nbs/leaderboard/03_board.ipynb #32016455
 BOARD_PAGE = """# Leaderboard
@@ -190,6 +221,9 @@ def write_board(
     alt = describe(table, "Bars of how often the model of each entry delivers an object.")
     save_figure(figure, table, folder, "figure3", {"entries": tested, "ranked": ranked}, alt)
     short = alt if len(alt) < 300 else alt[:300].rpartition(" ")[0] + " ..."
-    write_text(folder / "README.md", BOARD_PAGE.format(words=words, table=markdown_table(board_table(rows)), alt=short.replace("\n", " ")))
+    write_text(
+        folder / "README.md",
+        BOARD_PAGE.format(words=words, table=markdown_table(board_table(rows)), alt=short.replace("\n", " "))
+    )
     (folder / "figure3.pdf").unlink()
     return folder / "README.md"

@@ -19,9 +19,14 @@ app = typer.Typer(name="leaderboard", help="Enter a model, test it on trials tha
                   no_args_is_help=True, rich_markup_mode=None)  # fmt: skip
 HOME = "https://github.com/aawm/aawm"
 OneEntry = Annotated[Path, typer.Argument(help="Its file, such as leaderboard/entries/mine.yaml.")]
-Entries = Annotated[list[Path] | None, typer.Argument(help="Files of entries; all of leaderboard/entries where none.")]
+Entries = Annotated[
+    list[Path] | None, typer.Argument(help="Files of entries; all of leaderboard/entries where none.")
+]
 RolloutFiles = Annotated[
-    list[Path] | None, typer.Option("--rollouts", help="Rollouts of all parts and training seeds: a folder, or a file; may be repeated.")
+    list[Path] | None,
+    typer.Option(
+        "--rollouts", help="Rollouts of all parts and training seeds: a folder, or a file; may be repeated."
+    )
 ]
 Weights = Annotated[Path, typer.Option(help="Folder of the weights files.")]
 Workers = Annotated[int, typer.Option(min=0, help="Processes that simulate test trials; 0: one a core.")]
@@ -49,27 +54,42 @@ def chosen_entries(
 @app.command(epilog="Example: aawm leaderboard enter mine --by 'My Name' --code https://example.org --file 0=w0.py --file 1=w1.py")
 def enter(
     name: Annotated[str, typer.Argument(help="Of the entry; with --shipped it may be left out.")] = "",
-    file: Annotated[list[str] | None, typer.Option(metavar="SEED=FILE", help="What is fixed now, by training seed.")] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(metavar="SEED=FILE", help="What is fixed now, by training seed.")
+    ] = None,
     code: Annotated[str, typer.Option(help="Where the code is found: a link, https.")] = HOME,
-    files_at: Annotated[str, typer.Option(help="The folder that holds the files: a link, https.")] = f"{HOME}/raw/main/data/weights",
+    files_at: Annotated[
+        str, typer.Option(help="The folder that holds the files: a link, https.")
+    ] = f"{HOME}/raw/main/data/weights",
     by: Annotated[str, typer.Option(help="Who enters it.")] = "the aawm contributors",
     about: Annotated[str, typer.Option(help="A sentence on it.")] = "A model of the package.",
-    given: Annotated[list[str] | None, typer.Option(help="What a program is given beyond the context, such as end_state.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option(help="What a program is given beyond the context, such as end_state.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Test trials, 100 to 100,000.")] = 1000,
-    shipped: Annotated[bool, typer.Option("--shipped", help="Enter every model of a folder of weights instead.")] = False,
+    shipped: Annotated[
+        bool, typer.Option("--shipped", help="Enter every model of a folder of weights instead.")
+    ] = False,
     weights: Weights = Path("data/weights"),
     folder: Annotated[Path, typer.Option(help="Folder of the entries.")] = Path("leaderboard/entries"),
-    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of that name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of that name.")] = False
 ):
     "Write an entry. Commit it: its test trials come from the hash of that commit."
     from aawm.files import resolve
     from aawm.leaderboard import entries
 
-    fields = {"code": code, "files_at": files_at, "by": by, "about": about, "privileged": list(given or ()), "trials": trials}
+    fields = {
+        "code": code, "files_at": files_at, "by": by, "about": about, "privileged": list(given or ()),
+        "trials": trials
+    }
     if not shipped and not (name and file):
         raise UsageError("an entry needs a name, and --file for each training seed; or give --shipped to enter weights of the package")
     if shipped:
-        new = {each: entry for each, entry in entries.shipped_entries(resolve(weights), **fields).items() if name in ("", each)}
+        new = {
+            each: entry
+            for each, entry in entries.shipped_entries(resolve(weights), **fields).items()
+            if name in ("", each)
+        }
     else:
         new = {name: entries.new_entry(name, entries.seeded_files(file), **fields)}
     if not new:
@@ -90,18 +110,19 @@ def seed(entry: OneEntry):
 @app.command(epilog="Example: aawm leaderboard requests leaderboard/entries/mine.yaml --out requests.npz --rollouts rollouts")
 def requests(
     entry: OneEntry,
-    out: Annotated[Path, typer.Option(help="File to write, .npz or .zarr; the number of the part is added.")] = Path("requests.npz"),
-    rollouts: RolloutFiles = None,
-    trials: Trials = 0,
-    workers: Workers = 0,
-    progress: Progress = True,
+    out: Annotated[
+        Path, typer.Option(help="File to write, .npz or .zarr; the number of the part is added.")
+    ] = Path("requests.npz"),
+    rollouts: RolloutFiles = None, trials: Trials = 0, workers: Workers = 0, progress: Progress = True
 ):
     "Write what the program of a committed entry may see of its test trials. It is the first part, or the next one to given rollouts."
     from aawm.evaluation.exchange import check_suffix
     from aawm.leaderboard.scoring import entry_tests, next_requests
 
     check_suffix(out)
-    written, parts = next_requests(entry, out, entry_tests(entry, trials, workers or None, progress), rollouts or ())
+    written, parts = next_requests(
+        entry, out, entry_tests(entry, trials, workers or None, progress), rollouts or ()
+    )
     if written is None:
         typer.echo(f"all {parts} parts are answered: go on with `aawm leaderboard score`")
         return
@@ -139,13 +160,15 @@ def score(
 @app.command(epilog="Example: aawm leaderboard check leaderboard/entries/mine.yaml --recompute --rollouts rollouts")
 def check(
     entries: Entries = None,
-    recompute: Annotated[bool, typer.Option("--recompute", help="Simulate the trials and compute all scores again.")] = False,
-    apart: Annotated[str, typer.Option(help="A branch or commit: refuse a change since it that touches an entry and a score.")] = "",
-    rollouts: RolloutFiles = None,
-    weights: Weights = Path("data/weights"),
-    workers: Workers = 0,
-    device: Device = "auto",
-    progress: Progress = True,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Simulate the trials and compute all scores again.")
+    ] = False,
+    apart: Annotated[
+        str,
+        typer.Option(help="A branch or commit: refuse a change since it that touches an entry and a score.")
+    ] = "",
+    rollouts: RolloutFiles = None, weights: Weights = Path("data/weights"), workers: Workers = 0,
+    device: Device = "auto", progress: Progress = True
 ):
     "Check entries and their scores and, on request, compute every score again. Exit code 3 where one is not what it says."
     from aawm.leaderboard import scoring
@@ -166,14 +189,22 @@ def check(
             faults = scoring.recheck_entry(path, store, weights, rollouts or (), device, progress)
             done = "computed again, as it says"
         elif recompute:
-            done += ", not computed again: " + ("nothing to compare" if "not scored" in done else "its rollouts are not here (--rollouts)")
+            done += ", not computed again: " + (
+                "nothing to compare" if "not scored" in done else "its rollouts are not here (--rollouts)"
+            )
         if faults:
-            raise BadData(f"{path} is refused: {faults[0]}{f' (and {len(faults) - 1} more)' if faults[1:] else ''}")
+            raise BadData(
+                f"{path} is refused: {faults[0]}{f' (and {len(faults) - 1} more)' if faults[1:] else ''}"
+            )
         typer.echo(f"{path}: {done}")
 
 
 @app.command(epilog="Example: aawm leaderboard page")
-def page(folder: Annotated[Path, typer.Argument(help="The leaderboard, which holds `entries` and `scores`.")] = Path("leaderboard")):
+def page(
+    folder: Annotated[
+        Path, typer.Argument(help="The leaderboard, which holds `entries` and `scores`.")
+    ] = Path("leaderboard")
+):
     "Write the page of all tested entries, with Figure 3."
     from aawm.leaderboard.board import write_board
 

@@ -30,7 +30,8 @@ from ..small_files import Form, Line, Link, PlainName, Seed, Sha256, in_form, pa
 # %% ../../nbs/leaderboard/01_entries.ipynb #a948a6bb
 LEADERBOARD = "leaderboard"  # folder of the repository
 LEADERBOARD_TASKS = ("single_goal", "single_goal_later", "multi_goal", "error_by_step")
-REFERENCES = {**PLAIN_WORLDS, TrueWorld.name: TrueWorld}  # rows without a rank, and names that no entry may have
+# rows without a rank, and names that no entry may have
+REFERENCES = {**PLAIN_WORLDS, TrueWorld.name: TrueWorld}
 TaskId = Annotated[str, StringConstraints(max_length=60, pattern=r"^[a-z_]+@[0-9]+$")]
 
 
@@ -73,7 +74,9 @@ def form_text(
 ) -> str:  # YAML
     "A form as its file has it: a line for each field, and for each row of a list of rows."
     def flow(value: object) -> str:
-        return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True).removesuffix("...\n").strip()
+        return yaml.safe_dump(
+            value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True
+        ).removesuffix("...\n").strip()
 
     parts = []
     for name, value in content.model_dump().items():
@@ -96,7 +99,9 @@ def read_entry(
     entry = read_small(path, Entry)
     name = Path(path).stem
     if name in REFERENCES or not re.fullmatch(r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII):
-        raise BadData(f"{path}: {name!r} is no name of an entry; use letters, digits, hyphens and underscores")
+        raise BadData(
+            f"{path}: {name!r} is no name of an entry; use letters, digits, hyphens and underscores"
+        )
     if entry.kind == "weights" and entry.model not in MODELS:
         raise Refused(f"{path}: {entry.model!r} is no model of this package, so its weights are not loaded; enter it as a program")
     return entry
@@ -124,9 +129,13 @@ def weights_identity(
     if any(Path(path).suffix != ".safetensors" for path in files.values()):
         return {}
     records = {seed: weights_record(path) for seed, path in files.items()}
-    said = [{name: record[name] for name in ("model", "variant", "privileged")} for record in records.values()]
+    said = [
+        {name: record[name] for name in ("model", "variant", "privileged")} for record in records.values()
+    ]
     if any(each != said[0] for each in said):
-        raise BadData(f"{', '.join(map(str, files.values()))} are not of one model and variant; enter them apart")
+        raise BadData(
+            f"{', '.join(map(str, files.values()))} are not of one model and variant; enter them apart"
+        )
     if wrong := [seed for seed, record in records.items() if record["seed"] != seed]:
         raise BadData(f"{files[wrong[0]]} is of training seed {records[wrong[0]]['seed']}, not {wrong[0]}; name it by its own")
     return said[0] if said[0]["model"] in MODELS else {}
@@ -139,11 +148,21 @@ def new_entry(
 ) -> Entry:
     "An entry of files as they are now."
     if missing := [str(path) for path in files.values() if not Path(path).is_file()]:
-        raise UsageError(f"{missing[0]} is no file; an entry names the files that are fixed now, weights or a program")
+        raise UsageError(
+            f"{missing[0]} is no file; an entry names the files that are fixed now, weights or a program"
+        )
     identity = weights_identity(files)
-    fixed = [{"seed": seed, "file": Path(path).name, "sha256": sha256(path)} for seed, path in sorted(files.items())]
-    content = {"model": name} | fields | identity | {"kind": "weights" if identity else "program", "files": fixed}
-    return in_form(content | {"tasks": [task_id(task) for task in LEADERBOARD_TASKS], "aawm": aawm.__version__}, Entry, f"entry {name}")
+    fixed = [
+        {"seed": seed, "file": Path(path).name, "sha256": sha256(path)}
+        for seed, path in sorted(files.items())
+    ]
+    content = (
+        {"model": name} | fields | identity | {"kind": "weights" if identity else "program", "files": fixed}
+    )
+    return in_form(
+        content | {"tasks": [task_id(task) for task in LEADERBOARD_TASKS], "aawm": aawm.__version__}, Entry,
+        f"entry {name}"
+    )
 
 
 def shipped_entries(
@@ -157,7 +176,9 @@ def shipped_entries(
         if record["variant"] == "corrected":  # others are for the ledger of claims
             files.setdefault(record["model"], {})[record["seed"]] = path
     if not files:
-        raise BadData(f"{folder} has no weights files of corrected models (.safetensors); name another folder")
+        raise BadData(
+            f"{folder} has no weights files of corrected models (.safetensors); name another folder"
+        )
     return {model: new_entry(model, paths, **fields) for model, paths in files.items()}
 
 # %% ../../nbs/leaderboard/01_entries.ipynb #b621f9d1
@@ -169,12 +190,16 @@ def enter(
 ) -> Path:  # the entry's file
     "Write an entry; another one of that name stays unless it is to be replaced."
     path = Path(folder) / f"{name}.yaml"
-    if Path(name).name != name or name in REFERENCES or not re.fullmatch(r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII):
+    if Path(name).name != name or name in REFERENCES or not re.fullmatch(
+        r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII
+    ):
         raise UsageError(f"{name!r} is no name of an entry; use letters, digits, hyphens and underscores")
     if path.is_file() and read_entry(path) == entry:
         return path
     if path.is_file() and not replace:
-        raise UsageError(f"{path} holds another entry already; choose another name, or let it be replaced (--replace)")
+        raise UsageError(
+            f"{path} holds another entry already; choose another name, or let it be replaced (--replace)"
+        )
     write_text(path, form_text(entry))
     return path
 
@@ -197,9 +222,14 @@ def entry_commit(
     path, own, since = Path(path).resolve(), read_entry(path), ""
     if git_words("rev-parse", "--is-shallow-repository", folder=path.parent).strip() == "true":
         raise UsageError("this clone lacks its history, and an entry's seed comes from there; run `git fetch --unshallow` first")
-    for commit in git_words("log", "--first-parent", "-m", "--format=%H", "--", path.name, folder=path.parent).split():
+    for commit in git_words(
+        "log", "--first-parent", "-m", "--format=%H", "--", path.name, folder=path.parent
+    ).split():
         try:
-            then = in_form(parse_yaml(git_words("show", f"{commit}:./{path.name}", folder=path.parent), path), Entry, path)
+            then = in_form(
+                parse_yaml(git_words("show", f"{commit}:./{path.name}", folder=path.parent), path), Entry,
+                path
+            )
         except BadData:
             break
         if then != own:
@@ -231,9 +261,14 @@ def refuse_together(
     "Refuse a change that touches an entry and a score, or the page of scores, together."
     if not git_words("rev-parse", "--verify", f"{base}^{{commit}}", folder=folder):
         raise UsageError(f"{base} is no commit of this repository; fetch it first")
-    changed = git_words("diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", folder=folder).split("\0")
+    changed = git_words(
+        "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", folder=folder
+    ).split("\0")
     entries = sorted(name for name in changed if name.startswith(f"{LEADERBOARD}/entries/"))
-    computed = sorted({name for name in changed if name.startswith(f"{LEADERBOARD}/")} - set(entries), key=lambda name: "/scores/" not in name)
+    computed = sorted(
+        {name for name in changed if name.startswith(f"{LEADERBOARD}/")} - set(entries),
+        key=lambda name: "/scores/" not in name
+    )
     if entries and computed:
         what = f"{entries[0]} and {computed[0]}"
         raise Refused(f"this change touches {what}; scores are computed by whoever keeps the board, in a change of their own")

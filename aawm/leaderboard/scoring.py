@@ -25,8 +25,8 @@ from pydantic import Field
 from ..data import generate
 from ..errors import BadData, UsageError
 from aawm.evaluation.exchange import (
-    check_rollouts, check_suffix, join_rollouts, part_about, part_path, read_arrays, request_parts, requests_about, requests_for,
-    rollout_files, task_names, write_part,
+    check_rollouts, check_suffix, join_rollouts, part_about, part_path, read_arrays, request_parts,
+    requests_about, requests_for, rollout_files, task_names, write_part
 )
 from ..evaluation.intervals import sum_interval
 from ..evaluation.rollouts import Rollouts, roll_out
@@ -34,7 +34,8 @@ from ..evaluation.scores import Scorer, score
 from ..evaluation.tasks import SCORINGS, TrialSet, find_tasks, trial_set
 from ..files import content_hash, digest, machine, resolve, sha256, write_text
 from aawm.leaderboard.entries import (
-    LEADERBOARD_TASKS, REFERENCES, Entry, commit_seed, entry_commit, entry_digest, form_text, read_entry, weights_identity,
+    LEADERBOARD_TASKS, REFERENCES, Entry, commit_seed, entry_commit, entry_digest, form_text, read_entry,
+    weights_identity
 )
 from ..models.weights import SHIPPED, load_weights
 from ..schema import AGENT_INDEX, GROUND_PLANE, OBJECT_INDEX, flatten, positions, unflatten
@@ -54,7 +55,9 @@ def entry_tests(
     "The test trials of an entry, simulated where they are not there yet."
     seed = commit_seed(entry_commit(path))
     number = trials or read_entry(path).trials
-    return generate(resolve(TESTS) / f"{seed}-{number}", number, seed=seed, workers=workers, progress=progress)
+    return generate(
+        resolve(TESTS) / f"{seed}-{number}", number, seed=seed, workers=workers, progress=progress
+    )
 
 
 @dataclass(eq=False)
@@ -90,7 +93,9 @@ def answered_by(
     seeds = [each.seed for each in entry.files]
     for file in files:
         said = read_arrays(file, ("rollouts", "request"))[1]
-        for name, stated in (("model", said.get("model")), ("privileged", said.get("privileged", entry.privileged))):
+        for name, stated in (
+            ("model", said.get("model")), ("privileged", said.get("privileged", entry.privileged))
+        ):
             if stated != getattr(entry, name):
                 raise BadData(f"{file} says {name} {stated!r}, the entry says {getattr(entry, name)!r}; both must be the same")
         if (seed := said.get("seed")) not in seeds:
@@ -120,7 +125,10 @@ def sealed_parts(
         if missing := [each.seed for each in entry.files if each.seed not in here]:
             raise UsageError(f"part {part} has no rollouts of training seed {missing[0]}; the entry has {len(entry.files)} training seeds")
         for file in here.values():
-            check_rollouts(read_arrays(file, ("rollouts", "request"))[0], exam.requests.horizon[parts == part].to_numpy(), file)
+            check_rollouts(
+                read_arrays(file, ("rollouts", "request"))[0],
+                exam.requests.horizon[parts == part].to_numpy(), file
+            )
         answered.append(here)
         sealed = [{"seed": seed, "sha256": content_hash(here[seed])} for seed in sorted(here)]
     if answers:
@@ -142,7 +150,9 @@ def next_requests(
     if len(answered) == opened[0]["parts"]:
         return None, len(answered)
     if (there := part_path(check_suffix(out), opened[-1]["part"])).exists():
-        raise UsageError(f"{there} is there already; give its rollouts, or choose a new file if it is of something else")
+        raise UsageError(
+            f"{there} is there already; give its rollouts, or choose a new file if it is of something else"
+        )
     return write_part(check_suffix(out), exam.test, exam.requests, opened[-1]), opened[0]["parts"]
 
 
@@ -157,8 +167,15 @@ def program_rollouts(
         said = f"part {len(answered)} of {opened[0]['parts']} (counted from 0) has no rollouts"
         raise UsageError(f"{said}; `aawm leaderboard requests --rollouts` writes its requests")
     digests = [each["digest"] for each in opened]
-    by_seed = {seed: join_rollouts([part[seed] for part in answered], exam.requests, digests, exam.test)[0] for seed in sorted(answered[0])}
-    return by_seed, [{"part": k, "seed": seed, "sha256": content_hash(part[seed])} for k, part in enumerate(answered) for seed in sorted(part)]
+    by_seed = {
+        seed: join_rollouts([part[seed] for part in answered], exam.requests, digests, exam.test)[0]
+        for seed in sorted(answered[0])
+    }
+    return by_seed, [
+        {"part": k, "seed": seed, "sha256": content_hash(part[seed])}
+        for k, part in enumerate(answered)
+        for seed in sorted(part)
+    ]
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #956a3a1e
 def weights_rollouts(
@@ -177,7 +194,10 @@ def weights_rollouts(
     for name in ("model", "variant", "privileged"):
         if said.get(name) != getattr(entry, name):
             raise BadData(f"the weights say {name} {said.get(name)!r}, the entry says {getattr(entry, name)!r}; both must be the same")
-    return {seed: roll_out(load_weights(path), exam.requests, exam.test, device=device, progress=progress) for seed, path in files.items()}
+    return {
+        seed: roll_out(load_weights(path), exam.requests, exam.test, device=device, progress=progress)
+        for seed, path in files.items()
+    }
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #425696f5
 QUESTIONS = (("single_goal", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"))
@@ -189,11 +209,16 @@ def goal_number(
     "The goal score with its interval over trials; `None` where a question has no trial."
     names = [(*question, metric) for question in QUESTIONS for metric in ("recall", "false_positive")]
     weights = np.tile([1, -1], len(QUESTIONS)) / len(QUESTIONS)
-    parts = table.set_index(["task", "target", "metric", "training_seed"])[["value", "low", "high"]].astype(float)
+    parts = table.set_index(
+        ["task", "target", "metric", "training_seed"]
+    )[["value", "low", "high"]].astype(float)
     value, low, high = (parts[name].unstack().reindex(names).to_numpy() for name in parts)  # `[share, seed]`
     by_seed = weights @ value
     low, high = sum_interval(value.mean(1), low.mean(1), high.mean(1), weights)
-    return {"value": number(by_seed.mean()), "low": number(low), "high": number(high), "by_seed": [number(each) for each in by_seed]}
+    return {
+        "value": number(by_seed.mean()), "low": number(low), "high": number(high),
+        "by_seed": [number(each) for each in by_seed]
+    }
 
 
 def number(
@@ -218,9 +243,13 @@ def object_movement(
         if broken >= 0:
             continue
         last = states[request.row, request.start + request.context - 1]
-        xyz = positions(unflatten(np.concatenate([last[None], rollouts.steps[offset : offset + request.horizon]])))
+        xyz = positions(
+            unflatten(np.concatenate([last[None], rollouts.steps[offset : offset + request.horizon]]))
+        )
         moved = np.linalg.norm(np.diff(xyz[:, OBJECT_INDEX], axis=0), axis=-1)
-        apart = np.linalg.norm((xyz[:, OBJECT_INDEX, None] - xyz[:, None, AGENT_INDEX])[..., ground], axis=-1).min(-1)
+        apart = np.linalg.norm(
+            (xyz[:, OBJECT_INDEX, None] - xyz[:, None, AGENT_INDEX])[..., ground], axis=-1
+        ).min(-1)
         far = np.minimum(apart[1:], apart[:-1]) > NEAR_ROBOT
         jump = max(jump, float(moved.max()))
         total = total + float(moved.sum())
@@ -302,7 +331,9 @@ def scores_path(
 ) -> Path:  # `scores/NAME.yaml`
     "The file of an entry's scores; `UsageError` for a file that does not lie among entries."
     if Path(entry).resolve().parent.name != "entries":
-        raise UsageError(f"{entry} does not lie in a folder `entries`, beside which its scores would go; move it there")
+        raise UsageError(
+            f"{entry} does not lie in a folder `entries`, beside which its scores would go; move it there"
+        )
     return Path(entry).resolve().parents[1] / "scores" / f"{Path(entry).stem}.yaml"
 
 
@@ -359,7 +390,10 @@ def test_fields(
     table = pd.concat(tables, ignore_index=True)
     rows = table.astype({"count": int, "left_out": int})[list(ScoreRow.model_fields)].to_dict("records")
     rows = [row | {name: number(row[name]) for name in ("value", "low", "high")} for row in rows]
-    errors = [{"step": step, "metres": number(np.mean([curve.get(step, np.nan) for curve in curves]))} for step in ERROR_STEPS]
+    errors = [
+        {"step": step, "metres": number(np.mean([curve.get(step, np.nan) for curve in curves]))}
+        for step in ERROR_STEPS
+    ]
     return {
         "non_finite": int(sum((rollouts.broken >= 0).sum() for rollouts in by_seed.values())), "goal": goal_number(table),
         "errors": errors, "jump": number(max(jumps)), "alone": number(sum(alones) / sum(totals)) if sum(totals) else None, "scores": rows,
@@ -376,8 +410,13 @@ def scores_of(
     "What came of a test, with what it came from."
     test = exam.test
     where = {"commit": commit, "seed": commit_seed(commit), "trials": len(test), "data_hash": test.data_hash}
-    where |= {"events": event_digest(test), "marks": trial_marks(test), "when": datetime.now(UTC).date().isoformat()}
-    made = {"machine": {name: value or None for name, value in machine().items()}, "versions": installed(), "rollouts": list(files)}
+    where |= {
+        "events": event_digest(test), "marks": trial_marks(test), "when": datetime.now(UTC).date().isoformat()
+    }
+    made = {
+        "machine": {name: value or None for name, value in machine().items()}, "versions": installed(),
+        "rollouts": list(files)
+    }
     return Scores(entry=entry, **where, **made, **test_fields(exam, by_seed))
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #a3ee7e4a
@@ -413,7 +452,9 @@ def score_references(
     for name, world in REFERENCES.items():
         path = Path(folder) / "scores" / f"{name}.yaml"
         exam = exam_on(store, privileged=world.privileged)
-        if path.is_file() and (there := read_scores(path)).commit == commit and there.trials >= len(exam.test):
+        if path.is_file() and (
+            there := read_scores(path)
+        ).commit == commit and there.trials >= len(exam.test):
             continue
         by_seed = {0: roll_out(world(), exam.requests, exam.test, progress=False)}
         write_text(path, form_text(scores_of(exam, by_seed, digest(name), commit)))
@@ -443,8 +484,12 @@ def scores_faults(
     scores = read_scores(scores_path(path))
     if scores.entry != entry_digest(entry):
         return ["its scores are of another form of this entry; score it again"]
-    faults = [] if scores.commit == entry_commit(path) else [f"it was tested for commit {scores.commit[:12]}, and stands since another"]
-    return faults if scores.seed == commit_seed(scores.commit) else [*faults, "the seed of its trials is not that of its commit"]
+    faults = [] if scores.commit == entry_commit(path) else [
+        f"it was tested for commit {scores.commit[:12]}, and stands since another"
+    ]
+    return faults if scores.seed == commit_seed(scores.commit) else [
+        *faults, "the seed of its trials is not that of its commit"
+    ]
 
 
 def other_trials(
@@ -460,7 +505,11 @@ def other_trials(
     apart = [k for k, (one, other) in enumerate(zip(marks, scores.marks)) if abs(one - other) > MARKS_APART]
     if apart:
         return f"{len(apart)} of {len(marks)} trials, the first of them trial {apart[0]}, are not those that are simulated here"
-    return "" if event_digest(test) == scores.events else "its trials have other events than those that are simulated here"
+    return (
+        ""
+        if event_digest(test) == scores.events
+        else "its trials have other events than those that are simulated here"
+    )
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #70dfe293
 def score_differences(
@@ -470,18 +519,32 @@ def score_differences(
 ) -> list:  # of sentences
     "Where scores are not those that were computed anew."
     def numbers(scores):
-        rows = {(row.task, row.target, row.metric, f"of training seed {row.training_seed}"): (row.value, row.count) for row in scores.scores}
-        return rows | {("goal score",): (scores.goal.value, 0), ("largest jump",): (scores.jump, 0), ("movement alone",): (scores.alone, 0)}
+        rows = {
+            (row.task, row.target, row.metric, f"of training seed {row.training_seed}"): (
+                row.value, row.count
+            )
+            for row in scores.scores
+        }
+        return rows | {
+            ("goal score",): (scores.goal.value, 0), ("largest jump",): (scores.jump, 0),
+            ("movement alone",): (scores.alone, 0)
+        }
 
     before = numbers(old)
     after = numbers(new)
     faults = []
     for name in {**before, **after}:
         (was, count), (is_, again) = before.get(name, (None, None)), after.get(name, (None, None))
-        room = tolerance * (1 if name[2:3] not in (("ade",), ("fde",)) and name[0] != "largest jump" else max(1.0, abs(was or 0)))
+        room = tolerance * (
+            1
+            if name[2:3] not in (("ade",), ("fde",)) and name[0] != "largest jump"
+            else max(1.0, abs(was or 0))
+        )
         apart = was is not is_ and (was is None or is_ is None or abs(was - is_) > room + 1e-6)
         if apart or count != again:
-            faults.append(f"{' '.join(name)}: the file says {was} of {count}, computed anew it is {is_} of {again}")
+            faults.append(
+                f"{' '.join(name)}: the file says {was} of {count}, computed anew it is {is_} of {again}"
+            )
     return faults
 
 
@@ -499,7 +562,13 @@ def recheck_entry(
     faults += [other] if (other := other_trials(old, trial_set(store, None))) else []
     if not faults:
         new = score_entry(path, store, weights, rollouts, device, progress)
-        faults += ["these are not the rollouts that were scored (SHA-256)"] if new.rollouts != old.rollouts else []
+        faults += [
+            "these are not the rollouts that were scored (SHA-256)"
+        ] if new.rollouts != old.rollouts else []
         faults += score_differences(old, new, 0.0 if old.rollouts else TOLERANCE)
-    apart = [f"{name} {number} (here {installed().get(name)})" for name, number in old.versions.items() if installed().get(name) != number]
+    apart = [
+        f"{name} {number} (here {installed().get(name)})"
+        for name, number in old.versions.items()
+        if installed().get(name) != number
+    ]
     return [*faults, f"it was tested with {', '.join(apart)}"] if faults and apart else faults

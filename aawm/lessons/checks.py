@@ -48,7 +48,11 @@ def line_of(
 ) -> str:
     "The student's own line that a fault comes from, in words."
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
-    own = [frame.line for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == file and frame.line]
+    own = [
+        frame.line
+        for frame in traceback.extract_tb(fault.__traceback__)
+        if frame.filename == file and frame.line
+    ]
     return f" The line: `{own[-1]}`" if own else ""
 
 # %% ../../nbs/lessons/09_checks.ipynb #8f4e8282
@@ -72,7 +76,9 @@ def call(
     except Exception as fault:  # whatever a student's code may raise
         raise Wrong(f"{exercise}: `{function.__name__}` stops with {type(fault).__name__}: {fault}.{line_of(function, fault)}") from None
     for given, copied in zip(arguments, copies):
-        if isinstance(given, (np.ndarray, torch.Tensor)) and not np.array_equal(np.asarray(given), np.asarray(copied), equal_nan=True):
+        if isinstance(given, (np.ndarray, torch.Tensor)) and not np.array_equal(
+            np.asarray(given), np.asarray(copied), equal_nan=True
+        ):
             copy = "clone" if isinstance(given, torch.Tensor) else "copy"
             raise Wrong(f"{exercise}: `{function.__name__}` changes the array it is given; change a copy of it, `.{copy}()`.")
     if answer is None:
@@ -84,7 +90,9 @@ def same(answer: object, value: object, tolerance: float) -> bool:
     "Are two answers equal, up to rounding?"
     answer = np.asarray(answer)
     value = np.asarray(value)
-    return answer.shape == value.shape and bool(np.allclose(answer.astype(float), value.astype(float), atol=tolerance, rtol=0, equal_nan=True))
+    return answer.shape == value.shape and bool(
+        np.allclose(answer.astype(float), value.astype(float), atol=tolerance, rtol=0, equal_nan=True)
+    )
 
 # %% ../../nbs/lessons/09_checks.ipynb #63de3f2c
 def compare(
@@ -101,7 +109,9 @@ def compare(
     try:
         answer = np.asarray(answer)
     except (ValueError, TypeError) as fault:  # lists of unequal lengths, for one
-        raise Wrong(f"{exercise}{case}: expected numbers of shape {shape}, got a {type(answer).__name__}: {fault}.") from None
+        raise Wrong(
+            f"{exercise}{case}: expected numbers of shape {shape}, got a {type(answer).__name__}: {fault}."
+        ) from None
     if answer.dtype == object or answer.dtype.kind in "US":
         raise Wrong(f"{exercise}{case}: expected numbers of shape {shape}, got {str(answer)[:80]!r}.")
     if same(answer, right, tolerance):
@@ -112,8 +122,12 @@ def compare(
     if answer.shape != shape:
         raise Wrong(f"{exercise}{case}: expected shape {shape}, got {answer.shape}. Is an axis missing, or one too many?")
     if np.isnan(answer.astype(float)).any() and not np.isnan(np.asarray(right, dtype=float)).any():
-        raise Wrong(f"{exercise}{case}: the answer is NaN, not a number, in places where there is one to give.")
-    expected, got = (np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer))
+        raise Wrong(
+            f"{exercise}{case}: the answer is NaN, not a number, in places where there is one to give."
+        )
+    expected, got = (
+        np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer)
+    )
     raise Wrong(f"{exercise}{case}: expected {expected}, got {got}.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #fdc26bc8
@@ -130,8 +144,10 @@ def check_height(height: Callable) -> None:  # height(states [T, 5, 7], entity) 
         at = ENTITIES.index(name)
         mistakes = {
             "that is z, the third number. Here y is up: z points into the room.": states[:, at, 2],
-            "that is the height of another entity. Look the entity's place up in ENTITIES.": states[:, at - 1, 1],
-            "that is the height at the first step only; keep all steps.": states[0, at, 1],
+            "that is the height of another entity. Look the entity's place up in ENTITIES.": states[
+                :, at - 1, 1
+            ],
+            "that is the height at the first step only; keep all steps.": states[0, at, 1]
         }
         compare(what, call(what, height, states, name), states[:, at, 1], mistakes, f"height of {name}")
     print(f"{what}: right. The height is feature {FEATURES[1]!r}, not the last of the three.")
@@ -179,7 +195,10 @@ def check_step_of(step_of: Callable) -> None:  # step_of(frame) -> step
 def check_carry_seconds(carry_seconds: Callable) -> None:  # carry_seconds(events, object) -> s
     "Lesson 1, exercise 4."
     what = "Exercise 4"
-    rows = [(90, "pickup_0"), (120, "pickup_2"), (180, "goal_0"), (210, "collision"), (300, "goal_2"), (420, "pickup_2"), (600, "goal_2")]
+    rows = [
+        (90, "pickup_0"), (120, "pickup_2"), (180, "goal_0"), (210, "collision"), (300, "goal_2"),
+        (420, "pickup_2"), (600, "goal_2")
+    ]
     log = pd.DataFrame(rows, columns=["frame", "event"]).assign(agent=0)
     mistakes = {
         "that is in frames; there are 30 of them in a second.": 180.0,
@@ -190,7 +209,9 @@ def check_carry_seconds(carry_seconds: Callable) -> None:  # carry_seconds(event
     }
     compare(what, call(what, carry_seconds, log, 2), 180 / FRAME_RATE, mistakes, "object 2")
     compare(what, call(what, carry_seconds, log, 0), 3.0, mistakes, "object 0")
-    kept = pd.concat([log, pd.DataFrame({"frame": [700], "event": ["pickup_1"], "agent": [0]})], ignore_index=True)
+    kept = pd.concat(
+        [log, pd.DataFrame({"frame": [700], "event": ["pickup_1"], "agent": [0]})], ignore_index=True
+    )
     for happened, events in (("was never picked up", log), ("was picked up and never delivered", kept)):
         answer = call(what, carry_seconds, events, 1)
         if not (isinstance(answer, (float, np.floating)) and np.isnan(answer)):
@@ -230,7 +251,10 @@ def check_delivered(delivered: Callable) -> None:  # delivered(paths [..., step,
             raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
     paths = np.random.default_rng(0).uniform(-7, 7, size=(4, 3, 6, 3))
     mistakes = {"you reduce over everything; reduce over the steps alone, the last axis once distances are taken.": path_goals(paths).any()}
-    compare(what, call(what, delivered, paths), path_goals(paths), mistakes, "paths [4, 3, step, 3] of four trials and three objects")
+    compare(
+        what, call(what, delivered, paths), path_goals(paths), mistakes,
+        "paths [4, 3, step, 3] of four trials and three objects"
+    )
     print(f"{what}: right, in all {len(GOAL_CASES)} cases and for many trials at once.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #c41c3122
@@ -247,12 +271,22 @@ def check_moved(moved: Callable) -> None:  # moved(paths [..., step, 3], thresho
     slope = np.linspace([0, 0, 0], [2.0, 0, 2.0], 31)  # 2.83 m long, 4 m by streets
     lost = np.where(np.arange(40)[:, None] == 20, np.nan, circle(2))
     cases = {
-        "three metres straight": (line, 4.0, False, "3 m is less than 4 m; do you add squares, or count steps?"),
-        "around a circle and back": (circle(2), 4.0, True, "it ends where it began, yet moved 12 m: add the steps, do not compare the ends."),
-        "straight across, 2 m along x and 2 m along z": (slope, 3.5, False, "it is 2.8 m long; |dx| + |dz| would make it 4."),
+        "three metres straight": (
+            line, 4.0, False, "3 m is less than 4 m; do you add squares, or count steps?"
+        ),
+        "around a circle and back": (
+            circle(2), 4.0, True,
+            "it ends where it began, yet moved 12 m: add the steps, do not compare the ends."
+        ),
+        "straight across, 2 m along x and 2 m along z": (
+            slope, 3.5, False, "it is 2.8 m long; |dx| + |dz| would make it 4."
+        ),
         "a threshold of 2 m": (line, 2.0, True, "use the threshold that is given."),
         "up and down in place": (circle(2)[:, [1, 0, 1]], 4.0, True, "height counts too: the path is in 3D."),
-        "one step lost": (lost, 4.0, False, "with a NaN nobody knows how far it moved, and the rule says no. Did you fill it with 0?"),
+        "one step lost": (
+            lost, 4.0, False,
+            "with a NaN nobody knows how far it moved, and the rule says no. Did you fill it with 0?"
+        )
     }
     for case, (path, threshold, right, words) in cases.items():
         answer = np.asarray(call(what, moved, path, threshold))
@@ -269,12 +303,21 @@ def check_entered(entered: Callable) -> None:  # entered(paths [..., step, 3]) -
     "Lesson 2, exercise 3."
     what = "Exercise 3"
     cases = {
-        "comes in from outside": (at_distance(5, 3, 1), True, "that is the plain case; do you compare each step with the one before?"),
-        "has been inside from the start": (at_distance(1, 1, 1), False, "it was there already; nothing happened."),
-        "is inside at the first step and leaves": (at_distance(1, 3, 5), False, "leaving is not arriving; which step is inside, which is not?"),
+        "comes in from outside": (
+            at_distance(5, 3, 1), True,
+            "that is the plain case; do you compare each step with the one before?"
+        ),
+        "has been inside from the start": (
+            at_distance(1, 1, 1), False, "it was there already; nothing happened."
+        ),
+        "is inside at the first step and leaves": (
+            at_distance(1, 3, 5), False, "leaving is not arriving; which step is inside, which is not?"
+        ),
         "leaves and comes back": (at_distance(1, 5, 1), True, "coming back is coming in."),
         "never near": (at_distance(5, 5, 5), False, "nothing happens here."),
-        "a single step, inside": (at_distance(1), False, "with one step there is no before; nothing can be seen to arrive."),
+        "a single step, inside": (
+            at_distance(1), False, "with one step there is no before; nothing can be seen to arrive."
+        )
     }
     for case, (path, right, words) in cases.items():
         answer = np.asarray(call(what, entered, path))
@@ -298,7 +341,9 @@ def check_confusion(confusion: Callable) -> None:  # confusion(said, logged) -> 
         if np.ndim(value):
             raise Wrong(f"{what}: {name} is one number; got {np.ndim(value)} axes. Count over all of them: `.sum()`, with empty brackets.")
     if (answer["false_alarms"], answer["misses"]) == (right["misses"], right["false_alarms"]):
-        raise Wrong(f"{what}: misses and false alarms are swapped. A miss is in the log and not seen by the rule.")
+        raise Wrong(
+            f"{what}: misses and false alarms are swapped. A miss is in the log and not seen by the rule."
+        )
     for name, value in right.items():
         compare(what, answer[name], value, {}, name)
     print(f"{what}: right.")
@@ -350,12 +395,18 @@ def check_nearly(nearly: Callable) -> None:  # nearly(states [T, 5, 7], least) -
         near = distance(states, GOAL) < least
         now = distance(answer, GOAL)
         if np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < least], least):
-            raise Wrong(f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up.")
+            raise Wrong(
+                f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up."
+            )
         if not np.array_equal(answer[:, :3][~near], states[:, :3][~near]):
-            raise Wrong(f"{what}: objects that are far enough have been moved too; leave them where they are.")
+            raise Wrong(
+                f"{what}: objects that are far enough have been moved too; leave them where they are."
+            )
         if (now < least - 1e-6).any():
             far = "New place = GOAL + (place - GOAL) * least / distance."
-            raise Wrong(f"{what}: an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}")
+            raise Wrong(
+                f"{what}: an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}"
+            )
         if not np.allclose(now[near], least):
             raise Wrong(f"{what}: objects are pushed to {now[near].max():.2f} m; {least} m is enough.")
     print(f"{what}: right.")
@@ -364,7 +415,10 @@ def check_nearly(nearly: Callable) -> None:  # nearly(states [T, 5, 7], least) -
 def check_two_winners(two_winners: Callable) -> None:  # two_winners(table) -> (name, name)
     "Lesson 3, exercise 3."
     what = "Exercise 3"
-    table = pd.DataFrame({"ade": [2.0, 0.3, 3.1, 1.1], "recall": [0.9, 0.2, 0.4, 0.1]}, index=["bold", "timid", "wild", "stiff"])
+    table = pd.DataFrame(
+        {"ade": [2.0, 0.3, 3.1, 1.1], "recall": [0.9, 0.2, 0.4, 0.1]},
+        index=["bold", "timid", "wild", "stiff"]
+    )
     answer = call(what, two_winners, table)
     if not isinstance(answer, (tuple, list)):
         raise Wrong(f"{what}: give two names, the best by ADE and the best by events: `return first, second`; got {answer!r}.")
@@ -392,7 +446,9 @@ def check_pairs(pairs: Callable) -> None:  # pairs(states [B, T, 35]) -> (before
         if not isinstance(found, torch.Tensor):
             raise Wrong(f"{what} ({name}): expected a tensor, got {type(found).__name__}.")
         if tuple(found.shape) == (0, 6, STATE_SIZE):
-            raise Wrong(f"{what} ({name}): you cut along the trials; steps are the second axis: `states[:, ...]`.")
+            raise Wrong(
+                f"{what} ({name}): you cut along the trials; steps are the second axis: `states[:, ...]`."
+            )
         if tuple(found.shape) != (2, 4, STATE_SIZE):
             raise Wrong(f"{what} ({name}): of 6 steps, 4 have both neighbours; expected [2, 4, 35], got {list(found.shape)}.")
     right = states[:, :-2], states[:, 1:-1], states[:, 2:]
@@ -455,7 +511,9 @@ def check_guesses(guesses: Callable, pictures: int) -> None:  # guesses() -> lis
     what = "Exercise 1"
     answer = call(what, guesses)
     if not isinstance(answer, (list, tuple)) or len(answer) != pictures:
-        raise Wrong(f"{what}: give a list with one guess for each of the {pictures} pictures; got {answer!r}.")
+        raise Wrong(
+            f"{what}: give a list with one guess for each of the {pictures} pictures; got {answer!r}."
+        )
     wrong = [guess for guess in answer if isinstance(guess, bool) or np.ndim(guess) or guess not in (0, 1, 2)]
     if wrong:
         raise Wrong(f"{what}: a guess is the number of an object, 0, 1 or 2; got {wrong[0]!r}.")
@@ -487,11 +545,19 @@ def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7
         "that is the nearest object. Which one does it come nearer to?": 0,
         "that is the one it moves away from; the change of distance must be negative.": 2,
     }
-    compare(what, call(what, approached, shown, "agent0", 5), 1, wrong, "a robot that drives towards object 1")
+    compare(
+        what, call(what, approached, shown, "agent0", 5), 1, wrong, "a robot that drives towards object 1"
+    )
     shown[:, 0, POSITION], shown[:, 1, POSITION] = [0, 0, 6], [1, 0, -1]
-    compare(what, call(what, approached, shown, "agent0", 5), 0, {"look at the robot that is named.": 2}, "the same, objects 0 and 1 exchanged")
+    compare(
+        what, call(what, approached, shown, "agent0", 5), 0, {"look at the robot that is named.": 2},
+        "the same, objects 0 and 1 exchanged"
+    )
     shown = shown[:, [0, 1, 2, 4, 3]]
-    compare(what, call(what, approached, shown, "agent1", 5), 0, {"look at the robot that is named.": 2}, "the robots exchanged")
+    compare(
+        what, call(what, approached, shown, "agent1", 5), 0, {"look at the robot that is named.": 2},
+        "the robots exchanged"
+    )
     here = shown[-5, 4, POSITION].copy()
     there = shown[0, 2, POSITION]
     shown[-5:, 4, POSITION] = here + np.linspace(0, 1, 5)[:, None] * (there - here)
@@ -499,10 +565,18 @@ def check_approached(approached: Callable) -> None:  # approached(shown [T, 5, 7
     compare(what, call(what, approached, shown, "agent1", 4), 2, whole, "after it has turned")
     window = "compare the last step with the one `steps` before it: apart[-1] with apart[-1 - steps], no later one."
     turning = driven([[0, 0], [0, 3], [1, 3], [2, 3]], [[0, 10], [10, 0], [0, -20]])
-    compare(what, call(what, approached, turning, "agent0", 3), 0, {window: 1}, "a robot that turns in the last `steps` steps")
+    compare(
+        what, call(what, approached, turning, "agent0", 3), 0, {window: 1},
+        "a robot that turns in the last `steps` steps"
+    )
     passing = driven([[0, 0], [0, 1], [0, 2]], [[1.5, 2], [0, 20], [0, -20]])
-    ratio = {"that one came nearer by the largest share of its distance; count the metres by which it shrank.": 0}
-    compare(what, call(what, approached, passing, "agent0", 2), 1, ratio, "a robot that passes object 0 on its way to object 1")
+    ratio = {
+        "that one came nearer by the largest share of its distance; count the metres by which it shrank.": 0
+    }
+    compare(
+        what, call(what, approached, passing, "agent0", 2), 1, ratio,
+        "a robot that passes object 0 on its way to object 1"
+    )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #0fd6e3ec
@@ -517,13 +591,17 @@ def check_straight_on(straight_on: Callable) -> None:  # straight_on(states [B, 
     if not isinstance(answer, torch.Tensor) or tuple(answer.shape) != (2, 3, STATE_SIZE):
         raise Wrong(f"{what}: expected a tensor [2, 3, 35] for two trials and three steps, got {getattr(answer, 'shape', answer)}.")
     if answer.isnan().any():
-        raise Wrong(f"{what}: NaN: you look at a hidden step. The last shown step of each trial is its context - 1.")
+        raise Wrong(
+            f"{what}: NaN: you look at a hidden step. The last shown step of each trial is its context - 1."
+        )
     mistakes = {
-        "the first predicted step is still the last shown one; begin with one whole displacement.": [[9, 14, 19], [25, 34, 43]],
+        "the first predicted step is still the last shown one; begin with one whole displacement.": [
+            [9, 14, 19], [25, 34, 43]
+        ],
         "you take one context for all trials; each has its own.": [[14, 19, 24], [14, 19, 24]],
         "it stands still; add the last displacement again at every step.": [[9, 9, 9], [25, 25, 25]],
         "the displacement is added once; it must grow with every step.": [[14, 14, 14], [34, 34, 34]],
-        "it goes backwards; the displacement is last minus the one before.": [[4, -1, -6], [16, 7, -2]],
+        "it goes backwards; the displacement is last minus the one before.": [[4, -1, -6], [16, 7, -2]]
     }
     compare(what, answer[..., 0].numpy(), [[14, 19, 24], [34, 43, 52]], mistakes)
     print(f"{what}: right.")
@@ -557,7 +635,9 @@ def check_hears(hears: Callable) -> None:  # hears(model, states [B, T, 35], con
             "or did you change an earlier step?"
         )
     if not said[True] and not said[False]:
-        raise Wrong(f"{what}: a model that hears the last shown step seems deaf. The last shown step is context - 1.")
+        raise Wrong(
+            f"{what}: a model that hears the last shown step seems deaf. The last shown step is context - 1."
+        )
     if said[False]:
         raise Wrong(f"{what}: the other way round: give True where the rollout changes.")
     print(f"{what}: right.")
@@ -573,12 +653,22 @@ def check_apart(apart: Callable) -> None:  # apart(states [N, 300, 35], lag) -> 
     mistakes = {
         "you compare the truth with itself at the same step; shift one of them by `lag`.": 0.0,
         "you begin at step 0; the comparison begins at step 50.": far(slice(0, 70), slice(50, 120)),
-        "that is the squared distance; take the root.": np.square(states[:, 50:70] - states[:, 100:120]).sum(-1).mean(),
-        "that is the mean over single numbers; take one distance over all 35.": np.abs(states[:, 50:70] - states[:, 100:120]).mean(),
+        "that is the squared distance; take the root.": np.square(
+            states[:, 50:70] - states[:, 100:120]
+        ).sum(-1).mean(),
+        "that is the mean over single numbers; take one distance over all 35.": np.abs(
+            states[:, 50:70] - states[:, 100:120]
+        ).mean()
     }
-    compare(what, call(what, apart, states, 50), half, mistakes, "states of three trials of 120 steps", tolerance=1e-4)
+    compare(
+        what, call(what, apart, states, 50), half, mistakes, "states of three trials of 120 steps",
+        tolerance=1e-4
+    )
     fixed = {"you shift by 50 steps; shift by `lag`.": half}
-    compare(what, call(what, apart, states, 20), far(slice(50, 100), slice(70, 120)), fixed, "the same, with a lag of 20", tolerance=1e-4)
+    compare(
+        what, call(what, apart, states, 20), far(slice(50, 100), slice(70, 120)), fixed,
+        "the same, with a lag of 20", tolerance=1e-4
+    )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #0d8b3fa0
@@ -592,7 +682,10 @@ def check_own_recall(own_recall: Callable) -> None:  # own_recall(lengths, moved
         "the thresholds are exchanged: 0.1 m says that it truly moved, 4.0 m that a rollout says so.": 1.0,
     }
     compare(what, call(what, own_recall, lengths, 0.1, 4.0), 0.5, mistakes, tolerance=1e-9)
-    compare(what, call(what, own_recall, lengths, 0.1, 1.0), 5 / 6, mistakes, "a second threshold of 1.0 m", tolerance=1e-9)
+    compare(
+        what, call(what, own_recall, lengths, 0.1, 1.0), 5 / 6, mistakes, "a second threshold of 1.0 m",
+        tolerance=1e-9
+    )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #5e109498
@@ -609,7 +702,10 @@ def check_recall(recall: Callable) -> None:  # recall(outcomes) -> float
         "that is the share of true hits among all rows; divide by the number of true ones.": 0.3,
     }
     compare(what, call(what, recall, outcomes), 0.75, mistakes, tolerance=1e-9)
-    compare(what, call(what, recall, outcomes.assign(prediction=True)), 1.0, {}, "a model that always says yes", tolerance=1e-9)
+    compare(
+        what, call(what, recall, outcomes.assign(prediction=True)), 1.0, {}, "a model that always says yes",
+        tolerance=1e-9
+    )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/09_checks.ipynb #b0511d8c
@@ -629,7 +725,9 @@ def check_interval(interval: Callable) -> None:  # interval(first [N], second [N
     alone = np.sqrt(first.var() / 400 + second.var() / 400)
     width = (high - low) / 2
     if low > high:
-        raise Wrong(f"{what}: the lower end, {low:.3f}, is above the upper one, {high:.3f}; give (low, high).")
+        raise Wrong(
+            f"{what}: the lower end, {low:.3f}, is above the upper one, {high:.3f}; give (low, high)."
+        )
     if abs((low + high) / 2 + middle) < 2 * error:
         raise Wrong(f"{what}: the interval lies around minus the difference; take first minus second.")
     if not low <= middle <= high:
@@ -647,8 +745,15 @@ def check_interval(interval: Callable) -> None:  # interval(first [N], second [N
             f"{what}: half the width should be about {1.96 * error:.3f}, got {width:.3f}. Draw as many trials as there are, with replacement."
         )
     if tuple(call(what, interval, first.astype(float), second.astype(float), 2000, 0)) != tuple(answer):
-        raise Wrong(f"{what}: the same seed must give the same interval; make the generator inside, from `seed`.")
-    if len({tuple(call(what, interval, first.astype(float), second.astype(float), 20, seed)) for seed in range(1, 5)}) == 1:
+        raise Wrong(
+            f"{what}: the same seed must give the same interval; make the generator inside, from `seed`."
+        )
+    if len(
+        {
+            tuple(call(what, interval, first.astype(float), second.astype(float), 20, seed))
+            for seed in range(1, 5)
+        }
+    ) == 1:
         raise Wrong(f"{what}: every seed gives the same interval; make the generator inside, from `seed`.")
     print(f"{what}: right.")
 
@@ -660,13 +765,18 @@ def check_verdict(verdict: Callable) -> None:  # verdict(low, high, least) -> st
     cases = {
         (0.4, 0.6, 0.2): ("supported", "the whole interval lies above what the claim needs."),
         (-0.1, 0.1, 0.2): ("contradicted", "the whole interval lies below what the claim needs."),
-        (0.1, 0.5, 0.2): ("undecided", "the interval holds values for and against: the data do not say. Not to know is a result."),
-        (0.05, 0.15, 0.2): ("contradicted", "above zero is not enough: the claim says far above, by `least`."),
+        (0.1, 0.5, 0.2): (
+            "undecided",
+            "the interval holds values for and against: the data do not say. Not to know is a result."
+        ),
+        (0.05, 0.15, 0.2): (
+            "contradicted", "above zero is not enough: the claim says far above, by `least`."
+        ),
         (0.2, 0.4, 0.2): ("supported", "at least `least` includes `least` itself."),
         (0.1, 0.2, 0.2): ("undecided", "the interval reaches `least`, which would be enough."),
         (float("nan"), 0.5, 0.2): ("undecided", "where a number is missing, nothing is decided."),
         (0.4, float("nan"), 0.2): ("undecided", "where a number is missing, nothing is decided."),
-        (float("nan"), 0.1, 0.2): ("undecided", "where a number is missing, nothing is decided."),
+        (float("nan"), 0.1, 0.2): ("undecided", "where a number is missing, nothing is decided.")
     }
     for (low, high, least), (right, why) in cases.items():
         answer = call(what, verdict, low, high, least)

@@ -76,7 +76,9 @@ def with_own_import(
     if not names:
         return source
     reloads = [f"importlib.reload({name})" for name in names]
-    return "\n".join(["import importlib", "", f"from aawm.lessons import {', '.join(names)}", "", *reloads, source])
+    return "\n".join(
+        ["import importlib", "", f"from aawm.lessons import {', '.join(names)}", "", *reloads, source]
+    )
 
 
 def instructor_copy(
@@ -90,7 +92,10 @@ def instructor_copy(
             cell.outputs = []
             cell.execution_count = None
         if kind := kind_of(cell):
-            own: dict[str, object] = {"schema_version": 3, "grade_id": f"{kind}-{next(count)}", "task": False, "cell_type": cell.cell_type}
+            own: dict[str, object] = {
+                "schema_version": 3, "grade_id": f"{kind}-{next(count)}", "task": False,
+                "cell_type": cell.cell_type
+            }
             cell.metadata["nbgrader"] = own | CELL_KINDS[kind]
         if kind == "check":
             cell.source = with_own_import(cell.source)
@@ -151,7 +156,9 @@ def slides_copy(
     slides = copy.deepcopy(lesson)
     student = student_copy(lesson)
     for cell, unsolved in zip(slides.cells, student.cells):
-        cell.source, cell.metadata = unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}}
+        cell.source, cell.metadata = (
+            unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}}
+        )
     return slides
 
 # %% ../../nbs/lessons/08_copies.ipynb #9a397f79
@@ -169,7 +176,9 @@ def is_lesson(
     lesson: nbformat.NotebookNode,
 ) -> bool:
     "Whether a notebook is a lesson: something in it is for students to do, and it is no source of the library."
-    return any(kind_of(cell) for cell in lesson.cells) and not any("#| default_exp" in cell.source for cell in lesson.cells)
+    return any(kind_of(cell) for cell in lesson.cells) and not any(
+        "#| default_exp" in cell.source for cell in lesson.cells
+    )
 
 
 def find_lessons(
@@ -177,7 +186,9 @@ def find_lessons(
 ) -> list:  # of paths, in the order of the course
     "The lessons of a folder, among notebooks whose name begins with a number."
     folder = resolve(folder)
-    found = [path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))]
+    found = [
+        path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))
+    ]
     if not found:
         raise EnvironmentProblem(f"no lessons in {folder}; run this in a clone of the repository")
     return found
@@ -238,7 +249,10 @@ def lesson_trials(
         if not (store / MANIFEST).is_file():
             shutil.rmtree(store, ignore_errors=True)  # what a killed run may have left
             wanted = itertools.islice(itertools.cycle(scenarios), trials)
-            store_trials(store, (simulate(scenario, 1000 * seed + place) for place, scenario in enumerate(wanted)), seed)
+            store_trials(
+                store, (simulate(scenario, 1000 * seed + place) for place, scenario in enumerate(wanted)),
+                seed
+            )
     return store
 
 # %% ../../nbs/lessons/08_copies.ipynb #a15e0002
@@ -249,7 +263,9 @@ def lesson_model(
     "A trained model, from the weights that come with the package."
     path = resolve(folder) / weights_name(check_name(name, MODELS, "model"))
     if not path.is_file():
-        raise EnvironmentProblem(f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it")
+        raise EnvironmentProblem(
+            f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it"
+        )
     return load_weights(path)
 
 # %% ../../nbs/lessons/08_copies.ipynb #62faa3b6

@@ -29,7 +29,10 @@ def check_one_of_two(one_of_two) -> None:  # one_of_two(a, b) -> P(it was A)
 def check_needed(needed) -> None:  # needed(curve) -> share of the trial, 1.0 where never
     "The detective, exercise 2."
     what = "Exercise 2"
-    for curve in ([0.5, 0.6, 0.7, 0.9, 1.0], [0.5, 0.9, 0.7, 0.9, 1.0], [0.5, 0.6, 0.6, 0.7, 0.7], [0.85, 0.9, 1.0], [0.5, 0.6, 0.7, 0.8, 1.0]):
+    for curve in (
+        [0.5, 0.6, 0.7, 0.9, 1.0], [0.5, 0.9, 0.7, 0.9, 1.0], [0.5, 0.6, 0.6, 0.7, 0.7], [0.85, 0.9, 1.0],
+        [0.5, 0.6, 0.7, 0.8, 1.0]
+    ):
         first = int(np.argmax(np.asarray(curve) >= 0.8)) if max(curve) >= 0.8 else len(curve) - 1
         last = max((k for k, value in enumerate(curve) if value < 0.8), default=-1)
         mistakes = {
@@ -38,7 +41,9 @@ def check_needed(needed) -> None:  # needed(curve) -> share of the trial, 1.0 wh
             "you look for the last time that the curve is below 0.8; the first crossing counts.": (last + 1) / (len(curve) - 1),
             "you divide by the number of points; there is one step less.": evidence_needed(curve)[0] * (len(curve) - 1) / len(curve),
         }
-        compare(what, call(what, needed, np.array(curve)), evidence_needed(curve)[0], mistakes, f"curve {curve}")
+        compare(
+            what, call(what, needed, np.array(curve)), evidence_needed(curve)[0], mistakes, f"curve {curve}"
+        )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/11_detective_checks.ipynb #395d44b5

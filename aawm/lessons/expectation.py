@@ -19,7 +19,9 @@ def check_video_score(video_score: Callable) -> None:  # video_score(curve, firs
     "Expectations, exercise 1."
     what = "Exercise 1"
     nan = np.nan
-    for heights, first, end in (([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)):
+    for heights, first, end in (
+        ([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)
+    ):
         curve = np.array(heights, float)
         part = curve[first:end]
         mistakes = {
@@ -29,25 +31,35 @@ def check_video_score(video_score: Callable) -> None:  # video_score(curve, firs
             "the frame at `end` is after the motion; leave it out.": np.nanmean(curve[first : end + 1]),
             "that is the highest frame; the mean is wanted.": np.nanmax(part),
         }
-        compare(what, call(what, video_score, curve, first, end), np.nanmean(part), mistakes, f"curve {curve}, first {first}, end {end}")
+        compare(
+            what, call(what, video_score, curve, first, end), np.nanmean(part), mistakes,
+            f"curve {curve}, first {first}, end {end}"
+        )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/13_expectation_checks.ipynb #81ccba63
 def check_share_right(share_right: Callable) -> None:  # share_right(odd, plausible) -> 0 to 1
     "Expectations, exercise 2."
     what = "Exercise 2"
-    for unexpected, expected in (([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])):
+    for unexpected, expected in (
+        ([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])
+    ):
         odd = np.array(unexpected, float)
         plausible = np.array(expected, float)
         right = np.where(odd == plausible, 0.5, odd > plausible).mean()
         mistakes = {
             "you count a tie as right; it counts one half.": (odd >= plausible).mean(),
             "you count a tie as wrong; it counts one half.": (odd > plausible).mean(),
-            "you leave ties out; each counts one half.": (odd > plausible).sum() / max(1, (odd != plausible).sum()),
+            "you leave ties out; each counts one half.": (odd > plausible).sum() / max(
+                1, (odd != plausible).sum()
+            ),
             "the other way round: the unexpected video should be the more surprising one.": 1 - right,
-            "that is a count; divide by the number of pairs.": right * len(odd),
+            "that is a count; divide by the number of pairs.": right * len(odd)
         }
-        compare(what, call(what, share_right, odd, plausible), right, mistakes, f"odd {odd}, plausible {plausible}")
+        compare(
+            what, call(what, share_right, odd, plausible), right, mistakes,
+            f"odd {odd}, plausible {plausible}"
+        )
     print(f"{what}: right.")
 
 # %% ../../nbs/lessons/13_expectation_checks.ipynb #1df853c6
@@ -69,8 +81,14 @@ def check_observer(surprise: Callable) -> None:  # surprise(batch) -> [videos, f
     expected = len(batch), batch.state.shape[2]
     if found.shape != expected or found.dtype.kind not in "fiub":
         raise Wrong(f"{what}: an observer gives a number for each video and frame, shape {expected}; got {found.dtype} of shape {found.shape}.")
-    scores = np.array([np.nanmean(np.where(np.isfinite(curve[:last]), curve[:last], np.nan)) if np.isfinite(curve[:last]).any() else np.nan
-                       for curve, last in zip(found.astype(float), batch.length[:, 8])])
+    scores = np.array(
+        [
+            np.nanmean(np.where(np.isfinite(curve[:last]), curve[:last], np.nan)) if np.isfinite(
+                curve[:last]
+            ).any() else np.nan
+            for curve, last in zip(found.astype(float), batch.length[:, 8])
+        ]
+    )
     if np.isnan(scores).any():
         raise Wrong(f"{what}: video {int(np.isnan(scores).argmax())} has no number in any frame of its test, so it cannot be compared.")
     again = np.asarray(call(what, surprise, batch[np.arange(len(batch))[::-1]]))[::-1]

@@ -26,14 +26,22 @@ def check_recall_and_false(recall_and_false: Callable) -> None:  # recall_and_fa
     recall = (NAMED & CAME).sum() / CAME.sum()
     falsely = (NAMED & ~CAME).sum() / (~CAME).sum()
     mistakes = {
-        "that is a share of what was *named*, which is precision. Recall is a share of what *came*.": (NAMED & CAME).sum() / NAMED.sum(),
-        "that is a share of all objects. Divide by the number of those that came.": (NAMED & CAME).sum() / CAME.size,
-        "that is how many answers were right, none-answers included: accuracy.": (NAMED == CAME).mean(),
+        "that is a share of what was *named*, which is precision. Recall is a share of what *came*.": (
+            NAMED & CAME
+        ).sum() / NAMED.sum(),
+        "that is a share of all objects. Divide by the number of those that came.": (
+            NAMED & CAME
+        ).sum() / CAME.size,
+        "that is how many answers were right, none-answers included: accuracy.": (NAMED == CAME).mean()
     }
     compare(what, answer[0], recall, mistakes, "recall")
     mistakes = {
-        "that is a share of what was named. Divide by the number of objects that did *not* come.": (NAMED & ~CAME).sum() / NAMED.sum(),
-        "that is a share of all objects. Divide by the number of those that did not come.": (NAMED & ~CAME).sum() / CAME.size,
+        "that is a share of what was named. Divide by the number of objects that did *not* come.": (
+            NAMED & ~CAME
+        ).sum() / NAMED.sum(),
+        "that is a share of all objects. Divide by the number of those that did not come.": (
+            NAMED & ~CAME
+        ).sum() / CAME.size
     }
     compare(what, answer[1], falsely, mistakes, "false")
     print(f"{what}: right.")
@@ -42,7 +50,9 @@ def check_recall_and_false(recall_and_false: Callable) -> None:  # recall_and_fa
 def check_chance(chance: Callable) -> None:  # chance(answer, confidence, thing) -> probability
     "People, exercise 2."
     what = "Exercise 2"
-    for answer, confidence, thing in (("A", 70, "A"), ("A", 70, "B"), ("none", 40, "C"), ("B", 100, "A"), ("C", 25, "A")):
+    for answer, confidence, thing in (
+        ("A", 70, "A"), ("A", 70, "B"), ("none", 40, "C"), ("B", 100, "A"), ("C", 25, "A")
+    ):
         share = confidence / 100
         right = share if thing == answer else (1 - share) / 3
         mistakes = {
@@ -67,8 +77,15 @@ def check_brier(brier: Callable) -> None:  # brier(said, came) -> number
         mistakes = {
             "that is the mean distance; square before you take the mean.": np.abs(off).mean(),
             "that is the sum; take the mean over objects.": (off**2).sum(),
-            "that is the root of it; the Brier score is the mean of squares itself.": np.sqrt((off**2).mean()),
-            "that counts what came alone; a chance given to what did not come costs, too.": (off[came] ** 2).mean(),
+            "that is the root of it; the Brier score is the mean of squares itself.": np.sqrt(
+                (off**2).mean()
+            ),
+            "that counts what came alone; a chance given to what did not come costs, too.": (
+                off[came] ** 2
+            ).mean()
         }
-        compare(what, call(what, brier, said, came), (off**2).mean(), mistakes, f"said {said.tolist()}, came {came.astype(int).tolist()}")
+        compare(
+            what, call(what, brier, said, came), (off**2).mean(), mistakes,
+            f"said {said.tolist()}, came {came.astype(int).tolist()}"
+        )
     print(f"{what}: right.")

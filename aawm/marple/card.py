@@ -55,16 +55,24 @@ def statistics(
     rows = {}
     for scenario, here in table.groupby("scenario", sort=False):
         rows[scenario] = {
-            "pairs": len(here), "houses": here.house.nunique(), "T, mean": here.horizon.mean(), "T, sd": here.horizon.std(ddof=0),
-            "T, published": SCENARIOS[scenario].horizon, "culprit is A": (here.culprit == 0).mean(),
-            "steps, mean": (here.steps_a.sum() + here.steps_b.sum()) / (2 * len(here)),
+            "pairs": len(here), "houses": here.house.nunique(), "T, mean": here.horizon.mean(),
+            "T, sd": here.horizon.std(ddof=0), "T, published": SCENARIOS[scenario].horizon,
+            "culprit is A": (here.culprit == 0).mean(),
+            "steps, mean": (here.steps_a.sum() + here.steps_b.sum()) / (2 * len(here))
         }
     return pd.DataFrame(rows).T
 
 # %% ../../nbs/marple/21_card.ipynb #2b2b0b6a
 def action_shares(path, limit: int = 50) -> pd.Series:
     "The share of each action in runs of a store."
-    actions = pd.Series([ACTIONS[action] for pair in open_pairs(path, limit=limit) for run in pair.runs for action in run.actions])
+    actions = pd.Series(
+        [
+            ACTIONS[action]
+            for pair in open_pairs(path, limit=limit)
+            for run in pair.runs
+            for action in run.actions
+        ]
+    )
     return actions.value_counts(normalize=True)
 
 # %% ../../nbs/marple/21_card.ipynb #cc415e7e
@@ -95,4 +103,6 @@ def dataset_card(
         "Content": f"Hash: `{manifest['data_hash']}`",
         "Licence and how to cite": LICENCE,
     }
-    return "# Runs of the MARPLE household\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items()) + "\n"
+    return "# Runs of the MARPLE household\n\n" + "\n\n".join(
+        f"## {name}\n\n{text}" for name, text in sections.items()
+    ) + "\n"

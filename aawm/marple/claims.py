@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..errors import check_name
-from ..ledger import Claim, Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly
+from aawm.ledger import (
+    Claim, Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly,
+)
 from .missions import SCENARIOS
 from .published import LANGUAGE_MODEL, PEOPLE, PUBLISHED_NEEDED
 from .scores import PARTS, evidence_needed
@@ -30,9 +32,16 @@ def jackknife(
         return None
     seeds = [rows for _, rows in table.groupby("training_seed")] if "training_seed" in table else [table]
     if len(seeds) > 1:  # each training seed has its value; an influence is the mean over seeds
-        each = [one for rows in seeds if (one := jackknife(name, rows.drop(columns="training_seed"), statistic, source))]
+        each = [
+            one
+            for rows in seeds
+            if (one := jackknife(name, rows.drop(columns="training_seed"), statistic, source))
+        ]
         shared = sum(one.influence for one in each) / len(each)
-        return Measured(name, {source: np.concatenate([one.values[source] for one in each])}, shared, each[0].floor, corrected=True)
+        return Measured(
+            name, {source: np.concatenate([one.values[source] for one in each])}, shared, each[0].floor,
+            corrected=True
+        )
     sums = table.groupby(["scenario", "house", "part"]).accuracy.agg(["sum", "count"]).unstack("part")
     houses = sums.index
 
@@ -45,7 +54,11 @@ def jackknife(
     def value(keep) -> float:
         some = members & keep
         with np.errstate(invalid="ignore"):
-            return float(statistic(pd.DataFrame((some @ hits) / (some @ counts), names, sums["sum"].columns)[some.any(1)]))
+            return float(
+                statistic(
+                    pd.DataFrame((some @ hits) / (some @ counts), names, sums["sum"].columns)[some.any(1)]
+                )
+            )
 
     whole = value(np.ones(len(houses), bool))
     influence = {}
@@ -54,10 +67,13 @@ def jackknife(
         others = np.arange(len(houses)) != k
         fellows = (houses.get_level_values("scenario") == scenario).sum()
         if fellows > 1:
-            influence[f"{scenario} {house}"] = np.sqrt((fellows - 1) / fellows) * (whole - value(others))  # for few houses corrected
+            # for few houses corrected
+            influence[f"{scenario} {house}"] = np.sqrt((fellows - 1) / fellows) * (whole - value(others))
         else:
             unknown = np.nan  # the variance over houses of this scenario
-    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True)
+    return Measured(
+        name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True
+    )
 
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
@@ -67,7 +83,8 @@ def mean_needed(curves: pd.DataFrame) -> float:
 # %% ../../nbs/marple/18_claims.ipynb #723907f6
 EXACT = "exact"
 POLICIES = "policies"
-SETTINGS = {EXACT: ("0.5", "exact"), POLICIES: ("1.0", "softmax"), LANGUAGE_MODEL: ("0.5", "ratio")}  # method -> prior, combining rule
+# method -> prior, combining rule
+SETTINGS = {EXACT: ("0.5", "exact"), POLICIES: ("1.0", "softmax"), LANGUAGE_MODEL: ("0.5", "ratio")}
 SOURCES = {EXACT: "exact inference", POLICIES: "policies", LANGUAGE_MODEL: LANGUAGE_MODEL}
 
 
@@ -83,16 +100,25 @@ class Scored(Evidence):
         super().__init__()
         self.method = check_name(method, SETTINGS, "method")
         self.accuracy = accuracy
-        self.table = pd.DataFrame(columns=["variant", "prior", "rule", "training"]) if table is None else table
-        self.missing = {POLICIES: "learned policies", LANGUAGE_MODEL: "recorded answers"}.get(method, "trials")
+        self.table = pd.DataFrame(
+            columns=["variant", "prior", "rule", "training"]
+        ) if table is None else table
+        self.missing = {POLICIES: "learned policies", LANGUAGE_MODEL: "recorded answers"}.get(
+            method, "trials"
+        )
 
     def rows(self, variant: str = "V", prior: str = "", training: str = "in") -> pd.DataFrame:
         "The trials in the method's own setting; `prior` takes another strength of preferences."
         usual, rule = SETTINGS[self.method]
-        here = self.table[(self.table.variant == variant) & (self.table.prior == (prior or usual)) & (self.table.rule == rule)]
+        here = self.table[
+            (self.table.variant == variant) & (self.table.prior == (prior or usual))
+            & (self.table.rule == rule)
+        ]
         return here[here.training == training] if self.method == POLICIES else here
 
-    def measure(self, label: str, table: pd.DataFrame, statistic: Callable, training: str = "in") -> Measured | None:
+    def measure(
+        self, label: str, table: pd.DataFrame, statistic: Callable, training: str = "in"
+    ) -> Measured | None:
         "A statistic of some trials, noted for the ledger."
         source = SOURCES[self.method] + (f" {training}" if self.method == POLICIES else "")
         return self.note(label, source, jackknife(label, table, statistic, source))
@@ -106,11 +132,15 @@ class Scored(Evidence):
     def scenario(self, name: str) -> Measured | None:
         "Evidence needed in one scenario, vision alone."
         here = self.rows()
-        return self.measure(f"evidence needed, {name}", here[here.scenario == name] if len(here) else here, mean_needed)
+        return self.measure(
+            f"evidence needed, {name}", here[here.scenario == name] if len(here) else here, mean_needed
+        )
 
     def at(self, part: int) -> Measured | None:
         "Mean accuracy at one time, vision alone."
-        return self.measure(f"accuracy at {part / PARTS:g} T", self.rows(), lambda curves: curves[part].mean())
+        return self.measure(
+            f"accuracy at {part / PARTS:g} T", self.rows(), lambda curves: curves[part].mean()
+        )
 
 # %% ../../nbs/marple/18_claims.ipynb #c9ccc43e
 CLAIMS: dict[int, Claim] = {}
@@ -140,7 +170,10 @@ def claim_3(scored: Scored):
 # %% ../../nbs/marple/18_claims.ipynb #e6e772eb
 @claim(4, "curves", "out of distribution is worse", "Policies trained in other houses need more evidence, with every kind of it.")
 def claim_4(scored: Scored):
-    numbers = [(scored.needed(variant, training="ood"), scored.needed(variant, training="in")) for variant in ("V", "V+A", "V+L", "V+A+L")]
+    numbers = [
+        (scored.needed(variant, training="ood"), scored.needed(variant, training="in"))
+        for variant in ("V", "V+A", "V+L", "V+A+L")
+    ]
     return every(*(above(ood, within) for ood, within in numbers))
 
 
@@ -173,7 +206,9 @@ def claim_8(scored: Scored):
         each = rows.groupby("mission").accuracy.mean()
         name = f"action accuracy, {variant}"
         influence = (each - each.mean()) / len(each)
-        measured[variant] = scored.note(name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence))
+        measured[variant] = scored.note(
+            name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence)
+        )
     return above(measured["V+L"], measured["V"])
 
 # %% ../../nbs/marple/18_claims.ipynb #a0ca0266
@@ -186,4 +221,6 @@ def ledger_by_method(
         suited = [claim for number, claim in CLAIMS.items() if method in METHODS_OF[number]]
         rows.append(check_claims(suited, {(method,): scored}, ("method",)))
     table = pd.concat(rows, ignore_index=True)
-    return table.assign(judged=[METHODS_OF[number][0] == method for number, method in zip(table.claim, table.method)])
+    return table.assign(
+        judged=[METHODS_OF[number][0] == method for number, method in zip(table.claim, table.method)]
+    )

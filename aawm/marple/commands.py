@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/marple/22_commands.ipynb #df11823f
 METHODS = ("exact", "monte_carlo", "rollouts", "llm")
-DEFAULTS = {"monte_carlo": ("1", "softmax"), "rollouts": ("1", "softmax"), "llm": ("0.5", "ratio")}  # prior, combining rule
+# prior, combining rule
+DEFAULTS = {"monte_carlo": ("1", "softmax"), "rollouts": ("1", "softmax"), "llm": ("0.5", "ratio")}
 OWN = {  # options that belong to a method
     "policy": ("rollouts",), "rollouts": ("rollouts", "monte_carlo"),
     **dict.fromkeys(("endpoint", "model", "completions", "temperature", "prompt", "examples", "concurrency", "answers"), ("llm",)),
@@ -52,7 +53,9 @@ def find_method(
         from aawm.marple.rollouts import RolloutMethod
 
         word, _, which = policy.partition(":")
-        return RolloutMethod(shipped_policy(which or "in-0") if word == "shipped" else load_policy(policy), rollouts)
+        return RolloutMethod(
+            shipped_policy(which or "in-0") if word == "shipped" else load_policy(policy), rollouts
+        )
     if name == "monte_carlo":
         from functools import partial
 
@@ -78,7 +81,10 @@ def check_options(method: str, options: dict) -> None:
             raise UsageError(f"--{name} belongs to --method {' or '.join(OWN[name])}; the method is {method}")
 
 # %% ../../nbs/marple/22_commands.ipynb #a6b770df
-app = typer.Typer(name="marple", help="MARPLE: who did it? Houses, runs, exact inference.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    name="marple", help="MARPLE: who did it? Houses, runs, exact inference.", no_args_is_help=True,
+    rich_markup_mode=None
+)
 Store = Annotated[Path, typer.Argument(help="Folder of a store of runs.")]
 
 
@@ -96,7 +102,9 @@ def store_of(folder: Path) -> Path:
 def import_released_(
     folder: Annotated[Path, typer.Argument(help="Folder that holds feed_dog-take_shower and the others.")],
     out: Annotated[Path, typer.Option(help="Store to write.")],
-    experiments: Annotated[Path | None, typer.Option(help="The release's experiments.json: the 50 judged trials alone.")] = None,
+    experiments: Annotated[
+        Path | None, typer.Option(help="The release's experiments.json: the 50 judged trials alone.")
+    ] = None
 ):
     "Read the authors' trajectories into a store of pairs; each run is replayed and checked."
     from aawm.marple.pairs import LAYOUT, read_manifest
@@ -122,8 +130,10 @@ def export_released_(
 # %% ../../nbs/marple/22_commands.ipynb #689ef4cc
 @app.command("import", epilog="Example: aawm marple import init_config_change_outfit_do_laundry.json --out data/released-houses")
 def import_(
-    configurations: Annotated[list[Path], typer.Argument(help="Released configurations, init_config_....json, or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Folder to keep the houses in.")] = Path("data/marple-houses"),
+    configurations: Annotated[
+        list[Path], typer.Argument(help="Released configurations, init_config_....json, or folders of them.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to keep the houses in.")] = Path("data/marple-houses")
 ):
     "Read released house configurations and keep their houses."
     from aawm.marple.configurations import configuration_files, import_houses
@@ -137,15 +147,24 @@ def import_(
 # %% ../../nbs/marple/22_commands.ipynb #3e964dd6
 @app.command(epilog="Example: aawm marple generate data/marple --pairs 50 --seed 0")
 def generate(
-    folder: Annotated[Path, typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of the store to write; with imported houses in it, runs are made in those."
+        )
+    ],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs for each scenario.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Root of every random stream.")] = 0,
-    split: Annotated[str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")] = "test",
+    split: Annotated[
+        str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")
+    ] = "test",
     scenarios: Annotated[str, typer.Option(help="Names, divided by commas; all five where empty.")] = "",
     houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario, at most 10.")] = 10,
     varied: Annotated[bool, typer.Option(help="Freer floor plans than the released ones.")] = False,
-    all_missions: Annotated[bool, typer.Option(help="Houses furnished for all ten missions, as the prior open needs.")] = False,
-    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+    all_missions: Annotated[
+        bool, typer.Option(help="Houses furnished for all ten missions, as the prior open needs.")
+    ] = False,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
     "Generate pairs of runs. The same command goes on where it was stopped."
     from aawm.marple import pairs as runs
@@ -160,7 +179,9 @@ def generate(
 @app.command(epilog="Example: aawm marple verify data/marple --card data/marple.md")
 def verify(
     folder: Store,
-    card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")
+    ] = None
 ):
     "Check every byte of a store and replay every run."
     from aawm.files import write_text
@@ -176,14 +197,22 @@ def verify(
 # %% ../../nbs/marple/22_commands.ipynb #aef73d13
 @app.command(epilog="Example: aawm marple train data/policies/ood-0 --training ood --pairs 500")
 def train(
-    out: Annotated[Path, typer.Argument(help="Folder of the policy; the same command goes on where it was stopped.")],
-    training: Annotated[str, typer.Option(help="in (the test houses, other starts) or ood (other houses).")] = "in",
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs of each scenario to learn from; the paper has 5000.")] = 500,
+    out: Annotated[
+        Path, typer.Argument(help="Folder of the policy; the same command goes on where it was stopped.")
+    ],
+    training: Annotated[
+        str, typer.Option(help="in (the test houses, other starts) or ood (other houses).")
+    ] = "in",
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Pairs of runs of each scenario to learn from; the paper has 5000.")
+    ] = 500,
     preset: Annotated[str, typer.Option(help="Network and budget: smoke, small, patch or paper.")] = "small",
     seed: Annotated[int, typer.Option(min=0, help="Of the weights.")] = 0,
-    runs_seed: Annotated[int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")] = 0,
+    runs_seed: Annotated[
+        int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")
+    ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
-    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
     "Train one policy for all preference mixtures, by imitation."
     from aawm.marple.policies import PRESETS, policy_accuracy, train_policy, training_scenes
@@ -193,13 +222,20 @@ def train(
     policy = train_policy(scenes, out, preset, seed, unseen, device, progress)
     shares = policy_accuracy(policy, unseen)
     mean = sum(shares.values()) / len(shares)
-    typer.echo(f"{out}: {len(scenes)} scenes, accuracy on unseen runs {mean:.2f}, mean of {len(shares)} missions")
+    typer.echo(
+        f"{out}: {len(scenes)} scenes, accuracy on unseen runs {mean:.2f}, mean of {len(shares)} missions"
+    )
 
 # %% ../../nbs/marple/22_commands.ipynb #24d18fb6
-REQUESTED = {"completions": 10, "temperature": 0.5, "prompt": "paper", "examples": 2, "concurrency": 4, "answers": Path("answers.jsonl")}
+REQUESTED = {
+    "completions": 10, "temperature": 0.5, "prompt": "paper", "examples": 2, "concurrency": 4,
+    "answers": Path("answers.jsonl")
+}
 
 
-def language_scores(pairs: list, endpoint: str, model: str, variant: str, snapshot: bool, settings: dict, progress: bool):
+def language_scores(
+    pairs: list, endpoint: str, model: str, variant: str, snapshot: bool, settings: dict, progress: bool
+):
     "Ask a language model about all trials, print what came back, and score its record."
     from aawm.marple.endpoint import Endpoint, request_all, request_answer, collect_prompts, tally
     from aawm.marple.language import Recorded, language_method
@@ -215,9 +251,14 @@ def language_scores(pairs: list, endpoint: str, model: str, variant: str, snapsh
         server = Endpoint(endpoint, model, settings["temperature"])
         record = Recorded(settings["answers"], about=server.about)
         client = server.client()
-        request_all(record, lambda text: request_answer(client, server, text), prompts, completions, settings["concurrency"], progress)
+        request_all(
+            record, lambda text: request_answer(client, server, text), prompts, completions,
+            settings["concurrency"], progress
+        )
     record = Recorded(settings["answers"])
-    typer.echo("; ".join(f"{count} {name}" for name, count in tally(record, prompts, completions, style).items()))
+    typer.echo(
+        "; ".join(f"{count} {name}" for name, count in tally(record, prompts, completions, style).items())
+    )
     method = language_method(None, record, completions, 0, style, **words)
     return score_pairs(pairs, method, "language model", 0.5, variant, snapshot, "ratio", progress)
 
@@ -229,7 +270,9 @@ def pairs_to_score(folder: Path, limit: int, weight: float | str) -> list:  # of
     from aawm.marple.pairs import open_pairs
 
     pairs = open_pairs(store_of(folder), limit=limit or None)
-    if weight == "open" and not all(can_be_done(pair.house, mission) for pair in pairs for mission in MISSIONS):
+    if weight == "open" and not all(
+        can_be_done(pair.house, mission) for pair in pairs for mission in MISSIONS
+    ):
         raise BadData(f"{folder}: the prior open needs houses in which all ten missions can be done; generate with --all-missions")
     return pairs
 
@@ -250,31 +293,57 @@ def print_scores(table: "pd.DataFrame", out: Path | None) -> None:
 @app.command(epilog="Example: aawm marple infer data/marple --method rollouts --policy shipped --variant V+A")
 def infer(
     folder: Store,
-    method: Annotated[str, typer.Option(help="exact, monte_carlo, rollouts, llm, or module:function of your own.")] = "exact",
+    method: Annotated[
+        str, typer.Option(help="exact, monte_carlo, rollouts, llm, or module:function of your own.")
+    ] = "exact",
     variant: Annotated[str, typer.Option(help="Evidence: V, V+A, V+L or V+A+L.")] = "V",
-    prior: Annotated[str, typer.Option(help="What is known of preferences: 1, .8, .6, .5 or open; by default 1 for simulations.")] = "",
-    rule: Annotated[str, typer.Option(help="exact, softmax, ratio or legacy. By default the method's own.")] = "",
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="What is known of preferences: 1, .8, .6, .5 or open; by default 1 for simulations."
+        )
+    ] = "",
+    rule: Annotated[
+        str, typer.Option(help="exact, softmax, ratio or legacy. By default the method's own.")
+    ] = "",
     snapshot: Annotated[bool, typer.Option(help="Show the state at tau alone.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="Trials of each scenario; 0: all.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write a row for each trial and time (CSV).")] = None,
-    policy: Annotated[str | None, typer.Option(help="rollouts: a policy's folder, shipped, or shipped:ood-0.")] = None,
-    rollouts: Annotated[int | None, typer.Option(min=1, help="rollouts, monte_carlo: of each agent [100].")] = None,
-    endpoint: Annotated[str | None, typer.Option(help="llm: address, e.g. http://localhost:8080/v1; none: recorded answers.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="rollouts: a policy's folder, shipped, or shipped:ood-0.")
+    ] = None,
+    rollouts: Annotated[
+        int | None, typer.Option(min=1, help="rollouts, monte_carlo: of each agent [100].")
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="llm: address, e.g. http://localhost:8080/v1; none: recorded answers.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="llm: the model's name at that address.")] = None,
     completions: Annotated[int | None, typer.Option(min=1, help="llm: answers to each prompt [10].")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, max=2, help="llm: [0.5].")] = None,
-    prompt: Annotated[str | None, typer.Option(help="llm: paper (scene graphs, examples) or plain (words) [paper].")] = None,
-    examples: Annotated[int | None, typer.Option(min=0, max=8, help="llm: solved examples in the paper's prompt [2].")] = None,
-    concurrency: Annotated[int | None, typer.Option(min=1, max=64, help="llm: requests at a time [4].")] = None,
-    answers: Annotated[Path | None, typer.Option(help="llm: file of recorded answers [answers.jsonl].")] = None,
-    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True,
+    prompt: Annotated[
+        str | None, typer.Option(help="llm: paper (scene graphs, examples) or plain (words) [paper].")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=0, max=8, help="llm: solved examples in the paper's prompt [2].")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=64, help="llm: requests at a time [4].")
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="llm: file of recorded answers [answers.jsonl].")
+    ] = None,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
     "Score every trial of a store at eleven times; print how much evidence was needed."
     from aawm.marple.evidence import VARIANTS
     from aawm.marple.scores import score_pairs
 
-    given = {"policy": policy, "rollouts": rollouts, "endpoint": endpoint, "model": model, "completions": completions, "answers": answers,
-             "temperature": temperature, "prompt": prompt, "examples": examples, "concurrency": concurrency}
+    given = {
+        "policy": policy, "rollouts": rollouts, "endpoint": endpoint, "model": model,
+        "completions": completions, "answers": answers, "temperature": temperature, "prompt": prompt,
+        "examples": examples, "concurrency": concurrency
+    }
     check_name(variant, VARIANTS, "evidence variant")
     if ":" not in method:
         check_name(method, METHODS, "method")
@@ -284,7 +353,9 @@ def infer(
     weight = preferred if preferred == "open" else number(preferred)
     pairs = pairs_to_score(folder, limit, weight)
     if method == "llm":
-        settings = REQUESTED | {name: value for name, value in given.items() if name in REQUESTED and value is not None}
+        settings = REQUESTED | {
+            name: value for name, value in given.items() if name in REQUESTED and value is not None
+        }
         table = language_scores(pairs, endpoint or "", model or "", variant, snapshot, settings, progress)
     else:
         found = find_method(method, policy or "shipped", rollouts or 100)

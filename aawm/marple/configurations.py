@@ -23,9 +23,18 @@ from .houses import Door, House, HouseSide, Piece, Room, Thing, from_dict, to_di
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
 
 # %% ../../nbs/marple/09_configurations.ipynb #04532d54
-STATE_NAMES = dict(zip(("cookable", "dustyable", "freezable", "openable", "sliceable", "soakable", "stainable", "toggleable"), BITS.values()))
+STATE_NAMES = dict(
+    zip(
+        (
+            "cookable", "dustyable", "freezable", "openable", "sliceable", "soakable", "stainable",
+            "toggleable"
+        ),
+        BITS.values()
+    )
+)
 LARGEST = 4_000_000  # bytes; released files have under 30,000
-Cells = Annotated[list[Annotated[int, Field(ge=-1, lt=256)]], Field(min_length=2, max_length=2)]  # x and y, or width and height
+# x and y, or width and height
+Cells = Annotated[list[Annotated[int, Field(ge=-1, lt=256)]], Field(min_length=2, max_length=2)]
 Members = TypeVar("Members")
 
 
@@ -176,7 +185,10 @@ def group(items: list) -> dict:
 
 def named(kind: int, number: int, x: int, y: int, state: int) -> dict:
     name = KINDS[kind].name
-    return {"type": name, "name": f"{name}_{number}", "id": number, "pos": [x, y], "state": state_names(state, KINDS[kind].abilities)}
+    return {
+        "type": name, "name": f"{name}_{number}", "id": number, "pos": [x, y],
+        "state": state_names(state, KINDS[kind].abilities)
+    }
 
 # %% ../../nbs/marple/09_configurations.ipynb #cf8bd169
 def to_configuration(house: House) -> dict:
@@ -186,13 +198,30 @@ def to_configuration(house: House) -> dict:
         pieces = []
         for index, piece in enumerate(house.furniture):
             if piece.room == place:
-                things = [named(thing.kind, thing.number, thing.x, thing.y, thing.state) for thing in house.on(index)]
-                pieces.append(named(piece.kind, piece.number, piece.x, piece.y, piece.state) | {"objs": group(things)})
-        rooms.append({"type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1, "top": [room.x, room.y],
-                      "size": [room.width, room.height], "furnitures": group(pieces), "floor_objs": group([])})
-    doors = [{"type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y], "state": "open" if door.open else "closed"}
-             for k, door in enumerate(house.doors)]
-    return {"Grid": {"width": house.width, "height": house.height, "rooms": group(rooms), "doors": group(doors)}}
+                things = [
+                    named(thing.kind, thing.number, thing.x, thing.y, thing.state)
+                    for thing in house.on(index)
+                ]
+                pieces.append(
+                    named(piece.kind, piece.number, piece.x, piece.y, piece.state) | {"objs": group(things)}
+                )
+        rooms.append(
+            {
+                "type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1,
+                "top": [room.x, room.y], "size": [room.width, room.height], "furnitures": group(pieces),
+                "floor_objs": group([])
+            }
+        )
+    doors = [
+        {
+            "type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y],
+            "state": "open" if door.open else "closed"
+        }
+        for k, door in enumerate(house.doors)
+    ]
+    return {
+        "Grid": {"width": house.width, "height": house.height, "rooms": group(rooms), "doors": group(doors)}
+    }
 
 # %% ../../nbs/marple/09_configurations.ipynb #7d745a88
 class Outline(Read):
@@ -246,7 +275,13 @@ def import_houses(
     if Path(out).is_file():
         raise EnvironmentProblem(f"{out} is a file where a folder should be; choose another place")
     kept = read_houses(out) if file.is_file() else {}
-    write_json(file, {"format": "aawm marple houses", "houses": {name: to_dict(house) for name, house in (kept | found).items()}})
+    write_json(
+        file,
+        {
+            "format": "aawm marple houses",
+            "houses": {name: to_dict(house) for name, house in (kept | found).items()}
+        }
+    )
     return found
 
 # %% ../../nbs/marple/09_configurations.ipynb #2063372f
@@ -263,8 +298,13 @@ def read_houses(
     "The imported houses of a folder."
     file = Path(folder) / HOUSES
     try:
-        return {name: from_dict(entry) for name, entry in read_small(file, HousesForm, LARGEST_HOUSES).houses.items()}
+        return {
+            name: from_dict(entry)
+            for name, entry in read_small(file, HousesForm, LARGEST_HOUSES).houses.items()
+        }
     except UsageError as fault:
         raise BadData(f"{fault}; import configurations first") from None
     except ValueError as fault:
-        raise BadData(f"{file} is damaged: {str(fault).splitlines()[0]}; import the configurations again") from None
+        raise BadData(
+            f"{file} is damaged: {str(fault).splitlines()[0]}; import the configurations again"
+        ) from None

@@ -44,7 +44,9 @@ class Endpoint:
 
     def __post_init__(self):
         if not self.url.startswith(("http://", "https://")):
-            raise UsageError(f"--endpoint {self.url!r} must begin with http:// or https://, e.g. http://localhost:8080/v1")
+            raise UsageError(
+                f"--endpoint {self.url!r} must begin with http:// or https://, e.g. http://localhost:8080/v1"
+            )
 
     @property
     def about(self) -> dict:
@@ -58,7 +60,9 @@ class Endpoint:
         except ImportError:
             raise EnvironmentProblem("the openai client is not installed; pip install 'aawm[llm]'") from None
         key = os.environ.get(KEY) or "none"
-        return openai.OpenAI(base_url=self.url, api_key=key, max_retries=self.tries - 1, timeout=self.patience)
+        return openai.OpenAI(
+            base_url=self.url, api_key=key, max_retries=self.tries - 1, timeout=self.patience
+        )
 
 # %% ../../nbs/marple/23_endpoint.ipynb #c96f8764
 def request_answer(
@@ -72,11 +76,14 @@ def request_answer(
     where = f"{endpoint.url}, model {endpoint.model!r}"
     try:
         reply = client.chat.completions.create(
-            model=endpoint.model, messages=[{"role": "user", "content": text}], temperature=endpoint.temperature, max_tokens=endpoint.tokens
+            model=endpoint.model, messages=[{"role": "user", "content": text}],
+            temperature=endpoint.temperature, max_tokens=endpoint.tokens
         )
         return read_reply(reply)
     except (openai.AuthenticationError, openai.PermissionDeniedError):
-        raise UsageError(f"{where}: the key is not accepted; put the right one into the variable {KEY}") from None
+        raise UsageError(
+            f"{where}: the key is not accepted; put the right one into the variable {KEY}"
+        ) from None
     except (openai.NotFoundError, openai.BadRequestError) as fault:
         words = " ".join(str(fault.message).split())[:160]
         raise UsageError(f"{where}: the request is not accepted: {words}") from None
@@ -96,7 +103,9 @@ def read_reply(reply: object) -> Answer:
     "What a reply says; one without a text is a refusal or empty."
     choices = getattr(reply, "choices", None)
     if not choices:
-        raise EnvironmentProblem("the server's reply has no choices, so it is no chat; check the address, which often ends in /v1")
+        raise EnvironmentProblem(
+            "the server's reply has no choices, so it is no chat; check the address, which often ends in /v1"
+        )
     message = choices[0].message
     usage = getattr(reply, "usage", None)
     refusal = getattr(message, "refusal", None)
@@ -136,7 +145,10 @@ def request_all(
 ) -> None:
     "Ask for every answer that is missing; the bar shows the tokens used."
     todo = [text for text in prompts for _ in range(record.missing(text, completions))]
-    bar = tqdm(total=len(prompts) * completions, initial=len(prompts) * completions - len(todo), unit="answer", disable=not progress)
+    bar = tqdm(
+        total=len(prompts) * completions, initial=len(prompts) * completions - len(todo), unit="answer",
+        disable=not progress
+    )
     used: Counter[str] = Counter()
     with ThreadPoolExecutor(concurrency) as pool:
         running = {pool.submit(ask, text): text for text in todo}
@@ -151,7 +163,9 @@ def request_all(
             for future in running:
                 future.cancel()
             if isinstance(fault, KeyboardInterrupt):
-                raise Interrupted(f"stopped; answers so far are in {record.path}; run the same command to go on") from None
+                raise Interrupted(
+                    f"stopped; answers so far are in {record.path}; run the same command to go on"
+                ) from None
             raise
         finally:
             bar.close()

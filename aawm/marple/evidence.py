@@ -15,7 +15,9 @@ from ..errors import UsageError, check_name
 from .houses import House
 from .missions import MISSIONS, Subgoal
 from .planner import Run, replay
-from .vocabulary import CLEAN, CLOSING, DROP, FORWARD, IDLE, KINDS, LEFT, NULL, OPENING, PICKUP, RIGHT, TOGGLE
+from aawm.marple.vocabulary import (
+    CLEAN, CLOSING, DROP, FORWARD, IDLE, KINDS, LEFT, NULL, OPENING, PICKUP, RIGHT, TOGGLE,
+)
 from .worlds import World, arrays
 
 # %% ../../nbs/marple/11_evidence.ipynb #e1ddbf91
@@ -34,13 +36,16 @@ class Evidence:
     house: House = field(repr=False)
     tau: int  # states 0 .. tau were there to be seen
     poses: np.ndarray = field(repr=False)  # int `[tau + 1, 3]`; of a snapshot `[1, 3]`
-    actions: np.ndarray | None = field(repr=False)  # uint8 `[tau]`, as can be read off the states; `None` of a snapshot
+    # uint8 `[tau]`, as can be read off the states; `None` of a snapshot
+    actions: np.ndarray | None = field(repr=False)
     targets: np.ndarray | None = field(repr=False)  # uint8 `[tau]`
     sound: int | None = None  # of the next action, place in `SOUNDS`
-    told: tuple | None = None  # (object, furniture, room, action) of the subgoal pursued; () when there is none left
+    # (object, furniture, room, action) of the subgoal pursued; () when there is none left
+    told: tuple | None = None
     told_all: tuple | None = None  # the release's option `oracle`: all subgoals still to come
     piece_states: np.ndarray | None = field(default=None, repr=False)  # of a snapshot: bits of each piece
-    places: np.ndarray | None = field(default=None, repr=False)  # of a snapshot: piece that each object is on, -1 held
+    # of a snapshot: piece that each object is on, -1 held
+    places: np.ndarray | None = field(default=None, repr=False)
     cells: np.ndarray | None = field(default=None, repr=False)  # of a snapshot: cell of each object, -1 held
 
     @property
@@ -85,7 +90,9 @@ def look(
     seen = min(tau, len(run))
     still = tau - seen
     poses = np.concatenate([run.poses[: seen + 1], np.repeat(run.poses[seen : seen + 1], still, axis=0)])
-    actions, targets = (np.concatenate([values[:seen], np.zeros(still, np.uint8)]) for values in (run.actions, run.targets))
+    actions, targets = (
+        np.concatenate([values[:seen], np.zeros(still, np.uint8)]) for values in (run.actions, run.targets)
+    )
     quiet = np.isin(actions, (IDLE, NULL))
     actions = np.where(quiet, NULL, actions).astype(np.uint8)
     targets = np.where(quiet, 0, targets).astype(np.uint8)
@@ -132,20 +139,27 @@ def read_actions(
             cell = tuple(changed[0])
             was, now = (int(state[cell][FURNITURE_STATE]) - 1 for state in (before, after))
             flipped = was ^ now
-            actions[t] = (OPENING if now & OPEN else CLOSING) if flipped == OPEN else CLEAN if flipped == DUSTY else TOGGLE
+            actions[t] = (
+                OPENING if now & OPEN else CLOSING
+            ) if flipped == OPEN else CLEAN if flipped == DUSTY else TOGGLE
             targets[t] = before[cell][FURNITURE_KIND]
         elif len(lost):
             cell = tuple(lost[0])
             gone = after[cell][OBJECT_KIND] <= 1
-            actions[t], targets[t] = (PICKUP, before[cell][OBJECT_KIND]) if gone else (DROP, after[cell][OBJECT_KIND])
+            actions[t], targets[t] = (PICKUP, before[cell][OBJECT_KIND]) if gone else (
+                DROP, after[cell][OBJECT_KIND]
+            )
     return actions, targets
 
 # %% ../../nbs/marple/11_evidence.ipynb #9c7020dc
 DOING = {
-    IDLE: "stay at the", TOGGLE: "use the", OPENING: "open the", CLOSING: "close the", PICKUP: "pick up the", DROP: "put down the",
-    CLEAN: "clean the",
+    IDLE: "stay at the", TOGGLE: "use the", OPENING: "open the", CLOSING: "close the", PICKUP: "pick up the",
+    DROP: "put down the", CLEAN: "clean the"
 }
-DONE = {IDLE: "in use", TOGGLE: "switched", OPENING: "opened", CLOSING: "closed", PICKUP: "picked up", DROP: "put down", CLEAN: "cleaned"}
+DONE = {
+    IDLE: "in use", TOGGLE: "switched", OPENING: "opened", CLOSING: "closed", PICKUP: "picked up",
+    DROP: "put down", CLEAN: "cleaned"
+}
 
 
 def spoken(name: str) -> str:

@@ -48,7 +48,8 @@ KINDS_OF_EVIDENCE = "V vision, A audio of the next action, L language: the subgo
 KNOWN = "w: how sure it is that an agent follows its own mission; at .5 nothing is known but the two missions."
 TAUGHT = {"in": "learned in these houses", "ood": "learned in other houses"}
 SEEN = "share seen, tau / T"
-ONE_HOUSE = {"pillow": 0.16, "shower": 0.09, "snack": 0.48, "plant": 0.49, "laundry": 0.26}  # evidence needed, by a program not ours
+# evidence needed, by a program not ours
+ONE_HOUSE = {"pillow": 0.16, "shower": 0.09, "snack": 0.48, "plant": 0.49, "laundry": 0.26}
 
 
 def look_of(series: str) -> tuple:  # colour, marker, dashes
@@ -60,25 +61,35 @@ def draw_rooms(axes: plt.Axes, house: House) -> None:
     "Floor, walls and doors."
     axes.add_patch(Rectangle((0, 0), house.width, house.height, color=WALL_COLOR, lw=0))
     for room in house.rooms:
-        axes.add_patch(Rectangle((room.x, room.y), room.width, room.height, color=ROOM_COLORS[room.type], lw=0))
+        axes.add_patch(
+            Rectangle((room.x, room.y), room.width, room.height, color=ROOM_COLORS[room.type], lw=0)
+        )
     for door in house.doors:
         axes.add_patch(Rectangle((door.x, door.y), 1, 1, color="white", lw=0))
     axes.set(xlim=(0, house.width), ylim=(house.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 # %% ../../nbs/marple/19_figures.ipynb #451eda61
-def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5) -> None:
+def draw_things(
+    axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5
+) -> None:
     "Furniture with its name, and objects as dots where the array has them."
     for piece in house.furniture:
         kind = KINDS[piece.kind]
         corner = (piece.x + 0.12, piece.y + 0.12)
         inside = (kind.width - 0.24, kind.height - 0.24)
-        axes.add_patch(FancyBboxPatch(corner, *inside, boxstyle="round,pad=0,rounding_size=0.15", fc=PIECE_COLOR, ec=INK, lw=0.4))
+        axes.add_patch(
+            FancyBboxPatch(
+                corner, *inside, boxstyle="round,pad=0,rounding_size=0.15", fc=PIECE_COLOR, ec=INK, lw=0.4
+            )
+        )
         if labels:
             name = kind.name.replace("electric_", "").replace("_", "\n")
-            axes.text(piece.x + kind.width / 2, piece.y + kind.height / 2, name, ha="center", va="center", fontsize=size, zorder=3,
-                      rotation=90 if kind.width < kind.height and kind.width < 2 else 0,
-                      path_effects=[Stroke(linewidth=1.5, foreground="white"), Normal()])
+            axes.text(
+                piece.x + kind.width / 2, piece.y + kind.height / 2, name, ha="center", va="center",
+                fontsize=size, zorder=3, rotation=90 if kind.width < kind.height and kind.width < 2 else 0,
+                path_effects=[Stroke(linewidth=1.5, foreground="white"), Normal()]
+            )
     y, x = np.nonzero(array[..., OBJECT_KIND] > 1)
     axes.plot(x + 0.5, y + 0.82, ".", color=INK, ms=2.6, mew=0)
 
@@ -95,10 +106,15 @@ def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, siz
 
 def draw_path(axes: plt.Axes, poses: np.ndarray, color: str, offset: float = 0.0) -> None:
     "The way of a run."
-    axes.plot(poses[:, 0] + 0.5 + offset, poses[:, 1] + 0.5 + offset, color=color, lw=1.3, alpha=0.75, solid_capstyle="round", zorder=4)
+    axes.plot(
+        poses[:, 0] + 0.5 + offset, poses[:, 1] + 0.5 + offset, color=color, lw=1.3, alpha=0.75,
+        solid_capstyle="round", zorder=4
+    )
 
 # %% ../../nbs/marple/19_figures.ipynb #f94e30e2
-def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True, trace: bool = True) -> None:
+def draw_state(
+    axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True, trace: bool = True
+) -> None:
     "A house at a moment of a run."
     tau = min(tau, len(run))
     array = run.states(until=tau)[-1]
@@ -124,7 +140,10 @@ def fig_house(
             draw_agent(ax, x, y, heading, "#FFFFFF", 0.3)
             panel_title(ax, "AB"[agent], f"{run.mission.replace('_', ' ')}, {len(run)} actions")
             named = {"agent": "AB"[agent], "mission": run.mission}
-            rows += [named | {"step": t, "x": x, "y": y, "heading": heading} for t, (x, y, heading) in enumerate(run.poses)]
+            rows += [
+                named | {"step": t, "x": x, "y": y, "heading": heading}
+                for t, (x, y, heading) in enumerate(run.poses)
+            ]
         query = f"{pair.scenario.question} {'AB'[pair.culprit]} did, at step {pair.horizon - 1}."
         add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects.",
                           note])
@@ -146,7 +165,9 @@ def fig_replay(
                 draw_state(axes[row, column], run, int(taus[part]), color, labels=False)
             axes[0, column].set_title(f"step {taus[part]}", loc="center")
             said = float(table[table.part == part].said_a.iloc[0])
-            axes[2, column].barh([0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6)
+            axes[2, column].barh(
+                [0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6
+            )
             axes[2, column].text(0.5, -0.9, f"A {said:.2f}", ha="center", va="center", fontsize=8)
             axes[2, column].set(xlim=(0, 1), ylim=(-1.2, 0.5), xticks=[], yticks=[])
             axes[2, column].spines[:].set_visible(False)
@@ -188,7 +209,10 @@ def frame(axes: plt.Axes, title: str, letter: str = "", left: bool = True) -> No
 def legend_above(figure: plt.Figure, axes: plt.Axes, ncols: int = 6, title: str = "") -> None:
     "One legend above all panels, with what is drawn in one of them."
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(ncols, len(labels)), title=title, title_fontsize=9)
+    figure.legend(
+        handles, labels, loc="outside upper center", ncols=min(ncols, len(labels)), title=title,
+        title_fontsize=9
+    )
 
 
 def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
@@ -196,7 +220,10 @@ def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
     drawn = []
     for name in names:
         value, (color, marker, _) = float(PUBLISHED_NEEDED.loc[name, split]), look_of(name)
-        axes.plot([value], [LEVEL], marker=marker, ms=9 if marker == "*" else 6, mfc="white", mec=color, mew=1.2, ls="none", zorder=6)
+        axes.plot(
+            [value], [LEVEL], marker=marker, ms=9 if marker == "*" else 6, mfc="white", mec=color, mew=1.2,
+            ls="none", zorder=6
+        )
         drawn.append({"series": f"{name}, published", "scenario": "mean", "part": np.nan, "value": value})
     return drawn
 
@@ -216,14 +243,22 @@ def fig_accuracy(
         for ax, name, letter in zip(axes.flat, panels, "ABCDEF"):
             for one, rows in drawn[drawn.scenario == name].groupby("series", sort=False):
                 draw_curve(ax, rows, one)
-            frame(ax, SCENARIOS[name].question if name in SCENARIOS else "Mean of the five", letter, ax in axes[:, 0])
+            frame(
+                ax, SCENARIOS[name].question if name in SCENARIOS else "Mean of the five", letter,
+                ax in axes[:, 0]
+            )
         marks = draw_published(axes.flat[len(panels) - 1], published)
         handles, labels = axes.flat[0].get_legend_handles_labels()
         for name in published:
             color, marker, _ = look_of(name)
-            handles += axes.flat[0].plot([], [], marker=marker, mfc="white", mec=color, mew=1.2, ls="none", ms=6)
+            handles += axes.flat[0].plot(
+                [], [], marker=marker, mfc="white", mec=color, mew=1.2, ls="none", ms=6
+            )
             labels.append(f"{name}, published")
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(labels)), title=title, title_fontsize=9)
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=min(4, len(labels)), title=title,
+            title_fontsize=9
+        )
         add_note(figure, [KINDS_OF_EVIDENCE,
                           "Bands: 95 % bootstrap over houses. Marks: where the paper's people and methods reached 0.8, mean over its",
                           "scenarios; people answered raw, simulations through a softmax.", note])
@@ -240,15 +275,20 @@ def fig_modality(
     drawn = drawn[drawn.scenario.isin(scenarios)]
     many = table[table.scenario.isin(scenarios)].groupby("scenario").trial.nunique().max()
     with house_style():
-        figure, axes = plt.subplots(1, len(scenarios), figsize=(WIDTH if len(scenarios) > 1 else 4.6, 3.2), sharey=True, squeeze=False)
+        figure, axes = plt.subplots(
+            1, len(scenarios), figsize=(WIDTH if len(scenarios) > 1 else 4.6, 3.2), sharey=True, squeeze=False
+        )
         for ax, name, letter in zip(axes[0], scenarios, "ABCDE"):
             for one, rows in drawn[drawn.scenario == name].groupby("series", sort=False):
                 draw_curve(ax, rows, one)
             frame(ax, SCENARIOS[name].question, letter if len(scenarios) > 1 else "", ax is axes[0][0])
         legend_above(figure, axes[0][0])
         last = " A snapshot shows one state alone." if "snapshot" in set(drawn.series) else ""
-        add_note(figure, [KINDS_OF_EVIDENCE + last, f"Bands: 95 % bootstrap over houses; {many} trials a panel.", note],
-                 WIDTH if len(scenarios) > 1 else 4.6)
+        add_note(
+            figure,
+            [KINDS_OF_EVIDENCE + last, f"Bands: 95 % bootstrap over houses; {many} trials a panel.", note],
+            WIDTH if len(scenarios) > 1 else 4.6
+        )
     return figure, drawn
 
 # %% ../../nbs/marple/19_figures.ipynb #2a33bbc2
@@ -269,7 +309,11 @@ def fig_preferences(
     "Accuracy over time by how much is known of preferences, mean of the scenarios, for each combining rule."
     rules = list(dict.fromkeys(table.rule))
     opened = table[table.prior == "open"].trial.nunique()
-    any_of_ten = f"Any of ten: not even the two missions are known; {opened} trials in houses furnished for all ten." if opened else ""
+    any_of_ten = (
+        f"Any of ten: not even the two missions are known; {opened} trials in houses furnished for all ten."
+        if opened
+        else ""
+    )
     with house_style():
         figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
         found = []
@@ -312,30 +356,50 @@ def fig_evidence(
     learned = {f"imitation {training}": f"imitation, {words}" for training, words in TAUGHT.items()}
     trials = table.groupby(series, sort=False).trial.nunique()
     fewer = {name: f", {count} trials" for name, count in trials.items() if count != trials.iloc[0]}
-    names = [*((learned.get(name) or (prefix + evidence_label(name) if name in LOOKS else name)) + fewer.get(name, "") for name in ours.series),
-             *(f"{name}, published" for name in PUBLISHED_NEEDED.index)]
+    names = [
+        *(
+            (
+                learned.get(name) or (prefix + evidence_label(name) if name in LOOKS else name)
+            ) + fewer.get(name, "")
+            for name in ours.series
+        ),
+        *(f"{name}, published" for name in PUBLISHED_NEEDED.index)
+    ]
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.32 * len(names) + 1.4))
         for line, row in ours.iterrows():
             color, marker, _ = look_of(row.series)
             axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
             axes.plot([row.value], [line], marker=marker, color=color, ms=7, ls="none")
-            axes.text(max(row.high, row.value) + 0.015, line, f"{row.value:.2f}" + ("" if row.reached else " *"), va="center", fontsize=8)
+            axes.text(
+                max(row.high, row.value) + 0.015, line, f"{row.value:.2f}" + ("" if row.reached else " *"),
+                va="center", fontsize=8
+            )
         for line, name in enumerate(PUBLISHED_NEEDED.index, start=len(ours)):
             color, marker, _ = look_of(name)
             for split, face in (("in", "white"), ("ood", color)):
                 value = PUBLISHED_NEEDED.loc[name, split]
                 axes.plot([value], [line], marker=marker, mec=color, mfc=face, mew=1.3, ms=8, ls="none")
         axes.axhline(len(ours) - 0.5, color=SOFT_INK, lw=0.6)
-        axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
+        axes.set(
+            yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5)
+        )
         axes.set_xlabel("evidence needed to reach 0.8 (share of T)")
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         known = KNOWN if any("w =" in name for name in names) else ""
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
-        add_note(figure, [f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known, opened,
-                          "Published: open in-distribution, filled out of distribution; other houses and runs than ours.", note])
-    published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
-    return figure, pd.concat([found, published.assign(series=published.series + ", published")], ignore_index=True)
+        add_note(figure, [
+            f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known,
+            opened,
+            "Published: open in-distribution, filled out of distribution; other houses and runs than ours.",
+            note
+        ])
+    published = PUBLISHED_NEEDED.reset_index(names="series").melt(
+        "series", var_name="scenario"
+    ).assign(reached=True)
+    return figure, pd.concat(
+        [found, published.assign(series=published.series + ", published")], ignore_index=True
+    )
 
 # %% ../../nbs/marple/19_figures.ipynb #b9a62fd1
 def fig_people(
@@ -356,12 +420,20 @@ def fig_people(
             color, marker, _ = look_of(name)
             axes.vlines(x, rows.low, rows.high, color=color, lw=2)
             axes.plot(x, rows.value, marker=marker, color=color, ls="none", ms=6, label=name)
-        axes.set(xticks=range(len(scenarios)), xticklabels=scenarios, xlim=(-0.5, len(scenarios) - 0.5), ylim=(-0.03, 1.03))
+        axes.set(
+            xticks=range(len(scenarios)), xticklabels=scenarios, xlim=(-0.5, len(scenarios) - 0.5),
+            ylim=(-0.03, 1.03)
+        )
         axes.set_ylabel("evidence needed (share of T)")
         legend_above(figure, axes)
-        add_note(figure, [f"Marks: exact inference. {KINDS_OF_EVIDENCE}",
-                          "The paper gives people's evidence as one mean over its own 50 trials, not by scenario.",
-                          "Lines: 95 % bootstrap over houses.", note])
+        add_note(
+            figure,
+            [
+                f"Marks: exact inference. {KINDS_OF_EVIDENCE}",
+                "The paper gives people's evidence as one mean over its own 50 trials, not by scenario.",
+                "Lines: 95 % bootstrap over houses.", note
+            ]
+        )
     return figure, found
 
 # %% ../../nbs/marple/19_figures.ipynb #32c3d97e
@@ -371,18 +443,28 @@ def fig_spread(
 ):  # figure, table
     "Evidence needed in every house: how much of it is the house."
     curve = table.groupby(["scenario", "house", "part"], sort=False).accuracy.mean().unstack()
-    found = pd.DataFrame({"value": [needed(values) for values in curve.to_numpy()]}, curve.index).reset_index()
+    found = pd.DataFrame(
+        {"value": [needed(values) for values in curve.to_numpy()]}, curve.index
+    ).reset_index()
     scenarios = list(dict.fromkeys(table.scenario))
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
         for place, name in enumerate(scenarios):
             values = np.sort(found[found.scenario == name].value)
             aside = 0.05 * (np.arange(len(values)) % 5 - 2)
-            axes.plot(place + aside, values, "o", color=look_of("V")[0], ms=5, alpha=0.7, mew=0, label="one house" if place == 0 else None)
+            axes.plot(
+                place + aside, values, "o", color=look_of("V")[0], ms=5, alpha=0.7, mew=0,
+                label="one house" if place == 0 else None
+            )
             whole = needed(table[table.scenario == name].groupby("part").accuracy.mean())
-            axes.plot([place - 0.3, place + 0.3], [whole] * 2, color=INK, lw=1.5, label="mean curve of all" if place == 0 else None)
-        axes.plot(range(len(scenarios)), [ONE_HOUSE[name] for name in scenarios], marker="D", mfc="white", mec="#D55E00", mew=1.3, ls="none",
-                  label="another program, one house")
+            axes.plot(
+                [place - 0.3, place + 0.3], [whole] * 2, color=INK, lw=1.5,
+                label="mean curve of all" if place == 0 else None
+            )
+        axes.plot(
+            range(len(scenarios)), [ONE_HOUSE[name] for name in scenarios], marker="D", mfc="white",
+            mec="#D55E00", mew=1.3, ls="none", label="another program, one house"
+        )
         axes.set(xticks=range(len(scenarios)), xticklabels=scenarios, ylim=(-0.03, 1.03))
         axes.set_ylabel("evidence needed (share of T)")
         legend_above(figure, axes)
@@ -401,21 +483,29 @@ def fig_learned(
     found = []
     settings = (("1.0", "softmax", "rollouts", "mission known"), ("0.5", "exact", "weighed", "nothing known"))
     with house_style():
-        figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
+        figure, axes = plt.subplots(
+            2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False
+        )
         for row, (prior, rule, method, title) in enumerate(settings):
             for column, training in enumerate(trainings):
                 ax = axes[row, column]
                 panel = f"{title}, {TAUGHT.get(training, training)}"
-                here = learned[(learned.prior == prior) & (learned.method == method) & (learned.training == training)]
+                here = learned[
+                    (learned.prior == prior) & (learned.method == method) & (learned.training == training)
+                ]
                 here = recombine(here, rule)
-                drawn = [curve_table(here)] + ([curve_table(exact.assign(variant="exact inference, V"))] if prior == "0.5" else [])
+                drawn = [curve_table(here)] + (
+                    [curve_table(exact.assign(variant="exact inference, V"))] if prior == "0.5" else []
+                )
                 for rows in drawn:
                     for one, curve in rows[rows.scenario == "mean"].groupby("series", sort=False):
                         draw_curve(ax, curve, one)
                 marks = draw_published(ax, ("V", "V+A", "V+L", "V+A+L"), training) if prior == "1.0" else []
                 frame(ax, panel, "ABCD"[len(trainings) * row + column], column == 0)
                 ax.set_xlabel(SEEN if row else "")
-                found += [rows.assign(panel=panel) for rows in (*drawn, *([pd.DataFrame(marks)] if marks else []))]
+                found += [
+                    rows.assign(panel=panel) for rows in (*drawn, *([pd.DataFrame(marks)] if marks else []))
+                ]
         legend_above(figure, axes[1, 0])
         add_note(figure, [KINDS_OF_EVIDENCE,
                           "Mean of five scenarios; bands: 95 % bootstrap over houses. Above: w = 1 and the paper's softmax; open marks:",
@@ -431,25 +521,45 @@ def fig_learning(
     "How policies learn, and how often their likeliest action is the agent's."
     trainings = list(dict.fromkeys(log.training))
     with house_style():
-        figure, axes = plt.subplots(1, 1 + len(trainings), figsize=(WIDTH, 3.7), width_ratios=(1.35, *(1,) * len(trainings)))
+        figure, axes = plt.subplots(
+            1, 1 + len(trainings), figsize=(WIDTH, 3.7), width_ratios=(1.35, *(1,) * len(trainings))
+        )
         for training in trainings:
             rows, (color, marker, _) = log[log.training == training], look_of(f"imitation {training}")
             houses = TAUGHT.get(training, training).removeprefix("learned in ")
-            axes[0].plot(rows.step, rows.train_loss, color=color, ls=":", lw=1, label=f"{houses}, learned from")
-            axes[0].plot(rows.step, rows.validation_loss, color=color, marker=marker, ms=3.5, label=f"{houses}, unseen runs")
+            axes[0].plot(
+                rows.step, rows.train_loss, color=color, ls=":", lw=1, label=f"{houses}, learned from"
+            )
+            axes[0].plot(
+                rows.step, rows.validation_loss, color=color, marker=marker, ms=3.5,
+                label=f"{houses}, unseen runs"
+            )
         axes[0].set(yscale="log", xlabel="steps of training", ylabel="loss of imitation")
         axes[0].legend()
         panel_title(axes[0], "A", "learning curves")
         missions = [name for name in MISSIONS if name in set(accuracy.mission)]
         for ax, training, letter in zip(axes[1:], trainings, "BCD"):
-            table = accuracy[accuracy.training == training].groupby(["mission", "variant"]).accuracy.mean().unstack().loc[missions]
+            table = accuracy[accuracy.training == training].groupby(
+                ["mission", "variant"]
+            ).accuracy.mean().unstack().loc[missions]
             for line, best in enumerate(table["best"]):
-                ax.plot([best, best], [line - 0.3, line + 0.3], color=INK, lw=1.5, label="perfect imitator" if line == 0 else None)
+                ax.plot(
+                    [best, best], [line - 0.3, line + 0.3], color=INK, lw=1.5,
+                    label="perfect imitator" if line == 0 else None
+                )
             for variant in ("V", "V+L"):
                 color, marker, _ = look_of(variant)
-                ax.plot(table[variant], range(len(missions)), color=color, marker=marker, ls="none", ms=5, label=variant)
-            ax.set(xlabel="accuracy", yticks=range(len(missions)), ylim=(len(missions) - 0.5, -0.5), xlim=(0.45, 1.02))
-            ax.set_yticklabels([name.replace("_", " ") for name in missions] if ax is axes[1] else [], fontsize=7)
+                ax.plot(
+                    table[variant], range(len(missions)), color=color, marker=marker, ls="none", ms=5,
+                    label=variant
+                )
+            ax.set(
+                xlabel="accuracy", yticks=range(len(missions)), ylim=(len(missions) - 0.5, -0.5),
+                xlim=(0.45, 1.02)
+            )
+            ax.set_yticklabels(
+                [name.replace("_", " ") for name in missions] if ax is axes[1] else [], fontsize=7
+            )
             panel_title(ax, letter, TAUGHT.get(training, training).removeprefix("learned "))
         legend_above(figure, axes[1])
         add_note(figure, ["Accuracy: how often the likeliest action is the agent's, in the test houses; V sees, V+L is also given the subgoal.",
@@ -465,7 +575,10 @@ def fig_rules(
     "Evidence needed by learned policies, for each combining rule and strength of preferences."
     keys = ["training", "variant", "prior", "rule"]
     every = pd.concat([recombine(learned, rule) for rule in RULES])
-    found = [needed_table(rows, "rule").assign(**dict(zip(keys, key))) for key, rows in every.groupby(keys, sort=False)]
+    found = [
+        needed_table(rows, "rule").assign(**dict(zip(keys, key)))
+        for key, rows in every.groupby(keys, sort=False)
+    ]
     table = pd.concat(found, ignore_index=True).drop(columns="series")
     trainings = list(dict.fromkeys(learned.training))
     weights = list(dict.fromkeys(learned.prior))
@@ -479,7 +592,9 @@ def fig_rules(
                 lines = np.arange(len(RULES)) + 0.17 * (k - (len(weights) - 1) / 2)
                 ax.hlines(lines, rows.low, rows.high, color=color, lw=2)
                 ax.plot(rows.value, lines, color=color, marker=marker, ls="none", ms=6, label=f"w = {weight}")
-            ax.set(yticks=range(len(RULES)), yticklabels=RULES, xlim=(-0.03, 1.03), ylim=(len(RULES) - 0.5, -0.5))
+            ax.set(
+                yticks=range(len(RULES)), yticklabels=RULES, xlim=(-0.03, 1.03), ylim=(len(RULES) - 0.5, -0.5)
+            )
             ax.set_xlabel("evidence needed to reach 0.8 (share of T)")
             panel_title(ax, letter, TAUGHT.get(training, training))
         legend_above(figure, axes[0, 0])
@@ -493,7 +608,9 @@ SHADES = LinearSegmentedColormap.from_list("similarity", ["#FFFFFF", "#0072B2"])
 
 def fig_similarity(note: str = ""):  # figure, table
     "The paper's similarities of missions beside those that follow from the subgoals."
-    ours = pd.DataFrame([[similarity(MISSIONS[a], MISSIONS[b]) for b in SHORT.values()] for a in SHORT.values()], SHORT, SHORT)
+    ours = pd.DataFrame(
+        [[similarity(MISSIONS[a], MISSIONS[b]) for b in SHORT.values()] for a in SHORT.values()], SHORT, SHORT
+    )
     tables = {"published": published_similarity(), "from the subgoals": ours}
     pairs = {(scenario.culprit, scenario.other) for scenario in SCENARIOS.values()}
     with house_style():
@@ -506,15 +623,25 @@ def fig_similarity(note: str = ""):  # figure, table
                     marked = (one, other) in pairs or (other, one) in pairs
                     ink = "white" if value > 0.8 else INK
                     weight = "bold" if marked else "normal"
-                    ax.text(column, row, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=6, color=ink, weight=weight)
+                    ax.text(
+                        column, row, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=6,
+                        color=ink, weight=weight
+                    )
                     if marked:
-                        ax.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, fill=False, ec="#D55E00", lw=1.2))
+                        ax.add_patch(
+                            Rectangle(
+                                (column - 0.48, row - 0.48), 0.96, 0.96, fill=False, ec="#D55E00", lw=1.2
+                            )
+                        )
             ax.set(xticks=range(len(SHORT)), xticklabels=SHORT, yticks=range(len(SHORT)), yticklabels=SHORT)
             ax.spines[:].set_visible(False)
             panel_title(ax, letter, name)
         codes = ", ".join(f"{code} {mission.replace('_', ' ')}" for code, mission in SHORT.items())
         add_note(figure, ["Framed: the five scenarios.", codes + ".", note])
-    long = {name: table.stack().rename("similarity").rename_axis(["one", "other"]).reset_index() for name, table in tables.items()}
+    long = {
+        name: table.stack().rename("similarity").rename_axis(["one", "other"]).reset_index()
+        for name, table in tables.items()
+    }
     return figure, pd.concat([rows.assign(table=name) for name, rows in long.items()], ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #e16f807a
@@ -538,7 +665,10 @@ def fig_ledger(
             face, edge, line = (color, None, 0.0) if judged else ("none", color, 1.2)
             axes.add_patch(Rectangle(box, 0.94, 0.84, fc=face, ec=edge, lw=line))
             word = row.word.replace(": needs", ":\nneeds")
-            axes.text(row.column + 0.5, row.line, word, ha="center", va="center", color=ink if judged else INK, fontsize=7)
+            axes.text(
+                row.column + 0.5, row.line, word, ha="center", va="center", color=ink if judged else INK,
+                fontsize=7
+            )
         columns = grid.drop_duplicates("column")
         lines = sorted(ledger.claim.unique())
         axes.set(xlim=(0, grid.column.max() + 1), ylim=(len(lines) - 0.5, -0.5))

@@ -10,7 +10,10 @@ from .houses import Door, House, Piece, Room, Thing
 from .vocabulary import bits, kind_id
 
 # %% ../../nbs/marple/08_golden.ipynb #dec7746c
-GOLDEN_ROOMS = (Room("LivingRoom", 1, 1, 5, 16), Room("Bedroom", 7, 1, 10, 5), Room("Kitchen", 7, 7, 5, 10), Room("Bathroom", 13, 7, 4, 10))
+GOLDEN_ROOMS = (
+    Room("LivingRoom", 1, 1, 5, 16), Room("Bedroom", 7, 1, 10, 5), Room("Kitchen", 7, 7, 5, 10),
+    Room("Bathroom", 13, 7, 4, 10)
+)
 GOLDEN_DOORS = (Door(6, 4), Door(13, 6), Door(12, 10))
 GOLDEN_FURNITURE = """ashcan 4 3,8 0 t; box 5 3,11 0 d; closet 9 14,3 1 -; bed 14 9,2 1 -; countertop 16 7,7 2 d; chair 18 7,10 2 dt;
 laundry 19 14,10 3 -; laundry 20 15,13 3 og"""  # name number x,y room state
@@ -29,4 +32,7 @@ def read_entries(text: str, kind: type) -> tuple:
 # %% ../../nbs/marple/08_golden.ipynb #a73bfdba
 def golden_house() -> House:
     "The released house of the laundry scenario."
-    return House(18, 18, GOLDEN_ROOMS, GOLDEN_DOORS, read_entries(GOLDEN_FURNITURE, Piece), read_entries(GOLDEN_OBJECTS, Thing))
+    return House(
+        18, 18, GOLDEN_ROOMS, GOLDEN_DOORS, read_entries(GOLDEN_FURNITURE, Piece),
+        read_entries(GOLDEN_OBJECTS, Thing)
+    )

@@ -21,7 +21,9 @@ from pydantic import Field
 from ..errors import BadData
 from ..files import digest
 from ..small_files import Form, Line, in_form
-from .vocabulary import AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, codes_of
+from aawm.marple.vocabulary import (
+    AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, codes_of,
+)
 
 # %% ../../nbs/marple/02_houses.ipynb #df78c045
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Piece:
     def cells(self) -> list:
         "The cells it stands on, x outer and y inner: the order in which things are put down."
         kind = FURNITURE[self.kind]
-        return [(x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)]
+        return [
+            (x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)
+        ]
 
 # %% ../../nbs/marple/02_houses.ipynb #5a3c0bae
 @dataclass(frozen=True)
@@ -160,16 +164,23 @@ def check_house(house: House) -> None:
         raise BadData(f"a house of {house.width} x {house.height} cells; sides must be 3 to 64")
     floor = np.zeros((house.height, house.width), bool)
     for room in house.rooms:
-        inside = 1 <= room.x and 1 <= room.y and room.x + room.width < house.width and room.y + room.height < house.height
+        inside = (
+            1 <= room.x and 1 <= room.y and room.x + room.width < house.width
+            and room.y + room.height < house.height
+        )
         if room.type not in ROOMS or not inside or min(room.width, room.height) < 1:
-            raise BadData(f"{room} is of no known type or leaves the house of {house.width} x {house.height} cells")
+            raise BadData(
+                f"{room} is of no known type or leaves the house of {house.width} x {house.height} cells"
+            )
         inner = floor[room.y : room.y + room.height, room.x : room.x + room.width]
         if inner.any():
             raise BadData(f"{room} overlaps another room")
         inner[:] = True
     taken = {}
     for door in house.doors:
-        if not (0 < door.x < house.width - 1 and 0 < door.y < house.height - 1) or house.room_grid[door.y, door.x]:
+        if not (
+            0 < door.x < house.width - 1 and 0 < door.y < house.height - 1
+        ) or house.room_grid[door.y, door.x]:
             raise BadData(f"{door} stands in no wall inside the house")
         taken[door.x, door.y] = "a door"
     for place, piece in enumerate(house.furniture):
@@ -185,14 +196,22 @@ def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
     name = FURNITURE[piece.kind].name
     for x, y in piece.cells:
         if not (room.x <= x < room.x + room.width and room.y <= y < room.y + room.height):
-            raise BadData(f"{name} {piece.number} at ({piece.x}, {piece.y}) leaves its room at cell ({x}, {y})")
+            raise BadData(
+                f"{name} {piece.number} at ({piece.x}, {piece.y}) leaves its room at cell ({x}, {y})"
+            )
         if (x, y) in taken:
-            raise BadData(f"{name} {piece.number} at ({piece.x}, {piece.y}) overlaps {taken[x, y]} at cell ({x}, {y})")
+            raise BadData(
+                f"{name} {piece.number} at ({piece.x}, {piece.y}) overlaps {taken[x, y]} at cell ({x}, {y})"
+            )
         taken[x, y] = f"{name} {piece.number}"
     if piece.state & ~FURNITURE[piece.kind].abilities:
-        raise BadData(f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}")
+        raise BadData(
+            f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}"
+        )
     if piece.number < 0:
-        raise BadData(f"{name} at ({piece.x}, {piece.y}) has the instance number {piece.number}; it must be 0 or more")
+        raise BadData(
+            f"{name} at ({piece.x}, {piece.y}) has the instance number {piece.number}; it must be 0 or more"
+        )
 
 # %% ../../nbs/marple/02_houses.ipynb #c7c25fab
 def check_objects(house: House) -> None:
@@ -208,12 +227,16 @@ def check_objects(house: House) -> None:
             raise BadData(f"{name} {thing.number} shares cell ({thing.x}, {thing.y}) with another object")
         taken.add((thing.x, thing.y))
         if thing.state & ~OBJECTS[thing.kind].abilities:
-            raise BadData(f"{name} {thing.number} cannot be {codes_of(thing.state & ~OBJECTS[thing.kind].abilities)!r}")
+            raise BadData(
+                f"{name} {thing.number} cannot be {codes_of(thing.state & ~OBJECTS[thing.kind].abilities)!r}"
+            )
         if not 0 <= thing.number <= 255:
             raise BadData(f"{name} at ({thing.x}, {thing.y}) has the instance number {thing.number}; it must fit a byte, 0 to 255")
 
 # %% ../../nbs/marple/02_houses.ipynb #03678548
-CHANNELS = ("room", "furniture", "furniture_state", "object", "object_state", "object_number", "agent", "heading")
+CHANNELS = (
+    "room", "furniture", "furniture_state", "object", "object_state", "object_number", "agent", "heading"
+)
 ROOM, FURNITURE_KIND, FURNITURE_STATE, OBJECT_KIND, OBJECT_STATE, OBJECT_NUMBER, AGENT, HEADING = range(8)
 
 
@@ -234,7 +257,8 @@ def static_array(
 
 # %% ../../nbs/marple/02_houses.ipynb #e4e91cbe
 ROOM_COLORS = {
-    "Kitchen": "#FFF1D6", "Bedroom": "#E3ECF7", "Bathroom": "#DDF3EE", "LivingRoom": "#F6E4EC", "Garage": "#EEEEEE", "Study": "#F0EAD8",
+    "Kitchen": "#FFF1D6", "Bedroom": "#E3ECF7", "Bathroom": "#DDF3EE", "LivingRoom": "#F6E4EC",
+    "Garage": "#EEEEEE", "Study": "#F0EAD8"
 }
 WALL_COLOR = "#4D4D4D"
 PIECE_COLOR = "#B9A58A"
@@ -253,16 +277,28 @@ def house_svg(
 ) -> str:
     "A plan of a house as SVG."
     parts = [box_svg(0, 0, house.width, house.height, WALL_COLOR)]
-    parts += [box_svg(room.x, room.y, room.width, room.height, ROOM_COLORS[room.type], room.type) for room in house.rooms]
+    parts += [
+        box_svg(room.x, room.y, room.width, room.height, ROOM_COLORS[room.type], room.type)
+        for room in house.rooms
+    ]
     parts += [box_svg(door.x, door.y, 1, 1, "white" if door.open else "#C44", "door") for door in house.doors]
     for piece in house.furniture:
         kind = FURNITURE[piece.kind]
         name = kind.name.removeprefix("electric_").replace("_", " ")
-        parts.append(box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name))
+        parts.append(
+            box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name)
+        )
         x = CELL * (piece.x + kind.width / 2)
         y = CELL * (piece.y + kind.height / 2) + 2
-        parts.append(f'<text x="{x:g}" y="{y:g}" font-size="6.5" text-anchor="middle">{name}</text>' if kind.width > 1 else "")
-    parts += [f'<circle cx="{CELL * (thing.x + 0.5):g}" cy="{CELL * (thing.y + 0.82):g}" r="1.4"/>' for thing in house.objects]
+        parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="6.5" text-anchor="middle">{name}</text>'
+            if kind.width > 1
+            else ""
+        )
+    parts += [
+        f'<circle cx="{CELL * (thing.x + 0.5):g}" cy="{CELL * (thing.y + 0.82):g}" r="1.4"/>'
+        for thing in house.objects
+    ]
     size = f'width="{CELL * house.width}" height="{CELL * house.height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}{marks}</svg>'
 
@@ -334,4 +370,6 @@ def reachable(
 def can_be_faced(house: House) -> bool:
     "Whether every piece of furniture has a free cell beside it."
     free = house.free
-    return all(any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture)
+    return all(
+        any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture
+    )

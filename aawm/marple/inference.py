@@ -47,8 +47,12 @@ class Moves:
         atlas = atlas_of(house)
         poses = np.arange(atlas_of(house).poses)
         self.cost = costs_to_go(house)  # `[furniture, poses]`
-        self.after = np.stack([atlas.forward[: len(poses)], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)])  # `[3, poses]`
-        self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)  # `[furniture, 3, poses]`
+        # `[3, poses]`
+        self.after = np.stack(
+            [atlas.forward[: len(poses)], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)]
+        )
+        # `[furniture, 3, poses]`
+        self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)
         self.count = self.best.sum(1)  # `[furniture, poses]`
         self.width = house.width
 
@@ -92,23 +96,33 @@ def read_prefix(
     total = 0.0
     stage = 0
     for pose, (action, target) in zip(poses, evidence.steps):
-        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
+        chance, done = action_chance(
+            moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise
+        )
         total += np.log(chance)
         stage += done
     return total + hint(house, mission, evidence, stage, poses[-1], noise), stage
 
 # %% ../../nbs/marple/12_inference.ipynb #54b1b02c
-def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
+def hint(
+    house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float
+) -> float:
     "Log-likelihood of what is heard and told, for a mission at a stage."
     steps = stages(house, mission)
     total = 0.0
     step = steps[stage] if stage < len(steps) else None
     if evidence.sound is not None:
         heard = np.flatnonzero(SOUND_OF == evidence.sound).tolist()
-        total += np.log(sum(sound_chance(moves_of(house), step, pose, action, noise) for action in heard if action < 11))
+        total += np.log(
+            sum(sound_chance(moves_of(house), step, pose, action, noise) for action in heard if action < 11)
+        )
     if evidence.told is not None:
         goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
-        total += np.log(1 - noise if (language_of(goals[step.subgoal]) if step else ()) == evidence.told else noise / TYPES)
+        total += np.log(
+            1 - noise
+            if (language_of(goals[step.subgoal]) if step else ()) == evidence.told
+            else noise / TYPES
+        )
     return total
 
 # %% ../../nbs/marple/12_inference.ipynb #d495f09a
@@ -182,8 +196,13 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
     here = arrived(house, mission, evidence.tau, noise)[:, pose]
     states = evidence.piece_states[: len(house.furniture)]
     places = evidence.places[: len(house.objects)]
-    fits = np.array([world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)])
-    steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits).tolist()]
+    fits = np.array(
+        [world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)]
+    )
+    steps = [
+        here[k] * np.exp(hint(house, mission, evidence, k, pose, noise))
+        for k in np.flatnonzero(fits).tolist()
+    ]
     weights = np.zeros(len(fits))
     weights[fits] = steps
     total = weights.sum()
@@ -206,7 +225,9 @@ def reach(
 ) -> float:  # probability
     "The chance that an agent on a mission, now at a stage and pose, still does the query."
     steps = stages(house, mission)
-    goal = next((k for k in range(stage, len(steps)) if (steps[k].target, steps[k].action) == tuple(query)), None)
+    goal = next(
+        (k for k in range(stage, len(steps)) if (steps[k].target, steps[k].action) == tuple(query)), None
+    )
     if goal is None or within is None:
         return float(goal is not None)
     moves = moves_of(house)
@@ -219,7 +240,9 @@ def reach(
 # %% ../../nbs/marple/12_inference.ipynb #3e218b6f
 def has_done(evidence: Evidence, query: tuple) -> bool:
     "Whether the query action has been seen."
-    return evidence.actions is not None and bool(((evidence.actions == query[1]) & (evidence.targets == query[0])).any())
+    return evidence.actions is not None and bool(
+        ((evidence.actions == query[1]) & (evidence.targets == query[0])).any()
+    )
 
 # %% ../../nbs/marple/12_inference.ipynb #a0127e51
 def posterior(
@@ -261,8 +284,11 @@ def chance_of_query(
     for mission, (weight, where) in posterior(house, evidence, belief, noise).items():
         passed = query_stage(stages(house, mission), query)
         for stage in np.flatnonzero(where):
-            behind = evidence.actions is None and passed is not None and stage > passed  # of a snapshot: it has been done
-            total += weight * where[stage] * (1.0 if behind else reach(house, mission, int(stage), pose, query, within, noise))
+            # of a snapshot: it has been done
+            behind = evidence.actions is None and passed is not None and stage > passed
+            total += weight * where[stage] * (
+                1.0 if behind else reach(house, mission, int(stage), pose, query, within, noise)
+            )
     return float(total)
 
 # %% ../../nbs/marple/12_inference.ipynb #59530145
@@ -275,7 +301,10 @@ def exact_method(
     noise: float = NOISE,
 ) -> tuple:  # p_a, p_b
     "Exact inference as a method of this room: evidence in, two chances out."
-    return tuple(chance_of_query(house, seen, query, belief, within, noise) for seen, belief in zip(evidence, preferences))
+    return tuple(
+        chance_of_query(house, seen, query, belief, within, noise)
+        for seen, belief in zip(evidence, preferences)
+    )
 
 # %% ../../nbs/marple/12_inference.ipynb #514c0b8d
 WEIGHTS = (1.0, 0.8, 0.6, 0.5)
@@ -294,14 +323,20 @@ def preferences(
     if isinstance(prior, dict):
         return prior, prior
     if isinstance(prior, (str, tuple)) or not 0 <= prior <= 1:
-        raise UsageError(f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}")
+        raise UsageError(
+            f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}"
+        )
     missions = find_scenario(query).missions
     if prior == 0.5:
         return ({mission: 0.5 for mission in missions},) * 2
     if {run.mission for run in runs} != set(missions):
         found = ", ".join(repr(run.mission) for run in runs)
-        raise UsageError(f"with w = {prior} each agent must prefer one of {', '.join(missions)}; the runs are of {found}")
-    return tuple({mission: prior if mission == run.mission else 1 - prior for mission in missions} for run in runs)
+        raise UsageError(
+            f"with w = {prior} each agent must prefer one of {', '.join(missions)}; the runs are of {found}"
+        )
+    return tuple(
+        {mission: prior if mission == run.mission else 1 - prior for mission in missions} for run in runs
+    )
 
 # %% ../../nbs/marple/12_inference.ipynb #c3f30fb0
 def evaluate(
@@ -324,7 +359,9 @@ def evaluate(
     except AawmError:
         raise
     except Exception as fault:
-        raise ModelContractError(f"the method fails with {type(fault).__name__}: {fault}{place_of(fault)}") from fault
+        raise ModelContractError(
+            f"the method fails with {type(fault).__name__}: {fault}{place_of(fault)}"
+        ) from fault
     return checked(answer)
 
 # %% ../../nbs/marple/12_inference.ipynb #c08073b5
@@ -351,7 +388,9 @@ def exact(
     noise: float = NOISE,
 ) -> tuple:  # p_a, p_b
     "The chance that A, and that B, reaches the query, by exact inference."
-    return evaluate(exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise)
+    return evaluate(
+        exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise
+    )
 
 # %% ../../nbs/marple/12_inference.ipynb #8a0cd72a
 def imagine(
@@ -376,7 +415,8 @@ def imagine(
         p = piece[stages_now]
         k = poses
         slips = rng.random(agents) < noise
-        kind = rng.integers(TYPES, size=agents)  # of a slip: 0, 1, 2 moves, 3 what is to be done here, others nothing
+        # of a slip: 0, 1, 2 moves, 3 what is to be done here, others nothing
+        kind = rng.integers(TYPES, size=agents)
         facing = moves.cost[p, k] == 0
         rank = (rng.random(agents) * np.maximum(moves.count[p, k], 1)).astype(int)
         chosen = (moves.best[p, :, k].cumsum(1) > rank[:, None]).argmax(1)

@@ -58,8 +58,15 @@ def describe_world(world: World, agent: bool = True) -> str:
         pieces = []
         for k, piece in enumerate(house.furniture):
             if piece.room == place:
-                things = [spoken(KINDS[thing.kind].name) for j, thing in enumerate(house.objects) if world.on[0, j] == k]
-                pieces.append(state_words(piece.kind, int(world.state[0, k])) + (f" with {', '.join(things)}" if things else ""))
+                things = [
+                    spoken(KINDS[thing.kind].name)
+                    for j, thing in enumerate(house.objects)
+                    if world.on[0, j] == k
+                ]
+                pieces.append(
+                    state_words(piece.kind, int(world.state[0, k]))
+                    + (f" with {', '.join(things)}" if things else "")
+                )
         lines.append(f"- {spoken(room.type)}: {'; '.join(pieces) or 'empty'}")
     if agent:
         lines.append(f"- {whereabouts(world)}")
@@ -69,12 +76,22 @@ def describe_world(world: World, agent: bool = True) -> str:
 def whereabouts(world: World) -> str:
     "Where the agent stands, what it faces and holds."
     house, (x, y, heading) = world.atlas.houses[world.which[0]], world.pose[0].tolist()
-    inside = [room for room in house.rooms if room.x <= x < room.x + room.width and room.y <= y < room.y + room.height]
+    inside = [
+        room
+        for room in house.rooms
+        if room.x <= x < room.x + room.width and room.y <= y < room.y + room.height
+    ]
     room = spoken(inside[0].type) if inside else "doorway"
     front = int(world.atlas.front[world.place[0]])
-    faces = f", facing the {spoken(KINDS[house.furniture[front].kind].name)}" if front >= 0 else f", heading {HEADINGS[heading]}"
+    faces = (
+        f", facing the {spoken(KINDS[house.furniture[front].kind].name)}"
+        if front >= 0
+        else f", heading {HEADINGS[heading]}"
+    )
     held = [spoken(KINDS[thing.kind].name) for j, thing in enumerate(house.objects) if world.on[0, j] == -1]
-    return f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {', '.join(held)}" if held else "")
+    return (
+        f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {', '.join(held)}" if held else "")
+    )
 
 # %% ../../nbs/marple/17_language.ipynb #40de8f27
 def scene_graph(
@@ -89,9 +106,21 @@ def scene_graph(
         for k, piece in enumerate(house.furniture):
             if piece.room == place:
                 state = state_names(int(world.state[0, k]), KINDS[piece.kind].abilities)
-                things = [KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == k]
-                pieces.append({"type": KINDS[piece.kind].name, "pos": [piece.x, piece.y], "state": state, "objs": things})
-        rooms.append({"type": room.type, "top": [room.x, room.y], "size": [room.width, room.height], "furnitures": pieces})
+                things = [
+                    KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == k
+                ]
+                pieces.append(
+                    {
+                        "type": KINDS[piece.kind].name, "pos": [piece.x, piece.y], "state": state,
+                        "objs": things
+                    }
+                )
+        rooms.append(
+            {
+                "type": room.type, "top": [room.x, room.y], "size": [room.width, room.height],
+                "furnitures": pieces
+            }
+        )
     if not agent:
         return {"rooms": rooms}
     x, y, heading = world.pose[0].tolist()
@@ -111,7 +140,10 @@ def moment(evidence: Evidence, name: str) -> str:
     "What is shown of one person."
     lines = []
     if evidence.actions is not None and evidence.targets is not None and evidence.tau:
-        before = Evidence(evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1], evidence.targets[:-1])
+        before = Evidence(
+            evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1],
+            evidence.targets[:-1]
+        )
         lines += [f"{name}, one step earlier:", describe_world(world_at(before))]
     lines += [f"{name}, now:", describe_world(world_at(evidence))]
     if evidence.sound is not None:
@@ -134,15 +166,21 @@ def prompt(
 
 # %% ../../nbs/marple/17_language.ipynb #c3a2accc
 PAIR_LINE = re.compile(r"(?im)^\W*(?:agent )?([AB])\W*[:=]\W*(\d{1,3})(?:\s*%|\s*/\s*100)?\W*$")
-ANSWER_PLACE = re.compile(r"(?im)^\W*(?:(?:my|the|final) )*answer\b(?:[\s*_]*\([^)]*\))?")  # the last such place begins the answer
-ANSWER_NUMBER = re.compile(r"(?:[\s*_`:=]|[-–—]\s|\bis\b|\bN\b)*(\d{1,3})(?:\s*/\s*100\b|\s*%)?(?:[\s*_`.,;!(][^\d]*)?")  # and no other number
+# the last such place begins the answer
+ANSWER_PLACE = re.compile(r"(?im)^\W*(?:(?:my|the|final) )*answer\b(?:[\s*_]*\([^)]*\))?")
+# and no other number
+ANSWER_NUMBER = re.compile(
+    r"(?:[\s*_`:=]|[-–—]\s|\bis\b|\bN\b)*(\d{1,3})(?:\s*/\s*100\b|\s*%)?(?:[\s*_`.,;!(][^\d]*)?"
+)
 
 
 def read_answer(text: str) -> float:  # 0 to 1: that it was Person 1
     "The whole number of the answer's line, or of a last line that is a number; `BadData` for none, decimals, signs, ranges."
     text = str(text).strip()
     places = [match.end() for match in ANSWER_PLACE.finditer(text)]
-    line = next(iter(text[places[-1] :].lstrip(" :*_=\n").splitlines()), "") if places else text.splitlines()[-1] if text else ""
+    line = next(
+        iter(text[places[-1] :].lstrip(" :*_=\n").splitlines()), ""
+    ) if places else text.splitlines()[-1] if text else ""
     found = ANSWER_NUMBER.fullmatch(line)
     if not found or int(found[1]) > 100:
         raise BadData(f"no whole number from 0 to 100 at the end of the answer {text[-60:]!r}")
@@ -153,7 +191,9 @@ def read_two_numbers(text: str) -> float:  # 0 to 1: that it was A
     "The last numbers of `A: N` and `B: N`, as a share; `BadData` where one is missing, above 100, or both are 0."
     numbers = {letter.upper(): int(number) for letter, number in PAIR_LINE.findall(str(text))}
     if set(numbers) != {"A", "B"} or max(numbers.values()) > 100 or not sum(numbers.values()):
-        raise BadData(f"no whole numbers from 0 to 100 for A and B at the end of the answer {str(text).strip()[-60:]!r}")
+        raise BadData(
+            f"no whole numbers from 0 to 100 for A and B at the end of the answer {str(text).strip()[-60:]!r}"
+        )
     return numbers["A"] / sum(numbers.values())
 
 # %% ../../nbs/marple/17_language.ipynb #510cabab
@@ -178,14 +218,20 @@ PAPER_ANSWER = """Reason step by step about what each agent is doing. Then end w
 A: N
 B: N
 where each N is a whole number from 0 to 100, the probability that it was this agent."""
-DOES = {PICKUP: "pick up", DROP: "put down", TOGGLE: "turn on", OPENING: "open", CLOSING: "close", CLEAN: "clean", IDLE: "use"}
+DOES = {
+    PICKUP: "pick up", DROP: "put down", TOGGLE: "turn on", OPENING: "open", CLOSING: "close", CLEAN: "clean",
+    IDLE: "use"
+}
 
 # %% ../../nbs/marple/17_language.ipynb #64e4ea06
 def paper_moment(evidence: Evidence, name: str) -> str:
     "What is shown of one agent, as scene graphs."
     shown = []
     if evidence.actions is not None and evidence.targets is not None and evidence.tau:
-        before = Evidence(evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1], evidence.targets[:-1])
+        before = Evidence(
+            evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1],
+            evidence.targets[:-1]
+        )
         shown.append(f"Previous state of agent {name}: {json.dumps(scene_graph(world_at(before)))}")
     shown.append(f"Current state of agent {name}: {json.dumps(scene_graph(world_at(evidence)))}")
     if evidence.sound is not None:
@@ -217,7 +263,12 @@ def paper_prompt(
 ) -> str:
     "The paper's prompt: task, solved examples, the case."
     solved = [f"Example {number + 1}\n\n{worked_example(number)}" for number in range(examples)]
-    return "\n\n".join([PAPER_TASK, PAPER_ANSWER, *solved, *(["Now the question."] if solved else []), paper_case(evidence, query, first)])
+    return "\n\n".join(
+        [
+            PAPER_TASK, PAPER_ANSWER, *solved, *(["Now the question."] if solved else []),
+            paper_case(evidence, query, first)
+        ]
+    )
 
 # %% ../../nbs/marple/17_language.ipynb #3d4786f5
 @lru_cache(maxsize=8)
@@ -226,10 +277,15 @@ def worked_example(number: int) -> str:
     pair = draw_pair(golden_house(), "laundry", (7, number))
     evidence = tuple(look(run, pair.horizon // 2) for run in pair.runs)
     a = float(combine(*exact(pair.house, pair.runs, pair.horizon // 2, pair.scenario)))
-    goals = [f"Agent {name} seems to be on the way to {DOING[goal[3]]} {spoken(KINDS[goal[0] or goal[1]].name)}."
-             for name, run in zip("AB", pair.runs) for goal in pursued(run, pair.horizon // 2)[:1]]
+    goals = [
+        f"Agent {name} seems to be on the way to {DOING[goal[3]]} {spoken(KINDS[goal[0] or goal[1]].name)}."
+        for name, run in zip("AB", pair.runs)
+        for goal in pursued(run, pair.horizon // 2)[:1]
+    ]
     share = round(100 * a)
-    return "\n\n".join([paper_case(evidence, pair.scenario.query), f"{' '.join(goals)}\nA: {share}\nB: {100 - share}"])
+    return "\n\n".join(
+        [paper_case(evidence, pair.scenario.query), f"{' '.join(goals)}\nA: {share}\nB: {100 - share}"]
+    )
 
 # %% ../../nbs/marple/17_language.ipynb #e6a3b7b8
 @dataclass(frozen=True)
@@ -275,7 +331,8 @@ class Recorded:
         self.lock = Lock()
         lines = read_text(self.path, LARGEST_ANSWERS).splitlines(keepends=True) if self.path.is_file() else []
         if lines and not lines[-1].endswith("\n"):
-            lines[-1:] = [lines[-1] + "\n"] if self.is_whole(lines[-1]) else []  # cut short when it was stopped
+            # cut short when it was stopped
+            lines[-1:] = [lines[-1] + "\n"] if self.is_whole(lines[-1]) else []
             write_text(self.path, "".join(lines))  # the next answer begins a line
         for number, line in enumerate(lines, start=1):
             self.take(number, line)
@@ -308,23 +365,32 @@ class Recorded:
         while self.missing(text, count):
             if self.ask is None:
                 there = len(self.kept.get(digest(text), []))
-                raise UsageError(f"{self.path} has {there} of {count} answers to this prompt; give a language model to ask")
+                raise UsageError(
+                    f"{self.path} has {there} of {count} answers to this prompt; give a language model to ask"
+                )
             said = self.ask(text)
             self.keep(text, said if isinstance(said, Answer) else Answer(str(said)))
         return self.kept[digest(text)][:count]
 
     def keep(self, text: str, answer: Answer) -> None:
         "Append an answer to the file."
-        entry = {"prompt": digest(text), "text": answer.text, "finish": answer.finish, "tokens": [answer.tokens_in, answer.tokens_out]}
+        entry = {
+            "prompt": digest(text), "text": answer.text, "finish": answer.finish,
+            "tokens": [answer.tokens_in, answer.tokens_out]
+        }
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = not self.path.is_file()
             with self.path.open("a", encoding="utf-8") as file:
-                file.write((json.dumps({"answers of": self.about or {}}) + "\n" if new else "") + json.dumps(entry) + "\n")
+                file.write(
+                    (json.dumps({"answers of": self.about or {}}) + "\n" if new else "") + json.dumps(entry)
+                    + "\n"
+                )
             self.kept.setdefault(entry["prompt"], []).append(answer)
 
 # %% ../../nbs/marple/17_language.ipynb #59ff2938
-PROMPTS = {"plain": (prompt, read_answer), "paper": (paper_prompt, read_two_numbers)}  # how it is asked, how the answer is read
+# how it is asked, how the answer is read
+PROMPTS = {"plain": (prompt, read_answer), "paper": (paper_prompt, read_two_numbers)}
 
 
 def first_named(house: House, evidence: tuple, query: tuple, seed: int) -> int:  # 0: A, 1: B

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from ..errors import BadData, UsageError, check_name
 from .houses import House
 from aawm.marple.vocabulary import (
-    ACTIONS, CLEAN, CLOSING, DROP, DUSTY, FURNITURE, IDLE, IDLE_STEPS, KINDS, OBJECTS, ON, OPEN, OPENING, PICKUP, ROOM_CODES, TOGGLE, kind_id,
+    ACTIONS, CLEAN, CLOSING, DROP, DUSTY, FURNITURE, IDLE, IDLE_STEPS, KINDS, OBJECTS, ON, OPEN, OPENING,
+    PICKUP, ROOM_CODES, TOGGLE, kind_id
 )
 
 # %% ../../nbs/marple/04_missions.ipynb #5a51f933
@@ -32,10 +33,15 @@ class Subgoal:
 
     def __str__(self) -> str:
         thing = f"{KINDS[self.thing].name}@" if self.thing else ""
-        return f"{ACTIONS[self.action]} {thing}{KINDS[self.piece].name}" + (f"/{self.room}" if self.room else "")
+        return (
+            f"{ACTIONS[self.action]} {thing}{KINDS[self.piece].name}" + (f"/{self.room}" if self.room else "")
+        )
 
 # %% ../../nbs/marple/04_missions.ipynb #c154ecfd
-NEEDS = {("open", ""): (OPEN, 1), ("close", ""): (OPEN, 0), ("clean", ""): (DUSTY, 0), ("toggle", "on"): (ON, 1), ("toggle", "off"): (ON, 0)}
+NEEDS = {
+    ("open", ""): (OPEN, 1), ("close", ""): (OPEN, 0), ("clean", ""): (DUSTY, 0), ("toggle", "on"): (ON, 1),
+    ("toggle", "off"): (ON, 0)
+}
 FORM = re.compile(r"(\w+) (?:(\w+)@)?(\w+)(?:/([KBTGSL]))?(?:=(on|off))?(\*)?")
 
 
@@ -46,12 +52,19 @@ def read_subgoal(
     if not (match := FORM.fullmatch(text.strip())):
         raise UsageError(f"subgoal {text.strip()!r} is not of the form `action object@furniture/ROOM=on*`")
     action, thing, piece, room, state, skip = match.groups()
-    number = ACTIONS.index(check_name(action, ("idle", "toggle", "open", "close", "pickup", "drop", "clean"), "action of a subgoal"))
+    number = ACTIONS.index(
+        check_name(
+            action, ("idle", "toggle", "open", "close", "pickup", "drop", "clean"), "action of a subgoal"
+        )
+    )
     if (number in (PICKUP, DROP)) != bool(thing) or (number == TOGGLE) != bool(state):
         raise UsageError(f"subgoal {text.strip()!r}: pickup and drop name an object, toggle ends in =on or =off, the others have neither")
     kinds = kind_id(piece), kind_id(thing) if thing else 0
     if kinds[0] not in FURNITURE or (thing and kinds[1] not in OBJECTS):
-        raise UsageError(f"subgoal {text.strip()!r}: {piece} must be furniture" + (f" and {thing} an object" if thing else ""))
+        raise UsageError(
+            f"subgoal {text.strip()!r}: {piece} must be furniture"
+            + (f" and {thing} an object" if thing else "")
+        )
     return Subgoal(number, *kinds, ROOM_CODES.get(room, ""), NEEDS.get((action, state or ""), ()), bool(skip))
 
 # %% ../../nbs/marple/04_missions.ipynb #40bec63c
@@ -74,7 +87,10 @@ def mission(
 ) -> Mission:
     "A mission from its text."
     further = [read_subgoal(f"{'pickup' if '@' in word else 'open'} {word}") for word in extra.split()]
-    return Mission(name, tuple(map(read_subgoal, text.split(";"))), tuple((goal.piece, goal.room, goal.thing) for goal in further))
+    return Mission(
+        name, tuple(map(read_subgoal, text.split(";"))),
+        tuple((goal.piece, goal.room, goal.thing) for goal in further)
+    )
 
 # %% ../../nbs/marple/04_missions.ipynb #34b3be89
 MISSION_TEXT = {
@@ -119,9 +135,14 @@ def read_scenarios(text: str) -> dict:  # name -> Scenario
     "Scenarios from a table, a line each: name | question | culprit | other | thing action | horizon | similarity."
     found = {}
     for line in text.strip().splitlines():
-        name, question, culprit, other, query, horizon, similarity = (part.strip() for part in line.split("|"))
+        name, question, culprit, other, query, horizon, similarity = (
+            part.strip() for part in line.split("|")
+        )
         thing, action = query.split()
-        found[name] = Scenario(name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon), float(similarity))
+        found[name] = Scenario(
+            name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon),
+            float(similarity)
+        )
     return found
 
 # %% ../../nbs/marple/04_missions.ipynb #9b436d87
@@ -174,7 +195,10 @@ def similarity(
     other: Mission,
 ) -> float:  # 0 to 1
     "How alike two missions are, in actions and rooms."
-    actions, rooms = ([{getattr(goal, part) for goal in found.subgoals} - {""} for found in (one, other)] for part in ("action", "room"))
+    actions, rooms = (
+        [{getattr(goal, part) for goal in found.subgoals} - {""} for found in (one, other)]
+        for part in ("action", "room")
+    )
     return (shared(*actions) + 0.5 * shared(*rooms)) / 1.5
 
 # %% ../../nbs/marple/04_missions.ipynb #3ab2fcf4
@@ -188,7 +212,10 @@ class Need:
 
     def __or__(self, other: "Need") -> "Need":
         "Both: all that either asks, and the smaller maximum."
-        return Need(tuple(sorted({*self.things, *other.things})), min(self.most, other.most), self.dusty or other.dusty)
+        return Need(
+            tuple(sorted({*self.things, *other.things})), min(self.most, other.most),
+            self.dusty or other.dusty
+        )
 
 # %% ../../nbs/marple/04_missions.ipynb #ad379a32
 MOST = {"laundry": 1, "light": 0, "shower": 0, "television": 0, "dog": 0}  # objects; 4 on all others
@@ -201,9 +228,14 @@ def needs_of(
     needs: dict[tuple, Need] = {}
     for found in missions:
         fetched = set()
-        asked = [(goal.piece, goal.room, goal.thing if goal.action == PICKUP else 0, goal.action == CLEAN) for goal in found.subgoals]
+        asked = [
+            (goal.piece, goal.room, goal.thing if goal.action == PICKUP else 0, goal.action == CLEAN)
+            for goal in found.subgoals
+        ]
         for piece, room, thing, dusty in [*asked, *((*entry, False) for entry in found.extra)]:
-            first = (thing,) if thing and (thing not in fetched or (piece, room, thing) in found.extra) else ()
+            first = (thing,) if thing and (
+                thing not in fetched or (piece, room, thing) in found.extra
+            ) else ()
             fetched |= {thing}
             if room:
                 need = Need(first, MOST.get(KINDS[piece].name, 4), dusty)
@@ -234,7 +266,11 @@ class Pantry:
         "The furniture that a subgoal may mean, in order."
         rooms = self.house.rooms
         found = enumerate(self.house.furniture)
-        return [k for k, piece in found if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)]
+        return [
+            k
+            for k, piece in found
+            if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)
+        ]
 
     def is_shut(self, k: int) -> bool:
         return bool(FURNITURE[self.house.furniture[k].kind].abilities & OPEN) and not self.state[k] & OPEN
@@ -248,7 +284,10 @@ class Pantry:
             found = [k for k in found if self.place.count(k) < FURNITURE[self.house.furniture[k].kind].area]
             found = found if self.lying(goal.thing, -1) is not None else []
         if not found:
-            raise BadData(f"no target for {goal!s}: " + ("not held, or no space" if goal.action == DROP else "the house has none"))
+            raise BadData(
+                f"no target for {goal!s}: "
+                + ("not held, or no space" if goal.action == DROP else "the house has none")
+            )
         if goal.needs:
             bit, value = goal.needs
             found = [k for k in found if bool(self.state[k] & bit) != bool(value)]
@@ -256,7 +295,10 @@ class Pantry:
 
     def lying(self, thing: int, k: int) -> int | None:
         "The first object of a kind on a piece (-1: in the hand)."
-        return next((j for j, found in enumerate(self.house.objects) if found.kind == thing and self.place[j] == k), None)
+        return next(
+            (j for j, found in enumerate(self.house.objects) if found.kind == thing and self.place[j] == k),
+            None
+        )
 
     def do(self, goal: Subgoal, k: int) -> None:
         "What a subgoal does to the world; `BadData` where it cannot be done."
@@ -290,6 +332,10 @@ def program(
             pantry.do(goal, k)
         except BadData as fault:
             where = f"subgoal {place + 1} of {len(mission.subgoals)}"
-            raise BadData(f"mission {mission.name!r} cannot be done in this house, {where}: {fault}") from None
-        steps.append(Step(place, goal.action, goal.thing or goal.piece, k, IDLE_STEPS if goal.action == IDLE else 1))
+            raise BadData(
+                f"mission {mission.name!r} cannot be done in this house, {where}: {fault}"
+            ) from None
+        steps.append(
+            Step(place, goal.action, goal.thing or goal.piece, k, IDLE_STEPS if goal.action == IDLE else 1)
+        )
     return tuple(steps)

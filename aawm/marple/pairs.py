@@ -58,9 +58,14 @@ def draw_pair(
     scenario = find_scenario(scenario)
     culprit = int(np.random.default_rng((*np.atleast_1d(seed).tolist(), 2)).integers(2))
     names = scenario.missions if culprit == 0 else scenario.missions[::-1]
-    runs = [plan(house, name, seed=(*np.atleast_1d(seed).tolist(), agent), scenario=scenario) for agent, name in enumerate(names)]
+    runs = [
+        plan(house, name, seed=(*np.atleast_1d(seed).tolist(), agent), scenario=scenario)
+        for agent, name in enumerate(names)
+    ]
     if [run.query_step is not None for run in runs] != [culprit == 0, culprit == 1]:
-        raise BadData(f"scenario {scenario.name!r} in this house: the query must happen in the culprit's run only")
+        raise BadData(
+            f"scenario {scenario.name!r} in this house: the query must happen in the culprit's run only"
+        )
     return Pair(house, tuple(runs), scenario, culprit, group)
 
 # %% ../../nbs/marple/10_pairs.ipynb #8a8b1e57
@@ -77,7 +82,9 @@ def house_of(
     all_missions: bool = False,  # furnished for all ten
 ) -> House:
     "A house of a scenario, from its number."
-    return draw_house("open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number), varied)
+    return draw_house(
+        "open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number), varied
+    )
 
 # %% ../../nbs/marple/10_pairs.ipynb #5ba753b4
 @dataclass(frozen=True)
@@ -111,48 +118,65 @@ class Plan:
         "The pair at an index."
         scenario, house, number = self.place(index)
         seed = (self.seed, 2 + SPLITS.index(self.split), list(SCENARIOS).index(scenario), house, number)
-        return draw_pair(house_of(scenario, house, self.seed, self.varied, self.all_missions), scenario, seed, f"{scenario} {house}")
+        return draw_pair(
+            house_of(scenario, house, self.seed, self.varied, self.all_missions), scenario, seed,
+            f"{scenario} {house}"
+        )
 
 # %% ../../nbs/marple/10_pairs.ipynb #307c6fa7
 LONGEST = 200  # steps of a run
 CHUNK = 250  # pairs
-PAIR_COLUMNS = ("scenario", "split", "house", "culprit", "horizon", "seed", "mission_a", "mission_b", "steps_a", "steps_b")
+PAIR_COLUMNS = (
+    "scenario", "split", "house", "culprit", "horizon", "seed", "mission_a", "mission_b", "steps_a", "steps_b"
+)
 LAYOUT = Layout(
-    name="aawm marple store",
-    version=1,
+    name="aawm marple store", version=1,
     arrays={
         "action": Array(("pair", "agent", "step"), "uint8"),
         "target": Array(("pair", "agent", "step"), "uint8"),
         "subgoal": Array(("pair", "agent", "step"), "uint8", 255),
-        "pose": Array(("pair", "agent", "state", "coordinate"), "uint8", 255, {"units": "x and y in cells, heading 0 right to 3 up"}),
+        "pose": Array(
+            ("pair", "agent", "state", "coordinate"), "uint8", 255,
+            {"units": "x and y in cells, heading 0 right to 3 up"}
+        )
     },
     tables={
-        "pairs": Table(PAIR_COLUMNS, along="pair"),
-        "houses": Table(("house", "width", "height", "key")),
-        **{name: Table(("house", *(column.name for column in fields(kind)))) for name, kind in HOUSE_PARTS.items()},
+        "pairs": Table(PAIR_COLUMNS, along="pair"), "houses": Table(("house", "width", "height", "key")),
+        **{
+            name: Table(("house", *(column.name for column in fields(kind))))
+            for name, kind in HOUSE_PARTS.items()
+        }
     },
     sizes={"agent": 2, "step": LONGEST, "state": LONGEST + 1, "coordinate": 3},
-    labels={"agent": ("A", "B"), "coordinate": ("x", "y", "heading")},
-    chunk=CHUNK,
+    labels={"agent": ("A", "B"), "coordinate": ("x", "y", "heading")}, chunk=CHUNK
 )
 
 # %% ../../nbs/marple/10_pairs.ipynb #00574862
 def pair_arrays(pairs: list) -> dict:
     "What a store keeps of pairs, padded to the longest run."
-    arrays = {name: np.full((len(pairs), 2, LONGEST), LAYOUT.arrays[name].fill, np.uint8) for name in ("action", "target", "subgoal")}
+    arrays = {
+        name: np.full((len(pairs), 2, LONGEST), LAYOUT.arrays[name].fill, np.uint8)
+        for name in ("action", "target", "subgoal")
+    }
     arrays["pose"] = np.full((len(pairs), 2, LONGEST + 1, 3), 255, np.uint8)
     for k, pair in enumerate(pairs):
         for agent, run in enumerate(pair.runs):
             if len(run) > LONGEST:
                 raise BadData(f"{run!r} is longer than {LONGEST} steps")
-            for name, values in (("action", run.actions), ("target", run.targets), ("subgoal", run.subgoals), ("pose", run.poses)):
+            for name, values in (
+                ("action", run.actions), ("target", run.targets), ("subgoal", run.subgoals),
+                ("pose", run.poses)
+            ):
                 arrays[name][k, agent, : len(values)] = values
     return arrays
 
 # %% ../../nbs/marple/10_pairs.ipynb #d98cca09
 def pair_row(pair: Pair, split: str) -> dict:
     "A pair's row of the table."
-    row = {"scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit, "horizon": pair.horizon}
+    row = {
+        "scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit,
+        "horizon": pair.horizon
+    }
     row["seed"] = str(pair.runs[0].seed)
     for letter, run in zip("ab", pair.runs):
         row |= {f"mission_{letter}": run.mission, f"steps_{letter}": len(run)}
@@ -161,10 +185,18 @@ def pair_row(pair: Pair, split: str) -> dict:
 # %% ../../nbs/marple/10_pairs.ipynb #378fea76
 def house_tables(houses: dict) -> dict:  # table -> DataFrame
     "Houses as tables: one of houses, and one for each kind of part."
-    tables = {"houses": pd.DataFrame([(name, house.width, house.height, house.key) for name, house in houses.items()],
-                                     columns=LAYOUT.tables["houses"].columns)}
+    tables = {
+        "houses": pd.DataFrame(
+            [(name, house.width, house.height, house.key) for name, house in houses.items()],
+            columns=LAYOUT.tables["houses"].columns
+        )
+    }
     for part in HOUSE_PARTS:
-        rows = [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
+        rows = [
+            {"house": name} | asdict(entry)
+            for name, house in houses.items()
+            for entry in getattr(house, part)
+        ]
         tables[part] = pd.DataFrame(rows, columns=LAYOUT.tables[part].columns)
     return tables
 
@@ -183,8 +215,13 @@ def generate_pairs(
     "Generate pairs of runs into a store."
     wanted = Plan(pairs, split, seed, tuple(scenarios), houses, varied, all_missions)
     imported = read_houses(path) if (Path(path) / HOUSES).is_file() else {}
-    draw, places = (imported_pairs(imported, wanted) if imported else (wanted.pair, range(pairs * len(wanted.scenarios))))
-    settings = asdict(wanted) | {"imported": {name: house.key for name, house in imported.items()}, "made_by": "aawm.marple.generate_pairs"}
+    draw, places = (
+        imported_pairs(imported, wanted) if imported else (wanted.pair, range(pairs * len(wanted.scenarios)))
+    )
+    settings = asdict(wanted) | {
+        "imported": {name: house.key for name, house in imported.items()},
+        "made_by": "aawm.marple.generate_pairs"
+    }
     folder = Path(path) / "pairs" if imported else Path(path)
     bar = tqdm(total=len(places), unit="pair", disable=not progress)
 
@@ -206,7 +243,10 @@ def join_tables(contents: list) -> dict:
     "The tables of all chunks as one; a house that several chunks have is kept once."
     rows = {name: [row for content in contents for row in content[name]] for name in LAYOUT.tables}
     tables = {name: pd.DataFrame(found, columns=LAYOUT.tables[name].columns) for name, found in rows.items()}
-    tables = {name: table if name == "pairs" else table.drop_duplicates(ignore_index=True) for name, table in tables.items()}
+    tables = {
+        name: table if name == "pairs" else table.drop_duplicates(ignore_index=True)
+        for name, table in tables.items()
+    }
     return {"tables": tables}
 
 # %% ../../nbs/marple/10_pairs.ipynb #f8d6cab2
@@ -215,7 +255,9 @@ def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the 
     fit = [(name, scenario) for scenario in wanted.scenarios for name, house in houses.items()
            if all(can_be_done(house, MISSIONS[mission]) for mission in SCENARIOS[scenario].missions)]
     if not fit:
-        raise BadData(f"in none of {', '.join(houses)} can the missions of {', '.join(wanted.scenarios)} be done")
+        raise BadData(
+            f"in none of {', '.join(houses)} can the missions of {', '.join(wanted.scenarios)} be done"
+        )
 
     def draw(index: int) -> Pair:
         name, scenario = fit[index // wanted.pairs]
@@ -228,7 +270,9 @@ def read_house_tables(path: str | Path) -> dict:  # name -> House
     "The houses of a store."
     manifest = read_manifest(path, LAYOUT)
     names = ("houses", *HOUSE_PARTS)
-    tables = {name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None}
+    tables = {
+        name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None
+    }
     groups = {name: {key: rows for key, rows in tables[name].groupby("house")} for name in HOUSE_PARTS}
     houses = {}
     for name, width, height, key in tables["houses"].itertuples(index=False):
@@ -266,10 +310,14 @@ def read_pair(dataset: "xr.Dataset", arrays: dict, houses: dict, index: int) -> 
     runs = []
     for agent, letter in enumerate("ab"):
         count = int(row[f"steps_{letter}"])
-        action, target, subgoal = (arrays[name][index, agent, :count] for name in ("action", "target", "subgoal"))
+        action, target, subgoal = (
+            arrays[name][index, agent, :count] for name in ("action", "target", "subgoal")
+        )
         poses = arrays["pose"][index, agent, : count + 1].astype(np.int64)
         query = find_query(action, target, scenario.query)
-        runs.append(Run(house, poses, action, target, subgoal, str(row[f"mission_{letter}"]), str(row["seed"]), query))
+        runs.append(
+            Run(house, poses, action, target, subgoal, str(row[f"mission_{letter}"]), str(row["seed"]), query)
+        )
     return Pair(house, tuple(runs), scenario, int(row["culprit"]), str(row["house"]))
 
 # %% ../../nbs/marple/10_pairs.ipynb #96c5f315

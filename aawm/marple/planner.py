@@ -31,8 +31,12 @@ def costs_to_go(
     atlas = atlas_of(house)
     poses = np.arange(atlas.poses)
     standing = np.repeat(house.free.ravel(), 4)
-    cost = np.where((atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR).astype(np.int16)
-    after = np.stack([atlas.forward[: atlas.poses], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)])
+    cost = np.where(
+        (atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR
+    ).astype(np.int16)
+    after = np.stack(
+        [atlas.forward[: atlas.poses], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)]
+    )
     moves = 1
     while (reached := (cost[:, after] == moves - 1).any(1) & (cost == FAR) & standing).any():
         cost[reached] = moves
@@ -74,7 +78,9 @@ class Run:
 
     def ends(self) -> dict:  # subgoal -> step
         "The last action of each subgoal."
-        return {int(goal): int(np.flatnonzero(self.subgoals == goal)[-1]) for goal in np.unique(self.subgoals)}
+        return {
+            int(goal): int(np.flatnonzero(self.subgoals == goal)[-1]) for goal in np.unique(self.subgoals)
+        }
 
     def states(self, until: int | None = None, released: bool = False) -> np.ndarray:
         "The replayed states, uint8 `[steps + 1, height, width, 8]`, up to and with state `until`."
@@ -98,7 +104,9 @@ def run_svg(
         marks.append(f'<circle cx="{x:g}" cy="{y:g}" r="3" fill="{queried}"><title>{name}</title></circle>')
     x, y = places[-1]
     turn = 90 * int(run.poses[-1][2])
-    marks.append(f'<path d="M6 0 L-4 4 L-4 -4 Z" fill="{color}" transform="translate({x:g} {y:g}) rotate({turn})"/>')
+    marks.append(
+        f'<path d="M6 0 L-4 4 L-4 -4 Z" fill="{color}" transform="translate({x:g} {y:g}) rotate({turn})"/>'
+    )
     return house_svg(run.house, "".join(marks))
 
 # %% ../../nbs/marple/07_planner.ipynb #44d4e1d1
@@ -172,7 +180,9 @@ def plan(
         if cost[step.piece, here] >= FAR:
             kind = KINDS[house.furniture[step.piece].kind].name
             raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, start))} to the {kind}")
-        moves, poses = released_walk(house, step.piece, here) if released else walk(cost[step.piece], atlas.forward, here, rng)
+        moves, poses = released_walk(house, step.piece, here) if released else walk(
+            cost[step.piece], atlas.forward, here, rng
+        )
         here = poses[-1] if poses else here
         actions += moves + [step.action] * step.times
         targets += [0] * len(moves) + [step.target] * step.times
@@ -182,7 +192,10 @@ def plan(
     columns = [np.array(values, np.uint8) for values in (actions, targets, subgoals)]
     query = find_query(columns[0], columns[1], scenario.query) if scenario else None
     own = None if MISSIONS.get(mission.name) == mission else mission
-    return Run(house, pose_of(np.array(places), house.width), columns[0], columns[1], columns[2], mission.name, seed, query, own)
+    return Run(
+        house, pose_of(np.array(places), house.width), columns[0], columns[1], columns[2], mission.name, seed,
+        query, own
+    )
 
 # %% ../../nbs/marple/07_planner.ipynb #d0ed5bfd
 def released_walk(house: House, piece: int, pose: int):  # list of moves, list of poses
@@ -267,7 +280,9 @@ def cell_way(
         for ahead in ((0, -1), (0, 1), (-1, 0), (1, 0)):
             near = here.cell[0] + ahead[0], here.cell[1] + ahead[1]
             node = nodes.setdefault(near, CellNode(near))
-            cost = here.cost + 1 + (0 if move == ahead else max(abs(move[0] - ahead[0]), abs(move[1] - ahead[1])))
+            cost = here.cost + 1 + (
+                0 if move == ahead else max(abs(move[0] - ahead[0]), abs(move[1] - ahead[1]))
+            )
             if node.closed or not house.free[near[1], near[0]] or cost >= node.cost:
                 continue
             if node.before:

@@ -23,7 +23,9 @@ from torch import nn
 from ..errors import UsageError, check_name
 from ..files import resolve
 from .evidence import language_of
-from .houses import AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM
+from aawm.marple.houses import (
+    AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM,
+)
 from .inference import WEIGHTS
 from .missions import MISSIONS, partner_of
 from .pairs import SPLITS, Plan
@@ -53,7 +55,8 @@ class Scenes:
     mission: torch.Tensor  # int64 `[scenes]`: place in `ORDER`
     last: torch.Tensor  # int64 `[scenes, 2]`: action and target of the last thing done, 0 nothing yet
     language: torch.Tensor  # int64 `[scenes, 4]`: object, furniture, room, action of the subgoal pursued
-    rows: torch.Tensor  # int64 `[rows, 5]`: scene, pose, action, target, how often; pose `(y * 20 + x) * 4 + heading`
+    # int64 `[rows, 5]`: scene, pose, action, target, how often; pose `(y * 20 + x) * 4 + heading`
+    rows: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -74,9 +77,13 @@ class Scenes:
     ) -> dict:  # of tensors; in `rows` scenes are counted within the batch
         "Some scenes with all that was done in them."
         rows = torch.cat([self.rows[self.firsts[k] : self.firsts[k + 1]] for k in which.tolist()])
-        rows[:, 0] = torch.repeat_interleave(torch.arange(len(which)), self.firsts[which + 1] - self.firsts[which])
+        rows[:, 0] = torch.repeat_interleave(
+            torch.arange(len(which)), self.firsts[which + 1] - self.firsts[which]
+        )
         columns = {name: getattr(self, name)[which] for name in ("cells", "hand", "last", "language")}
-        return columns | {"mixture": self.mission[which] if mixture is None else mixture, "heard": heard, "rows": rows}
+        return columns | {
+            "mixture": self.mission[which] if mixture is None else mixture, "heard": heard, "rows": rows
+        }
 
 # %% ../../nbs/marple/15_policies.ipynb #4b0baf2f
 def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents, 2]`
@@ -123,7 +130,9 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
     poses, numbers, start = pose_in_scene(run.poses), pose_number(run.poses, width), 0
     for goal, last in run.ends().items():
         language = language_of(goals[goal])
-        rows = np.stack([poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1)
+        rows = np.stack(
+            [poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1
+        )
         yield scene_key(world, run.mission, language), world, language, rows
         world.place[0] = numbers[last]  # moves change nothing else
         world.step(run.actions[last : last + 1], run.targets[last : last + 1])
@@ -141,7 +150,12 @@ def collect(runs: Iterable[Run]) -> Scenes:
             if key not in places:
                 places[key] = len(places)
                 seen, hand = scene_of(world)
-                columns.append((seen[0], hand[0], ORDER.index(run.mission), world.last[0].astype(np.int64), language_numbers(language)))
+                columns.append(
+                    (
+                        seen[0], hand[0], ORDER.index(run.mission), world.last[0].astype(np.int64),
+                        language_numbers(language)
+                    )
+                )
             for pose, action, target in done.tolist():
                 row = places[key], pose, action, target
                 rows[row] = rows.get(row, 0) + 1
@@ -155,14 +169,22 @@ class Context(nn.Module):
 
     def __init__(self, width: int, memory: bool):
         super().__init__()
-        self.last = nn.ModuleList(nn.Embedding(size, width) for size in (len(ACTIONS), KINDS_COUNT)) if memory else None
-        self.hand, self.mixture = nn.Embedding(KINDS_COUNT, width, padding_idx=0), nn.Embedding(len(MIXTURES), width)
-        self.language = nn.ModuleList(nn.Embedding(size, width) for size in (KINDS_COUNT, KINDS_COUNT, len(ROOMS) + 1, len(ACTIONS)))
+        self.last = nn.ModuleList(
+            nn.Embedding(size, width) for size in (len(ACTIONS), KINDS_COUNT)
+        ) if memory else None
+        self.hand, self.mixture = nn.Embedding(KINDS_COUNT, width, padding_idx=0), nn.Embedding(
+            len(MIXTURES), width
+        )
+        self.language = nn.ModuleList(
+            nn.Embedding(size, width) for size in (KINDS_COUNT, KINDS_COUNT, len(ROOMS) + 1, len(ACTIONS))
+        )
 
     def forward(self, batch: dict) -> torch.Tensor:  # `[scenes, width]`
         language = sum(embed(batch["language"][:, k]) for k, embed in enumerate(self.language))
         past = sum(embed(batch["last"][:, k]) for k, embed in enumerate(self.last)) if self.last else 0
-        return self.hand(batch["hand"]).sum(1) + self.mixture(batch["mixture"]) + past + language * batch["heard"][:, None]
+        return self.hand(batch["hand"]).sum(1) + self.mixture(
+            batch["mixture"]
+        ) + past + language * batch["heard"][:, None]
 
 # %% ../../nbs/marple/15_policies.ipynb #a398c0f0
 class Policy(nn.Module):
@@ -180,7 +202,9 @@ class Policy(nn.Module):
         handled = (rows[:, 2] == PICKUP) | (rows[:, 2] == DROP)
         actions, things = self.logits(batch, handled)
         weight = rows[:, 4].float().clamp(max=20)
-        loss = (nn.functional.cross_entropy(actions, rows[:, 2], reduction="none") * weight).sum() / weight.sum()
+        loss = (
+            (nn.functional.cross_entropy(actions, rows[:, 2], reduction="none") * weight).sum() / weight.sum()
+        )
         return (loss + nn.functional.cross_entropy(things, rows[handled, 3]) if handled.any() else loss), {}
 
 # %% ../../nbs/marple/15_policies.ipynb #5da070fe
@@ -200,20 +224,34 @@ class FieldPolicy(Policy):
         super().__init__()
         self.settings, width = settings, settings.width
         self.kind, self.thing = nn.Embedding(KINDS_COUNT, width), nn.Embedding(KINDS_COUNT, width)
-        self.room, self.bits, self.context = nn.Embedding(len(ROOMS) + 1, width), nn.Linear(16, width), Context(width, settings.memory)
+        self.room, self.bits, self.context = nn.Embedding(
+            len(ROOMS) + 1, width
+        ), nn.Linear(16, width), Context(width, settings.memory)
         self.near, self.wave = nn.Conv2d(width, width, 3, padding=1, groups=width), nn.Conv2d(width, width, 1)
         self.gate = nn.Conv2d(width, width, 1)
         self.mix = nn.Conv2d(2 * width, 2 * width, 1)
-        self.actions, self.things = nn.Conv2d(2 * width, 4 * len(ACTIONS), 1), nn.Conv2d(2 * width, 4 * KINDS_COUNT, 1)
+        self.actions, self.things = nn.Conv2d(2 * width, 4 * len(ACTIONS), 1), nn.Conv2d(
+            2 * width, 4 * KINDS_COUNT, 1
+        )
         self.to(memory_format=torch.channels_last)  # twice as fast on a CPU
 
     def inputs(self, batch: dict) -> torch.Tensor:  # `[scenes, width, 20, 20]`
         "Scenes as one vector a cell."
         cells = batch["cells"]
         places = torch.arange(8, device=batch["cells"].device)
-        bits = torch.stack([(cells[..., c].long()[..., None] - 1).clamp(min=0) >> places & 1 for c in (FURNITURE_STATE, OBJECT_STATE)], -2)
-        x = self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long()) + self.room(cells[..., ROOM].long())
-        return (x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]).permute(0, 3, 1, 2)
+        bits = torch.stack(
+            [
+                (cells[..., c].long()[..., None] - 1).clamp(min=0) >> places & 1
+                for c in (FURNITURE_STATE, OBJECT_STATE)
+            ],
+            -2
+        )
+        x = self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(
+            cells[..., OBJECT_KIND].long()
+        ) + self.room(cells[..., ROOM].long())
+        return (
+            x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]
+        ).permute(0, 3, 1, 2)
 
     def features(self, batch: dict) -> torch.Tensor:  # `[scenes, 2 * width, 20, 20]`
         "What is known of every cell, before the two outputs."
@@ -228,12 +266,17 @@ class FieldPolicy(Policy):
         "Logits of actions and of objects for all poses."
         h = self.features(batch)
         split = ((self.actions(h), len(ACTIONS)), (self.things(h), KINDS_COUNT))
-        return tuple(values.reshape(len(h), 4, size, SIDE, SIDE).permute(0, 3, 4, 1, 2).flatten(1, 3) for values, size in split)
+        return tuple(
+            values.reshape(len(h), 4, size, SIDE, SIDE).permute(0, 3, 4, 1, 2).flatten(1, 3)
+            for values, size in split
+        )
 
     def logits(self, batch: dict, handled: torch.Tensor | None = None) -> tuple:
         h = self.features(batch)
         rows = batch["rows"]
-        return self.at_rows(self.actions, h, rows), self.at_rows(self.things, h, rows if handled is None else rows[handled])
+        return self.at_rows(self.actions, h, rows), self.at_rows(
+            self.things, h, rows if handled is None else rows[handled]
+        )
 
     def at_rows(self, head: nn.Conv2d, h: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # `[rows, size]`
         "One output, at the poses of some rows alone: two fifths of a training step's work are objects where nothing is handled."
@@ -271,11 +314,17 @@ class PatchPolicy(Policy):
         self.settings, width = settings, settings.width
         self.kind = nn.Embedding(KINDS_COUNT, width) if settings.embed else None
         self.thing = nn.Embedding(KINDS_COUNT, width) if settings.embed else None
-        self.cell, self.place = nn.Linear(len(CHANNELS), width), nn.Parameter(0.02 * torch.randn(SIDE * SIDE + 1, width))
+        self.cell, self.place = nn.Linear(
+            len(CHANNELS), width
+        ), nn.Parameter(0.02 * torch.randn(SIDE * SIDE + 1, width))
         self.context = Context(width, memory=False)
-        layer = nn.TransformerEncoderLayer(width, settings.heads, 4 * width, settings.dropout, "gelu", batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, settings.heads, 4 * width, settings.dropout, "gelu", batch_first=True, norm_first=True
+        )
         self.body = nn.TransformerEncoder(layer, settings.depth, enable_nested_tensor=False)
-        self.actions, self.things = stack(width, settings.head_layers, len(ACTIONS)), stack(width, settings.head_layers, KINDS_COUNT)
+        self.actions, self.things = stack(width, settings.head_layers, len(ACTIONS)), stack(
+            width, settings.head_layers, KINDS_COUNT
+        )
 
     def logits(self, batch: dict, handled: torch.Tensor | None = None) -> tuple:
         scene = batch["rows"][:, 0]
@@ -289,7 +338,9 @@ class PatchPolicy(Policy):
         cells = cells.flatten(1, 2)
         seen = self.cell(cells.float() / 16)
         if self.kind is not None and self.thing is not None:
-            seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long())
+            seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(
+                cells[..., OBJECT_KIND].long()
+            )
         h = self.body(torch.cat([self.context(batch)[scene, None], seen], 1) + self.place)[:, 0]
         return self.actions(h), self.things(h if handled is None else h[handled])
 
@@ -304,11 +355,13 @@ class Preset:
     rows: int = 4096  # rows of a batch, at most
 
 
-def loop_settings(steps: int, batch: int, learning_rate: float = 1e-4, warm_up: float = 0.2, every: int = 250) -> LoopSettings:
+def loop_settings(
+    steps: int, batch: int, learning_rate: float = 1e-4, warm_up: float = 0.2, every: int = 250
+) -> LoopSettings:
     "Settings of a run: half a cosine after a warm-up, given as a share of the steps."
     return LoopSettings(
-        steps=steps, batch=batch, learning_rate=learning_rate, warm_up=int(warm_up * steps), checkpoint_every=every, validate_every=every,
-        log_every=every,
+        steps=steps, batch=batch, learning_rate=learning_rate, warm_up=int(warm_up * steps),
+        checkpoint_every=every, validate_every=every, log_every=every
     )
 
 # %% ../../nbs/marple/15_policies.ipynb #c11fa92a
@@ -364,7 +417,9 @@ def training_batch(
     heard = torch.from_numpy((rng.random(len(which)) < 0.5).astype(np.float32))
     batch = scenes.batch(which, heard, draw_mixtures(scenes.mission[which], rng))
     if len(batch["rows"]) > preset.rows:
-        batch["rows"] = batch["rows"][torch.from_numpy(rng.choice(len(batch["rows"]), preset.rows, replace=False))]
+        batch["rows"] = batch["rows"][
+            torch.from_numpy(rng.choice(len(batch["rows"]), preset.rows, replace=False))
+        ]
     return batch
 
 # %% ../../nbs/marple/15_policies.ipynb #5271e9bf
@@ -381,12 +436,21 @@ def train_policy(
     made = PRESETS[check_name(preset, PRESETS, "preset")]
 
     def describe(module):
-        about = {"model": module.name, "network": made.network, "config": asdict(module.settings), "rows": made.rows}
-        return about | {"data_hash": [hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)]}
+        about = {
+            "model": module.name, "network": made.network, "config": asdict(module.settings),
+            "rows": made.rows
+        }
+        return about | {
+            "data_hash": [
+                hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)
+            ]
+        }
 
     def data(module, device):
         def batches(step, source=scenes, start=seed):
-            return {name: values.to(device) for name, values in training_batch(source, made, start, step).items()}
+            return {
+                name: values.to(device) for name, values in training_batch(source, made, start, step).items()
+            }
 
         return batches, [batches(step, unseen, 0) for step in range(16)] if unseen else []
 
@@ -404,7 +468,11 @@ def training_scenes(
     plan = Plan(pairs + -(-pairs // 25), training, seed)
 
     def scenes_of(first: int, last: int) -> Scenes:
-        places = [scenario * plan.pairs + number for scenario in range(len(plan.scenarios)) for number in range(first, last)]
+        places = [
+            scenario * plan.pairs + number
+            for scenario in range(len(plan.scenarios))
+            for number in range(first, last)
+        ]
         return collect(run for place in places for run in plan.pair(place).runs)
 
     return scenes_of(0, pairs), scenes_of(pairs, plan.pairs)
@@ -414,7 +482,9 @@ def load_policy(
     folder: str | Path,  # of a run
 ) -> Policy:
     "A trained policy; `BadData` where it is damaged or missing."
-    return load_run(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
+    return load_run(
+        folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"]))
+    )
 
 
 SHIPPED = Path("data") / "weights" / "marple"

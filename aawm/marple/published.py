@@ -20,7 +20,8 @@ PUBLISHED_NEEDED = pd.DataFrame(
         "ood": {PEOPLE: 0.48, "V+A+L": 0.81, "V+L": 0.85, "V+A": 0.91, "V": 0.92, LANGUAGE_MODEL: 0.95},
     }
 )
-PUBLISHED_PREFERENCES = {1.0: {"V": 0.40, "V+A": 0.40}, 0.6: {"V": 0.85, "V+A": 0.70}}  # weight -> variant -> evidence to reach 0.6
+# weight -> variant -> evidence to reach 0.6
+PUBLISHED_PREFERENCES = {1.0: {"V": 0.40, "V+A": 0.40}, 0.6: {"V": 0.85, "V+A": 0.70}}
 PUBLISHED_ACCURACY = {"language": 0.92, "vision": 0.86}  # of policies, per action
 PUBLISHED_SPEED = {"frames a second": 600, "hours a trial": 1.5, "hours in all": 300}
 PUBLISHED_COUNTS = {"rooms": 6, "furniture": 22, "objects": 82, "missions": 10, "actions": 10, "states": 18}
@@ -29,12 +30,14 @@ PUBLISHED_TRIALS = 10  # scored in each scenario
 
 # %% ../../nbs/marple/14_published.ipynb #3c1f7fa7
 SHORT = {
-    "CO": "change_outfit", "CL": "clean_living_room_table", "DL": "do_laundry", "FD": "feed_dog", "NS": "get_night_snack",
-    "GS": "get_snack", "MP": "move_plant_at_night", "TS": "take_shower", "WM": "watch_movie_cozily", "WN": "watch_news_on_tv",
+    "CO": "change_outfit", "CL": "clean_living_room_table", "DL": "do_laundry", "FD": "feed_dog",
+    "NS": "get_night_snack", "GS": "get_snack", "MP": "move_plant_at_night", "TS": "take_shower",
+    "WM": "watch_movie_cozily", "WN": "watch_news_on_tv"
 }
 BELOW = """CL .53; DL .87 .33; FD .60 .64 .46; NS .64 .56 .56 .87; GS .53 .46 .74 .67 .78; MP .29 .48 .64 .37 .61 .64;
 TS .44 .19 .71 .30 .42 .61 .35; WM .28 .25 .64 .28 .37 .55 .55 .70; WN .19 .28 .56 .19 .29 .46 .60 .62 .19"""
-ABOVE = {("CO", "FD"): 0.78, ("CO", "NS"): 0.60, ("NS", "TS"): 0.61}  # where the other half of the table differs
+# where the other half of the table differs
+ABOVE = {("CO", "FD"): 0.78, ("CO", "NS"): 0.60, ("NS", "TS"): 0.61}
 
 # %% ../../nbs/marple/14_published.ipynb #d497df21
 def published_similarity() -> pd.DataFrame:  # `[10, 10]`, in the order of `SHORT`

@@ -18,7 +18,9 @@ from pydantic import Field, model_validator
 from ..arrays import read_npy
 from ..errors import BadData, UsageError
 from ..files import visible_files, write_json
-from .configurations import LARGEST, Cells, Configuration, GridForm, Group, Read, group, grid_house, named
+from aawm.marple.configurations import (
+    LARGEST, Cells, Configuration, GridForm, Group, Read, group, grid_house, named,
+)
 from .houses import House
 from .missions import MISSIONS, SCENARIOS, Scenario, program
 from .pairs import CHUNK, LAYOUT, Pair, house_tables, join_tables, pair_arrays, pair_row
@@ -51,15 +53,35 @@ def state_configuration(
         for k, piece in enumerate(house.furniture):
             if piece.room == place:
                 things = [thing_entry(j) for j in range(len(house.objects)) if world.on[0, j] == k]
-                pieces.append(named(piece.kind, piece.number, piece.x, piece.y, int(world.state[0, k])) | {"objs": group(things)})
-        about = {"type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1, "top": [room.x, room.y]}
-        rooms.append(about | {"size": [room.width, room.height], "furnitures": group(pieces), "floor_objs": group([])})
-    doors = [{"type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y], "state": "open" if door.open else "closed"}
-             for k, door in enumerate(house.doors)]
+                pieces.append(
+                    named(piece.kind, piece.number, piece.x, piece.y, int(world.state[0, k]))
+                    | {"objs": group(things)}
+                )
+        about = {
+            "type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1, "top": [room.x, room.y]
+        }
+        rooms.append(
+            about | {"size": [room.width, room.height], "furnitures": group(pieces), "floor_objs": group([])}
+        )
+    doors = [
+        {
+            "type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y],
+            "state": "open" if door.open else "closed"
+        }
+        for k, door in enumerate(house.doors)
+    ]
     x, y, heading = world.pose[0].tolist()
     held = [thing_entry(j) for j in range(len(house.objects)) if world.on[0, j] == -1]
-    agent = {"name": "A", "id": 1, "pos": [x, y], "dir": heading, "cur_mission": mission, "cur_subgoal": subgoal, "carrying": group(held)}
-    return {"Grid": {"width": house.width, "height": house.height, "agents": group([agent]), "rooms": group(rooms), "doors": group(doors)}}
+    agent = {
+        "name": "A", "id": 1, "pos": [x, y], "dir": heading, "cur_mission": mission, "cur_subgoal": subgoal,
+        "carrying": group(held)
+    }
+    return {
+        "Grid": {
+            "width": house.width, "height": house.height, "agents": group([agent]), "rooms": group(rooms),
+            "doors": group(doors)
+        }
+    }
 
 # %% ../../nbs/marple/24_released.ipynb #304cdfc3
 def write_state(folder: Path, name: str, world: World, mission: str, subgoal: str) -> None:
@@ -105,7 +127,9 @@ def action_entry(world: World, action: int, target: int) -> dict:
     place = (house.furniture[piece].x, house.furniture[piece].y)
     if action in (PICKUP, DROP):
         there = piece if action == PICKUP else -1
-        thing = next(thing for j, thing in enumerate(house.objects) if thing.kind == target and world.on[0, j] == there)
+        thing = next(
+            thing for j, thing in enumerate(house.objects) if thing.kind == target and world.on[0, j] == there
+        )
         number = thing.number
         place = (thing.x, thing.y)
     return {"action_type": action, "coordinate": list(place), "object_type": target, "object_id": number}
@@ -224,7 +248,9 @@ def read_run(
     house, pose = read_start(folder / "00000_states.json")
     world = World(house, [pose])
     steps = sorted(folder.glob("[0-9]*_action.json"))
-    if [path.name for path in steps] != [f"{step:05d}_action.json" for step in range(len(steps))] or not steps:
+    if [path.name for path in steps] != [
+        f"{step:05d}_action.json" for step in range(len(steps))
+    ] or not steps:
         raise BadData(f"{folder}: actions must be numbered 00000 to {max(len(steps) - 1, 0):05d}, one a step; some are missing")
     poses = [pose]
     done = []
@@ -240,8 +266,13 @@ def read_run(
     query = find_query(actions, targets, scenario.query)
     marked = [int(path.name[:5]) for path in folder.glob("[0-9]*_inference_states.npy")]
     if mission == scenario.culprit and marked != [(query if query is not None else -2) + 1]:
-        raise BadData(f"{folder}: the inference state is {marked or 'missing'}, the queried action is step {query}")
-    return Run(house, np.array(poses), actions, targets, subgoals_of(folder, house, mission, done), mission, "", query)
+        raise BadData(
+            f"{folder}: the inference state is {marked or 'missing'}, the queried action is step {query}"
+        )
+    return Run(
+        house, np.array(poses), actions, targets, subgoals_of(folder, house, mission, done), mission, "",
+        query
+    )
 
 # %% ../../nbs/marple/24_released.ipynb #ce781375
 def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndarray:  # uint8 `[steps]`
@@ -258,7 +289,9 @@ def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndar
         subgoals.append(todo[stage].subgoal)
         stage += (action, target) == (todo[stage].action, todo[stage].target)
     if stage < len(todo):
-        raise BadData(f"{folder}: the run ends before subgoal {todo[stage].subgoal + 1} of the mission {mission}")
+        raise BadData(
+            f"{folder}: the run ends before subgoal {todo[stage].subgoal + 1} of the mission {mission}"
+        )
     return np.array(subgoals, np.uint8)
 
 # %% ../../nbs/marple/24_released.ipynb #e1ecbefa
@@ -288,9 +321,14 @@ def trials_of(
         if entry is not None:
             missions = (entry.A_mission, entry.B_mission)
             places = entry.trajs
-            if set(missions) != set(scenario.missions) or entry.inference_answer != "AB"[missions.index(scenario.culprit)]:
+            if set(missions) != set(scenario.missions) or entry.inference_answer != "AB"[
+                missions.index(scenario.culprit)
+            ]:
                 raise BadData(f"{experiments}: {name}: the answer {entry.inference_answer!r} is not the one who {scenario.question[4:-1]}")
-        trials += [(scenario, folder / name / room / number, missions, f"{scenario.name} {room}") for room, number in places]
+        trials += [
+            (scenario, folder / name / room / number, missions, f"{scenario.name} {room}")
+            for room, number in places
+        ]
     if not trials:
         raise BadData(f"{experiments or folder} names no trials; give the folder that holds feed_dog-take_shower and the others")
     return sorted(trials, key=lambda trial: list(SCENARIOS).index(trial[0].name))
@@ -304,7 +342,9 @@ def import_released(
     "Released trajectories as a store of pairs; nothing is written where one of them is faulty."
     folder = Path(folder)
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others")
+        raise UsageError(
+            f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others"
+        )
     trials = trials_of(folder, Path(experiments) if experiments else None)
     pairs = []
     keys: dict[str, str] = {}  # house name -> hash of the house
@@ -312,14 +352,22 @@ def import_released(
         runs = tuple(read_run(place / mission, scenario) for mission in missions)
         if runs[0].house != runs[1].house:
             raise BadData(f"{place}: the two runs are in different houses")
-        name = group_name if keys.setdefault(group_name, runs[0].house.key) == runs[0].house.key else f"{group_name} {place.name}"
+        name = group_name if keys.setdefault(
+            group_name, runs[0].house.key
+        ) == runs[0].house.key else f"{group_name} {place.name}"
         pairs.append(Pair(runs[0].house, runs, scenario, missions.index(scenario.culprit), name))
-    settings = {"imported": {pair.group: pair.house.key for pair in pairs}, "made_by": "aawm.marple.import_released", "seed": 0}
+    settings = {
+        "imported": {pair.group: pair.house.key for pair in pairs}, "made_by": "aawm.marple.import_released",
+        "seed": 0
+    }
 
     def make(chunks: dict):
         for number, indices in chunks.items():
             some = [pairs[index] for index in indices]
-            tables = {name: table.to_dict("records") for name, table in house_tables({pair.group: pair.house for pair in some}).items()}
+            tables = {
+                name: table.to_dict("records")
+                for name, table in house_tables({pair.group: pair.house for pair in some}).items()
+            }
             yield number, pair_arrays(some), {"pairs": [pair_row(pair, "test") for pair in some], **tables}
 
     return build_store(out, LAYOUT, {"pair": len(pairs)}, settings, make, join_tables, CHUNK)

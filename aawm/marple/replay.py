@@ -67,7 +67,9 @@ class Case:
         "Guesses beside exact inference, with what each gave to the one who did it."
         if not self.guesses:
             raise UsageError("there is nothing to score yet; guess first")
-        table = pd.DataFrame({"you": self.guesses, "exact": {step: self.exactly(step) for step in self.guesses}}).sort_index()
+        table = pd.DataFrame(
+            {"you": self.guesses, "exact": {step: self.exactly(step) for step in self.guesses}}
+        ).sort_index()
         right = (lambda said: said) if self.pair.culprit == 0 else (lambda said: 1 - said)
         return table.assign(you_right=right(table.you), exact_right=right(table.exact)).rename_axis("step")
 
@@ -80,8 +82,12 @@ def play(
 
     case = Case(pair)
     picture = widgets.Image(format="png", layout=widgets.Layout(max_width="760px"))
-    time = widgets.IntSlider(0, 0, pair.horizon, description="step", continuous_update=False, layout=widgets.Layout(width="500px"))
-    said = widgets.FloatSlider(0.5, min=0, max=1, step=0.05, description="it was A", layout=widgets.Layout(width="500px"))
+    time = widgets.IntSlider(
+        0, 0, pair.horizon, description="step", continuous_update=False, layout=widgets.Layout(width="500px")
+    )
+    said = widgets.FloatSlider(
+        0.5, min=0, max=1, step=0.05, description="it was A", layout=widgets.Layout(width="500px")
+    )
     guess = widgets.Button(description="guess")
     tell = widgets.Button(description="who was it?")
     text = widgets.HTML()
@@ -116,4 +122,9 @@ def play(
     guess.on_click(note)
     tell.on_click(answer)
     show()
-    return widgets.VBox([widgets.HTML(f"<b>{pair.scenario.question}</b>"), picture, time, said, widgets.HBox([guess, tell]), text])
+    return widgets.VBox(
+        [
+            widgets.HTML(f"<b>{pair.scenario.question}</b>"), picture, time, said,
+            widgets.HBox([guess, tell]), text
+        ]
+    )

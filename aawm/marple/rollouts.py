@@ -16,7 +16,9 @@ from .houses import House
 from ..errors import UsageError
 from .inference import NOISE, TYPES, has_done, hint, imagine, read_prefix, read_snapshot, stages
 from .missions import MISSIONS, partner_of
-from .policies import FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of
+from aawm.marple.policies import (
+    FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of,
+)
 from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
 from .worlds import World, atlas_of, pose_number
 
@@ -74,7 +76,10 @@ class Advisor:
         rows = torch.stack([torch.arange(count), torch.from_numpy(pose_in_scene(few.pose))], 1)
         columns = {"cells": cells, "hand": hand, "mixture": torch.full((count,), mixture), "rows": rows}
         columns["last"] = torch.from_numpy(world.last[agents].astype(np.int64))
-        return columns | {"language": torch.tensor([numbers] * count), "heard": torch.full((count,), float(language is not None))}
+        return columns | {
+            "language": torch.tensor([numbers] * count),
+            "heard": torch.full((count,), float(language is not None))
+        }
 
     @torch.no_grad()
     def fields(self, world: World, agents: list, mixture: int, language: tuple | None) -> list:  # of (chances `[poses, 12]`, objects `[poses]`)
@@ -96,12 +101,20 @@ class Advisor:
     def advise(self, world: World, mixture: int, language: tuple | None = None) -> tuple:  # chances `[agents, 12]`, objects `[agents]`
         "What the policy says to every agent."
         if not isinstance(self.policy, FieldPolicy):
-            actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
+            actions, things = self.policy.logits(
+                self.batch(world, list(range(len(world))), mixture, language)
+            )
             return torch.softmax(actions, 1).numpy(), things.argmax(1).numpy()
         poses = pose_in_scene(world.pose)
         chances = np.empty((len(world), 12), np.float32)
         objects = np.empty(len(world), np.int64)
-        content = np.concatenate([values.astype(np.int64) for values in (world.which[:, None], world.state, world.cell, world.last)], 1)
+        content = np.concatenate(
+            [
+                values.astype(np.int64)
+                for values in (world.which[:, None], world.state, world.cell, world.last)
+            ],
+            1
+        )
         groups: dict[bytes, list[int]] = {}  # content of a scene -> agents in it
         for agent, row in enumerate(content):
             groups.setdefault(row.tobytes(), []).append(agent)
@@ -209,15 +222,21 @@ class RolloutMethod:
             rng = np.random.default_rng((self.seed, evidence.tau, mixture, *evidence.poses[-1].tolist()))
             start = world_at(evidence)
             self.shares[key] = share_reaching(
-                self.advisor, start, mixture, query, rng, self.rollouts, self.steps, evidence.sound, evidence.told
+                self.advisor, start, mixture, query, rng, self.rollouts, self.steps, evidence.sound,
+                evidence.told
             )
         return self.shares[key]
 
 # %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
 def evidence_key(evidence: Evidence) -> tuple:
     "What tells evidence apart."
-    arrays = (evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places, evidence.cells)
-    return evidence.house.key, *(None if values is None else values.tobytes() for values in arrays), evidence.tau, evidence.sound, evidence.told
+    arrays = (
+        evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places,
+        evidence.cells
+    )
+    return evidence.house.key, *(
+        None if values is None else values.tobytes() for values in arrays
+    ), evidence.tau, evidence.sound, evidence.told
 
 # %% ../../nbs/marple/16_rollouts.ipynb #37d8f5a7
 def explain(
@@ -236,11 +255,14 @@ def explain(
 
     def chances_at(step: int) -> np.ndarray:  # `[12]`
         world.place[0] = numbers[step]
-        return advisor.fields(world, [0], alone, None)[0][0][poses[step]] if remembers else advisor.advise(world, alone)[0][0]
+        return advisor.fields(world, [0], alone, None)[0][0][poses[step]] if remembers else advisor.advise(
+            world, alone
+        )[0][0]
 
     for step, (action, target) in enumerate(evidence.steps):
         chances = chances_at(step)
-        chance = chances[[NULL, IDLE, END]].sum() if action == NULL else chances[action]  # idling is seen as null, and so is nothing more
+        # idling is seen as null, and so is nothing more
+        chance = chances[[NULL, IDLE, END]].sum() if action == NULL else chances[action]
         total += float(np.log((1 - noise) * chance + noise / TYPES))
         if action > RIGHT:
             world.step(np.array([action]), np.array([target]))
@@ -288,11 +310,18 @@ def monte_carlo_method(
     seed: int = 0,
 ) -> tuple:  # p_a, p_b
     "Monte Carlo simulation of planners, missions by preference."
-    return tuple(1.0 if has_done(seen, query) else planned_share(house, seen, query, belief, rollouts, steps, noise, seed)
-                 for seen, belief in zip(evidence, preferences))
+    return tuple(
+        1.0 if has_done(seen, query) else planned_share(
+            house, seen, query, belief, rollouts, steps, noise, seed
+        )
+        for seen, belief in zip(evidence, preferences)
+    )
 
 
-def planned_share(house: House, seen: Evidence, query: tuple, belief: dict, rollouts: int, steps: int, noise: float, seed: int) -> float:
+def planned_share(
+    house: House, seen: Evidence, query: tuple, belief: dict, rollouts: int, steps: int, noise: float,
+    seed: int
+) -> float:
     "The share of an agent's simulated runs that do the query."
     pose = int(pose_number(seen.poses[-1], house.width))
     rng = np.random.default_rng((seed, seen.tau, pose))
@@ -309,7 +338,9 @@ def planned_share(house: House, seen: Evidence, query: tuple, belief: dict, roll
     shares = np.array(list(weights.values())) / sum(weights.values())
     for (mission, stage), count in zip(weights, rng.multinomial(rollouts, shares).tolist()):
         todo = stages(house, mission)
-        goal = next((k for k in range(stage, len(todo)) if (todo[k].target, todo[k].action) == tuple(query)), None)
+        goal = next(
+            (k for k in range(stage, len(todo)) if (todo[k].target, todo[k].action) == tuple(query)), None
+        )
         if goal is not None and count:
             ends, _ = imagine(house, mission, pose, stage, count, steps, noise, int(rng.integers(2**31)))
             reached += int((ends > goal).sum())

@@ -85,11 +85,19 @@ def score_pairs(
     rows = []
     for number, pair in enumerate(tqdm(pairs, disable=not progress, unit="trial", desc=name)):
         taus = scored_at(pair.horizon)
-        chances = np.array([
-            evaluate(method, pair.house, pair.runs, int(tau), pair.scenario, prior, variant, snapshot, **options) for tau in taus
-        ])
+        chances = np.array(
+            [
+                evaluate(
+                    method, pair.house, pair.runs, int(tau), pair.scenario, prior, variant, snapshot,
+                    **options
+                )
+                for tau in taus
+            ]
+        )
         rows += trial_rows(pair, number, taus, chances, rule)
-    return pd.DataFrame(rows).assign(method=name, prior=str(prior), variant=variant, snapshot=snapshot, rule=rule)
+    return pd.DataFrame(rows).assign(
+        method=name, prior=str(prior), variant=variant, snapshot=snapshot, rule=rule
+    )
 
 
 def trial_rows(pair: Pair, number: int, taus: np.ndarray, chances: np.ndarray, rule: str) -> list:
@@ -102,8 +110,11 @@ def trial_rows(pair: Pair, number: int, taus: np.ndarray, chances: np.ndarray, r
         said_a = combine(p_a, p_b, rule)
         accuracy = said_a if pair.culprit == 0 else 1 - said_a
     return [
-        {"scenario": pair.scenario.name, "house": pair.group, "trial": number, "part": part, "tau": int(tau), "horizon": pair.horizon,
-         "p_a": a, "p_b": b, "said_a": float(said), "culprit": pair.culprit, "accuracy": float(right)}
+        {
+            "scenario": pair.scenario.name, "house": pair.group, "trial": number, "part": part,
+            "tau": int(tau), "horizon": pair.horizon, "p_a": a, "p_b": b, "said_a": float(said),
+            "culprit": pair.culprit, "accuracy": float(right)
+        }
         for part, (tau, a, b, said, right) in enumerate(zip(taus, p_a, p_b, said_a, accuracy))
     ]
 
@@ -159,13 +170,17 @@ def summary(
         here = table[table.scenario == scenario]
         needed, reached = evidence_needed(curve)
         rows[scenario] = {
-            "evidence needed": needed, "reached": reached, "area": float(np.trapezoid(curve) / (len(curve) - 1)),
-            "Brier": float(((1 - here.accuracy) ** 2).mean()), "log loss": float(-np.log(here.accuracy.clip(1e-12)).mean()),
-            "trials": here.trial.nunique(), "houses": here.house.nunique(),
+            "evidence needed": needed, "reached": reached,
+            "area": float(np.trapezoid(curve) / (len(curve) - 1)),
+            "Brier": float(((1 - here.accuracy) ** 2).mean()),
+            "log loss": float(-np.log(here.accuracy.clip(1e-12)).mean()), "trials": here.trial.nunique(),
+            "houses": here.house.nunique()
         }
     found = pd.DataFrame(rows).T
     mean = found.drop(columns=["reached", "trials", "houses"]).astype(float).mean()
-    found.loc["mean"] = mean.to_dict() | {"reached": bool(found.reached.all()), "trials": found.trials.sum(), "houses": found.houses.sum()}
+    found.loc["mean"] = mean.to_dict() | {
+        "reached": bool(found.reached.all()), "trials": found.trials.sum(), "houses": found.houses.sum()
+    }
     return found
 
 # %% ../../nbs/marple/13_scores.ipynb #d380f261
@@ -200,10 +215,19 @@ def bootstrap(
         values[scenario] = curve if statistic is None else np.array([statistic(curve)])
         samples[scenario] = many if statistic is None else np.array([[statistic(one)] for one in many])
     values["mean"], samples["mean"] = (np.mean(list(found.values()), axis=0) for found in (values, samples))
-    ends = {name: np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0) for name, found in samples.items()}
-    rows = [(name, part, value, *ends[name][:, part]) for name, found in values.items() for part, value in enumerate(found)]
+    ends = {
+        name: np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        for name, found in samples.items()
+    }
+    rows = [
+        (name, part, value, *ends[name][:, part])
+        for name, found in values.items()
+        for part, value in enumerate(found)
+    ]
     found = pd.DataFrame(rows, columns=["scenario", "part", "value", "low", "high"])
-    return found.set_index(["scenario", "part"]) if statistic is None else found.drop(columns="part").set_index("scenario")
+    return found.set_index(["scenario", "part"]) if statistic is None else found.drop(
+        columns="part"
+    ).set_index("scenario")
 
 # %% ../../nbs/marple/13_scores.ipynb #6de2ccee
 def needed(curve: ArrayLike) -> float:

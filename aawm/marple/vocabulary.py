@@ -68,7 +68,9 @@ def read_furniture(text: str) -> dict:  # id -> Kind
     for entry in text.replace("\n", " ").split(";"):
         number, name, size, abilities, rooms = entry.split()
         width, height = map(int, size.split("x"))
-        found[int(number)] = Kind(int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-")), width, height)
+        found[int(number)] = Kind(
+            int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-")), width, height
+        )
     return found
 
 
@@ -95,7 +97,9 @@ def read_objects(text: str) -> dict:  # id -> Kind
         rooms, abilities = where.split()
         for entry in names.split(","):
             number, name = entry.split()
-            found[int(number)] = Kind(int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-")))
+            found[int(number)] = Kind(
+                int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-"))
+            )
     return found
 
 
@@ -118,7 +122,9 @@ def kind_id(
     return IDS[check_name(name, IDS, "thing")]
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3fbc4623
-ACTIONS = ("null", "idle", "forward", "left", "right", "toggle", "open", "close", "pickup", "drop", "clean", "end")
+ACTIONS = (
+    "null", "idle", "forward", "left", "right", "toggle", "open", "close", "pickup", "drop", "clean", "end"
+)
 NULL, IDLE, FORWARD, LEFT, RIGHT, TOGGLE, OPENING, CLOSING, PICKUP, DROP, CLEAN, END = range(12)
 DOABLE = ACTIONS[1:11]
 IDLE_STEPS = 11  # records of one subgoal `idle`

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from ..errors import UsageError
 from aawm.marple.houses import (
-    AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, House, static_array,
+    AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE,
+    House, static_array
 )
 from aawm.marple.vocabulary import (
-    AHEAD, CLEAN, CLOSING, DOOR, DROP, DUSTY, EMPTY, FORWARD, FURNITURE, IDLE, KINDS, LEFT, ON, OPEN, OPENING, PICKUP, RIGHT, TOGGLE, kind_id,
+    AHEAD, CLEAN, CLOSING, DOOR, DROP, DUSTY, EMPTY, FORWARD, FURNITURE, IDLE, KINDS, LEFT, ON, OPEN, OPENING,
+    PICKUP, RIGHT, TOGGLE, kind_id
 )
 
 # %% ../../nbs/marple/06_worlds.ipynb #11616b21
@@ -53,7 +55,9 @@ def move_tables(
     ahead = poses[:, :2] + np.array(AHEAD)[poses[:, 2]]
     inside = ((ahead >= 0) & (ahead < (width, height))).all(1)
     x, y = np.where(inside, ahead.T, 0)
-    moved = np.where(inside & free[y, x], pose_number(np.stack([x, y, poses[:, 2]], 1), width), np.arange(len(poses)))
+    moved = np.where(
+        inside & free[y, x], pose_number(np.stack([x, y, poses[:, 2]], 1), width), np.arange(len(poses))
+    )
     return moved.astype(np.int32), np.where(inside, pieces[y, x], -1).astype(np.int32)
 
 # %% ../../nbs/marple/06_worlds.ipynb #d85c0412
@@ -68,7 +72,9 @@ class Atlas:
         self.width, self.height = max(h.width for h in self.houses), max(h.height for h in self.houses)
         tables = [move_tables(house, self.width, self.height) for house in self.houses]
         self.poses = self.width * self.height * 4
-        self.forward = np.concatenate([moved + k * self.poses for k, (moved, _) in enumerate(tables)]).astype(np.int32)
+        self.forward = np.concatenate(
+            [moved + k * self.poses for k, (moved, _) in enumerate(tables)]
+        ).astype(np.int32)
         self.front = np.concatenate([front for _, front in tables])
         count = len(self.houses)
         pieces = max(1, max(len(h.furniture) for h in self.houses))
@@ -79,7 +85,9 @@ class Atlas:
         self.on, self.cell = np.full((2, count, things), -2, np.int16)  # -2: no such object; -1: held
         for k, house in enumerate(self.houses):
             self.fill(k, house)
-        self.abilities = np.array([KINDS[kind].abilities if kind in KINDS else 0 for kind in range(256)], np.uint8)[self.kind]
+        self.abilities = np.array(
+            [KINDS[kind].abilities if kind in KINDS else 0 for kind in range(256)], np.uint8
+        )[self.kind]
 
     def fill(self, k: int, house: House) -> None:
         "Write a house's furniture and objects into the tables."
@@ -113,7 +121,9 @@ class World:
         poses,  # int `[agents, 3]`: x, y, heading
         which=0,  # int `[agents]`: the house of each
     ):
-        self.atlas = houses if isinstance(houses, Atlas) else atlas_of(houses) if isinstance(houses, House) else Atlas(houses)
+        self.atlas = houses if isinstance(houses, Atlas) else atlas_of(houses) if isinstance(
+            houses, House
+        ) else Atlas(houses)
         poses = np.atleast_2d(np.asarray(poses, dtype=np.int64))
         self.which = np.broadcast_to(np.asarray(which, np.int32), len(poses)).copy()
         self.place = (pose_number(poses, self.atlas.width) + self.which * self.atlas.poses).astype(np.int32)
@@ -124,7 +134,8 @@ class World:
         self.on = atlas.on[k]
         self.cell = atlas.cell[k]
         self.since = np.zeros(self.on.shape, np.int16)  # when a held object was picked up
-        self.last = np.zeros((len(poses), 2), np.uint8)  # action and target of the last thing done, 0 nothing yet; idling is nothing
+        # action and target of the last thing done, 0 nothing yet; idling is nothing
+        self.last = np.zeros((len(poses), 2), np.uint8)
         self.steps = 0
 
     def check_poses(self, poses: np.ndarray) -> None:
@@ -266,7 +277,9 @@ def arrays(
     things = things[order]
     house = world.which[rows]
     cells = cells[rows, things]
-    for channel, values in ((OBJECT_KIND, atlas.thing), (OBJECT_STATE, atlas.thing_state + 1), (OBJECT_NUMBER, atlas.number)):
+    for channel, values in (
+        (OBJECT_KIND, atlas.thing), (OBJECT_STATE, atlas.thing_state + 1), (OBJECT_NUMBER, atlas.number)
+    ):
         flat[rows, cells, channel] = values[house, things]
     everyone = np.arange(len(world))
     flat[everyone, agent, AGENT] = 1

@@ -95,7 +95,11 @@ def load_released(
             raise BadData(f"{key} is {value!r} in the settings; {name} has {kind.released_fixed[key]!r}")
     model = stated_build({"model": name, "variant": "published", "config": ours}, "settings")
     constants = getattr(kind, "released_constants", ())
-    weights = {name: value for name, value in read_state_dict(state_dict_path).items() if not name.endswith(constants)}
+    weights = {
+        name: value
+        for name, value in read_state_dict(state_dict_path).items()
+        if not name.endswith(constants)
+    }
     check_weights(model, weights, Path(state_dict_path).name)
     model.load_state_dict(weights)
     return model.eval()

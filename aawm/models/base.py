@@ -26,7 +26,10 @@ from torch import nn
 from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name
 from .streams import Streams, streams_of
 from ..on_demand import named_in_code
-from ..schema import AGENT_INDEX, ENTITIES, FEATURES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, WINDOW, WINDOW_CONTEXT
+from aawm.schema import (
+    AGENT_INDEX, ENTITIES, FEATURES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, WINDOW,
+    WINDOW_CONTEXT,
+)
 
 # %% ../../nbs/models/01_base.ipynb #329b2dc3
 def make_config(
@@ -80,7 +83,9 @@ def context_lengths(
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
     if lengths.shape not in ((), (trials,)):
-        raise UsageError(f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}")
+        raise UsageError(
+            f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}"
+        )
     lengths = lengths.long().expand(trials)
     longest = min(steps, STEPS - 1)
     wrong = (lengths < 1) | (lengths > longest)
@@ -119,7 +124,8 @@ class Context:
     lengths: torch.Tensor  # int64 `[B]`: steps shown of each trial
     generator: Streams | None = None  # random numbers of each trial; None: torch's own, or none at the mode
     mode: bool = False  # every latent at its mode instead of sampled
-    privileged: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)  # name -> `[B, ...]`, as declared
+    # name -> `[B, ...]`, as declared
+    privileged: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.states)
@@ -170,7 +176,9 @@ def read_context(
 ):  # `(top [B, width], [(hidden, cell) per layer])` at each trial's last shown step
     "Run an LSTM over contexts of mixed lengths in one call, from the zero state."
     if lengths is not None and bool((lengths != inputs.shape[1]).any()):
-        inputs = nn.utils.rnn.pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        inputs = nn.utils.rnn.pack_padded_sequence(
+            inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
     hidden, cell = run_recurrent(network, inputs)[1]
     return hidden[-1], list(zip(hidden, cell))
 
@@ -283,7 +291,8 @@ class FeatureWeights(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.register_buffer("weights", feature_weights(), persistent=False)  # a loss needs them, and no rollout
+        # a loss needs them, and no rollout
+        self.register_buffer("weights", feature_weights(), persistent=False)
 
     def forward(
         self,
@@ -305,7 +314,9 @@ class ErrorWeights(FeatureWeights):
         change = ChangeScaler().to(states.device)
         change.calibrate(states, scaler)
         weights = feature_weights().to(states.device) / change.spread.square()
-        far = moments_by_kind(states, lag=min(WINDOW - WINDOW_CONTEXT, states.shape[1] - 1))[1] / scaler.spread.square()
+        far = moments_by_kind(
+            states, lag=min(WINDOW - WINDOW_CONTEXT, states.shape[1] - 1)
+        )[1] / scaler.spread.square()
         self.weights.copy_(weights * far.sum() / (weights * far).sum())
 
 def calibrate_scales(
@@ -324,12 +335,14 @@ def calibrate_scales(
 class Batch(TypedDict, total=False):
     "Windows of training trials, as training hands them to `loss`; positions in metres, rotations as unit quaternions."
 
-    states: Required[torch.Tensor]  # float32 `[B, window, 35]`; 80 steps of 1/6 s unless the settings say otherwise
+    # float32 `[B, window, 35]`; 80 steps of 1/6 s unless the settings say otherwise
+    states: Required[torch.Tensor]
     context: int  # steps of each window that are shown; 50, as released, where it is absent
     end_state: torch.Tensor  # float32 `[B, 35]`: the true last state of each window's trial
     trial: torch.Tensor  # int64 `[B]`: row of the trial among the training trials
     start: torch.Tensor  # int64 `[B]`: step at which the window begins
-    order: torch.Tensor  # int64 `[B, 5]`: which entity of the trial stands at each place, where windows are renumbered
+    # int64 `[B, 5]`: which entity of the trial stands at each place, where windows are renumbered
+    order: torch.Tensor
 
 
 Logs = dict[str, torch.Tensor | float]  # name -> one number, detached: parts of the loss, in the loss's units
@@ -367,10 +380,12 @@ class Declared(OnHub, nn.Module):
     name: str = ""  # that it is registered under
     shown: tuple[str, ...] = ("seed",)  # settings that its repr shows, where there are
     variants: tuple[str, ...] = ("corrected",)  # which ones this class is
-    privileged: tuple[str, ...] = ()  # what it is given beyond the context, such as `end_state`; marked in every table
+    # what it is given beyond the context, such as `end_state`; marked in every table
+    privileged: tuple[str, ...] = ()
     older: dict[str, object] = {}  # settings that older files lack, with what those files mean
     gone: tuple[str, ...] = ()  # settings that older files have, and that no rollout needs
-    released_settings: dict[str, str] = {}  # the authors' word of a setting -> ours, where weights of it were released
+    # the authors' word of a setting -> ours, where weights of it were released
+    released_settings: dict[str, str] = {}
     released_fixed: dict[str, object] = {}  # settings of the authors' that have one value here
     released_constants: tuple[str, ...] = ()  # endings of tensors of the released files that are no weights
 
@@ -381,11 +396,17 @@ class Declared(OnHub, nn.Module):
     ):
         super().__init__()
         self.config = self.Config() if config is None else config
-        self.variant = check_name(variant or self.variants[0], self.variants, f"variant of {self.name or type(self).__name__}")
+        self.variant = check_name(
+            variant or self.variants[0], self.variants, f"variant of {self.name or type(self).__name__}"
+        )
 
     def extra_repr(self):
         kind = self.variant + (f", given {', '.join(self.privileged)}" if self.privileged else "")
-        facts = "".join(f", {name} {found}" for name in self.shown if (found := getattr(self.config, name, vars(self).get(name))) is not None)
+        facts = "".join(
+            f", {name} {found}"
+            for name in self.shown
+            if (found := getattr(self.config, name, vars(self).get(name))) is not None
+        )
         return f"{self.name} ({kind}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {parameter_count(self):,} parameters{facts}"
 
 # %% ../../nbs/models/01_base.ipynb #21016368
@@ -398,7 +419,9 @@ class WorldModel(Declared):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         "What training descends, a tensor of one number, and numbers to log."
-        raise ModelContractError(f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)")
+        raise ModelContractError(
+            f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)"
+        )
 
     def imagine(
         self,
@@ -488,7 +511,9 @@ def check_privileged(
             raise UsageError(f"{model.name} is given {name}: pass privileged={{{name!r}: ...}}")
     declared = {name: given[name] for name in model.privileged}
     if "end_state" in declared and declared["end_state"].shape != (states.shape[0], STATE_SIZE):
-        raise UsageError(f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}")
+        raise UsageError(
+            f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}"
+        )
     return declared
 
 # %% ../../nbs/models/01_base.ipynb #2fa7813d
@@ -539,7 +564,9 @@ def stated_model(
     module, colon, _ = str(name).rpartition(":")
     if colon and code_of(module) not in os.environ.get(TRUST, "").split(os.pathsep):
         how = "name that code yourself: --trust-code FILE, or aawm.models.base.trust_code"
-        raise Refused(f"{where} names the model {str(name)[:80]!r}, code that is no part of aawm; to run it, {how}")
+        raise Refused(
+            f"{where} names the model {str(name)[:80]!r}, code that is no part of aawm; to run it, {how}"
+        )
     if not colon and name not in MODELS:
         raise BadData(f"{where} names the unknown model {str(name)[:80]!r} (known: {', '.join(MODELS)})")
     return name
@@ -635,7 +662,9 @@ def one_hot(
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:  # `[..., classes]`
     "One at the chosen place, zero elsewhere; unlike torch's, it does not stop to look for bad indices."
-    return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(-1, chosen[..., None], 1.0)
+    return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(
+        -1, chosen[..., None], 1.0
+    )
 
 
 # %% ../../nbs/models/01_base.ipynb #e7a4600e
@@ -665,7 +694,9 @@ def read_state_dict(
     except Exception as error:
         reason = str(error).splitlines()[0][:200]
         raise BadData(f"{path} is not a state dict that can be read safely: {reason}") from error
-    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(value, torch.Tensor) for value in content.values()
+    ):
         raise BadData(f"{path} is not a state dict of tensors")
     return content
 
@@ -687,7 +718,9 @@ def check_weights(
     wrong += [
         f"{name} is {value.dtype}, not {expected[name].dtype}".replace("torch.", "")
         for name, value in weights.items()
-        if name in expected and not (value.is_floating_point() and expected[name].is_floating_point()) and value.dtype != expected[name].dtype
+        if name in expected and not (
+            value.is_floating_point() and expected[name].is_floating_point()
+        ) and value.dtype != expected[name].dtype
     ]
     wrong += [f"{name} not finite" for name, value in weights.items() if not value.isfinite().all()]
     if wrong:

@@ -35,7 +35,9 @@ def codebook(
         if ((pair[0] - pair[1]) * scale).norm() < reach / 2:
             pair = [(pair[0] + pair[1]) / 2]
         codes += pair
-        near = torch.stack([((points - code) * scale).norm(dim=-1) <= reach for code in [*pair, points[0]]]).any(0)
+        near = torch.stack(
+            [((points - code) * scale).norm(dim=-1) <= reach for code in [*pair, points[0]]]
+        ).any(0)
         points = points[~near]
     return functional.pad(torch.stack(codes), (0, 0, 0, size - len(codes)))
 
@@ -48,7 +50,8 @@ def nearest_token(
     "The token that comes nearest."
     unit = torch.tensor(scale, dtype=codes.dtype, device=codes.device)
     codes = codes * unit
-    return (codes.square().sum(-1) - 2 * (wanted * unit) @ codes.T).argmin(-1)  # squared distances, less what all tokens share
+    # squared distances, less what all tokens share
+    return (codes.square().sum(-1) - 2 * (wanted * unit) @ codes.T).argmin(-1)
 
 # %% ../../nbs/models/11_codebooks.ipynb #930c4404
 def hold_last(

@@ -51,7 +51,9 @@ def file_of_seed(
     ]
     if not wanted:
         there = ", ".join(path.stem for path in records)
-        raise UsageError(f"{folder} has no weights of seed {seed} and variant {variant or 'any'}; there are {there}")
+        raise UsageError(
+            f"{folder} has no weights of seed {seed} and variant {variant or 'any'}; there are {there}"
+        )
     return wanted[0]
 
 # %% ../../nbs/models/12_hub.ipynb #e6f0454e
@@ -65,7 +67,9 @@ def downloaded(
         return Path(snapshot_download(repo, revision=revision, allow_patterns=list(WEIGHTS_FILES), **options))
     except Exception as fault:  # the hub's client raises its own, its transport's and the system's
         what = str(fault).strip().splitlines()[0][:200]
-        raise EnvironmentProblem(f"hf://{repo} could not be read ({what}); check name, revision and network") from fault
+        raise EnvironmentProblem(
+            f"hf://{repo} could not be read ({what}); check name, revision and network"
+        ) from fault
 
 
 def from_address(
@@ -105,17 +109,30 @@ class HubModel(ModelHubMixin, library_name="aawm", tags=["world-model"]):
         model = self.model
         card = dict(vars(model).get("card") or {})
         seed = vars(model).get("seed")
-        record = {"model": model.name, "variant": model.variant, "seed": seed, "privileged": list(model.privileged)}
-        record |= {key: card[key] for key in ("training", "data_hash", "parameters", "choice", "versions") if key in card}
+        record = {
+            "model": model.name, "variant": model.variant, "seed": seed, "privileged": list(model.privileged)
+        }
+        record |= {
+            key: card[key]
+            for key in ("training", "data_hash", "parameters", "choice", "versions")
+            if key in card
+        }
         record["config"] = vars(model.config)
         path = save_directory / weights_name(model.name, model.variant, seed or 0)
         ship_weights(model, path, record)
-        write_text(save_directory / "README.md", model_card(model.name, [read_card(path, weights_record(path))]))
+        write_text(
+            save_directory / "README.md", model_card(model.name, [read_card(path, weights_record(path))])
+        )
 
     @classmethod
-    def _from_pretrained(cls, *, model_id, revision, cache_dir, force_download, local_files_only, token, **options) -> WorldModel:
+    def _from_pretrained(
+        cls, *, model_id, revision, cache_dir, force_download, local_files_only, token, **options
+    ) -> WorldModel:
         "A folder here, or a repository on the hub."
         if Path(model_id).is_dir():
             return from_folder(model_id, **options)
-        where = {"cache_dir": cache_dir, "force_download": force_download, "local_files_only": local_files_only, "token": token}
+        where = {
+            "cache_dir": cache_dir, "force_download": force_download, "local_files_only": local_files_only,
+            "token": token
+        }
         return from_folder(downloaded(model_id, revision, **where), **options)

@@ -43,12 +43,20 @@ def score_rows(
     cards: list,  # of dicts, one for each weights file
 ) -> list:  # lines of Markdown; empty where no card has a score
     "The strict scores of some weights as a table, a row for each training seed."
-    found = [(card["seed"], card.get("test_trials", "?"), card.get("scores", {}).get("strict", {})) for card in cards]
+    found = [
+        (card["seed"], card.get("test_trials", "?"), card.get("scores", {}).get("strict", {}))
+        for card in cards
+    ]
     if not any(scores.keys() & CARD_SCORES for _, _, scores in found):
         return []
     lines = [["training seed", *CARD_SCORES.values(), "test trials"], ["---"] * (2 + len(CARD_SCORES))]
     for seed, trials, scores in found:
-        lines.append([str(seed), *(f"{scores[name]:.2f}" if name in scores else "-" for name in CARD_SCORES), str(trials)])
+        lines.append(
+            [
+                str(seed), *(f"{scores[name]:.2f}" if name in scores else "-" for name in CARD_SCORES),
+                str(trials)
+            ]
+        )
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 # %% ../../nbs/models/08_model_cards.ipynb #2f5ba8fd
@@ -60,11 +68,19 @@ def model_index(
     scored = [card.get("scores", {}).get("strict", {}) for card in cards]
     values = {name: [scores[name] for scores in scored if name in scores] for name in CARD_SCORES}
     means = {name: sum(found) / len(found) for name, found in values.items() if found}
-    metrics = [f"    - {{type: {name.split()[-1]}, name: '{name}', value: {mean:.4f}}}" for name, mean in means.items()]
+    metrics = [
+        f"    - {{type: {name.split()[-1]}, name: '{name}', value: {mean:.4f}}}"
+        for name, mean in means.items()
+    ]
     if not metrics:
         return ""
     head = ["model-index:", f"- name: {model}", "  results:", "  - task: {type: time-series-forecasting}"]
-    return "\n".join([*head, "    dataset: {type: aawm, name: 'test trials of AAWM, strict scoring'}", "    metrics:", *metrics]) + "\n"
+    return "\n".join(
+        [
+            *head, "    dataset: {type: aawm, name: 'test trials of AAWM, strict scoring'}", "    metrics:",
+            *metrics
+        ]
+    ) + "\n"
 
 # %% ../../nbs/models/08_model_cards.ipynb #2ecf542e
 def hub_folder(model: str, variant: str) -> str:
@@ -83,8 +99,12 @@ def model_card(
     seeds = ", ".join(str(card["seed"]) for card in cards)
     trained = ", ".join(f"{name} {value}" for name, value in sorted(first.get("training", {}).items()))
     about = (model_class(model, first["variant"]).__doc__ or "").strip().splitlines()[:1]
-    scores = ["Strict scoring; shares of objects, see `aawm evaluate --help`.", "", *lines] if lines else ["These weights came without scores."]
-    use = MODEL_USE.format(model=model, seed=first["seed"], variant=first["variant"], folder=hub_folder(model, first["variant"]))
+    scores = [
+        "Strict scoring; shares of objects, see `aawm evaluate --help`.", "", *lines
+    ] if lines else ["These weights came without scores."]
+    use = MODEL_USE.format(
+        model=model, seed=first["seed"], variant=first["variant"], folder=hub_folder(model, first["variant"])
+    )
     parts = [
         f"# {model}", *about, "A world model of the Animate Agent World Modeling benchmark.",
         f"- parameters: {first.get('parameters', 'unknown')}\n- given: {given}\n- variant: {first['variant']}\n- training seeds: {seeds}"
@@ -114,7 +134,11 @@ def export_models(
             with replacing(copied) as temporary:
                 shutil.copyfile(path, temporary)
             card = read_json(path.with_suffix(".json"), {})
-            known = {key: value for key, value in card.items() if key not in record and key not in ("file", "sha256", "bytes", "scores")}
+            known = {
+                key: value
+                for key, value in card.items()
+                if key not in record and key not in ("file", "sha256", "bytes", "scores")
+            }
             cards.setdefault(name, []).append(read_json(write_card(copied, card.get("scores", {}), **known)))
     if not cards:
         raise BadData(f"{source} has no weights{' of ' + ', '.join(only) if only else ''}; train a model, or name another folder")

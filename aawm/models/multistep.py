@@ -75,7 +75,9 @@ def unroll_error(
     context = window_context(batch)
     given = dict(batch)
     privileged = {name: model.scaler(given[name]) for name in model.privileged}
-    return model.predict(states[:, :context], None, states.shape[1] - context, **privileged) - states[:, context:]
+    return model.predict(
+        states[:, :context], None, states.shape[1] - context, **privileged
+    ) - states[:, context:]
 
 
 def weighted_loss(
@@ -116,7 +118,9 @@ class MultistepPredictor(WorldModel):
     def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int):
         "The steps after `states [B, T, 35]`, scaled like them: displacements from the last shown state."
         anchor = last_shown(states, lengths)
-        return unroll(self.rnn, self.input_embed, lambda top, _: anchor + self.mlp(top), states, lengths, horizon)
+        return unroll(
+            self.rnn, self.input_embed, lambda top, _: anchor + self.mlp(top), states, lengths, horizon
+        )
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         return weighted_loss(self, batch)
@@ -222,8 +226,12 @@ class PublishedMultistepDelta(WorldModel):
     config: DeltaConfig
     variants = ("published",)
     gone = ("object_weight",)
-    released_settings = {"rnn_hidden_size": "recurrent_size", "num_rnn_layers": "recurrent_layers", "mlp_hidden_size": "hidden_size"}
-    released_fixed = {"input_size": STATE_SIZE, "rnn_type": "LSTM", "num_mlp_layers": 2}  # counting the output
+    released_settings = {
+        "rnn_hidden_size": "recurrent_size", "num_rnn_layers": "recurrent_layers",
+        "mlp_hidden_size": "hidden_size"
+    }
+    # counting the output
+    released_fixed = {"input_size": STATE_SIZE, "rnn_type": "LSTM", "num_mlp_layers": 2}
     scaler = Metres()
 
     def __init__(self, config=None, variant="published"):

@@ -43,7 +43,8 @@ class Oracle(WorldModel):
 
         def decode(top, state):
             share, bend = self.mlp(top).split([len(ENTITIES), STATE_SIZE], -1)
-            share = (1.2 * share.sigmoid() - 0.1).clamp(0, 1).repeat_interleave(len(FEATURES), -1)  # reaches both ends
+            # reaches both ends
+            share = (1.2 * share.sigmoid() - 0.1).clamp(0, 1).repeat_interleave(len(FEATURES), -1)
             return anchor + share * (end_state - anchor) + 4 * share * (1 - share) * bend
 
         return unroll(self.rnn, read, decode, states, lengths, horizon)

@@ -45,7 +45,9 @@ class OneHot:
         "What a sample of each row needs: `[B, categories]`, between 0 and 1; None without streams."
         return streams and streams.uniform(purpose, step, self.categories)
 
-    def sample(self, logits: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
+    def sample(
+        self, logits: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False
+    ) -> torch.Tensor:
         "One class of each category, one-hot and flat `[..., size]`, with the gradient of the probabilities."
         chosen = one_hot(sample_categorical(logits, noise, mode), self.classes, logits.dtype)
         if logits.requires_grad:
@@ -89,7 +91,9 @@ class Gaussian:
         "What a sample of each row needs: `[B, size]`, of mean 0 and standard deviation 1; None without streams."
         return streams and streams.normal(purpose, step, self.size)
 
-    def sample(self, described: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
+    def sample(
+        self, described: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False
+    ) -> torch.Tensor:
         "A vector `[..., size]`, with its gradient; at its mode the mean."
         mean, log_spread = described.unbind(-2)
         if mode:
@@ -219,7 +223,9 @@ class LatentSteps(WorldModel):
 
     def start(self, states: torch.Tensor):
         "Memory and latent before the first step, both zero."
-        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(len(states), self.latent.size)
+        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(
+            len(states), self.latent.size
+        )
 
     def advance(self, memory: torch.Tensor, latent: torch.Tensor):
         "The memory one step later."
@@ -254,7 +260,9 @@ class RSSM(LatentSteps):
         self.see = nn.Linear(STATE_SIZE, c.hidden_size)
         self.recall = nn.Linear(c.recurrent_size, c.hidden_size, bias=False)
         self.fc_post = nn.Linear(c.hidden_size, self.latent.parameters)
-        self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
+        self.decoder_mlp = perceptron(
+            c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU
+        )
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
 
     def prior(self, memory: torch.Tensor):
@@ -275,9 +283,13 @@ class RSSM(LatentSteps):
         prior = self.prior(memories)
         decoded = self.decode(memories, latents)
         changes = states.diff(dim=1) / self.change.spread
-        error = self.weighted(decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes)
+        error = self.weighted(
+            decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes
+        )
         kl = self.latent.divergence(posterior, prior).mean()
-        total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(self.latent, posterior, prior, self.config)
+        total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(
+            self.latent, posterior, prior, self.config
+        )
         return total, {"rmse": error.detach().mean().sqrt(), "kl": kl.detach()}
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -318,10 +330,14 @@ class PublishedRSSM(LatentSteps):
         self.latent = c.latent(bounded=False)
         self.encoder_rnn = nn.GRU(self.latent.size, c.recurrent_size, batch_first=True)
         outputs = self.latent.parameters // len(self.priors)
-        for names, inputs in ((self.priors, c.recurrent_size), (self.posteriors, STATE_SIZE + c.recurrent_size)):
+        for names, inputs in (
+            (self.priors, c.recurrent_size), (self.posteriors, STATE_SIZE + c.recurrent_size)
+        ):
             for name in names:
                 setattr(self, name, nn.Linear(inputs, outputs))
-        self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
+        self.decoder_mlp = perceptron(
+            c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU
+        )
 
     def prior(self, memory: torch.Tensor):
         "The latent's distribution, from the memory alone."
@@ -330,12 +346,17 @@ class PublishedRSSM(LatentSteps):
     def embed(self, states: torch.Tensor):
         "The posterior's share of the observations, all steps at once."
         layers = (getattr(self, name) for name in self.posteriors)
-        return torch.cat([functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1)
+        return torch.cat(
+            [functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1
+        )
 
     def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
         "The latent's distribution, from an embedded observation and the memory."
         layers = (getattr(self, name) for name in self.posteriors)
-        return self.latent.describe(seen + torch.cat([functional.linear(memory, layer.weight[:, STATE_SIZE:]) for layer in layers], -1))
+        return self.latent.describe(
+            seen
+            + torch.cat([functional.linear(memory, layer.weight[:, STATE_SIZE:]) for layer in layers], -1)
+        )
 
     def loss(self, batch: Batch, mode: bool = False) -> tuple[torch.Tensor, Logs]:
         memories, latents, posterior = filter_states(self, batch["states"], mode)
@@ -355,7 +376,8 @@ class PublishedDiscreteRSSM(PublishedRSSM):
 
     Config = DiscreteConfig
     released_settings = {
-        "deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "category_size": "categories", "class_size": "classes"
+        "deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "category_size": "categories",
+        "class_size": "classes"
     }
     released_fixed = PublishedRSSM.released_fixed | {"rssm_type": "discrete"}
 
@@ -365,7 +387,9 @@ class PublishedContinuousRSSM(PublishedRSSM):
     "RSSM Continuous as released."
 
     Config = ContinuousConfig
-    released_settings = {"deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "stoch_size": "latents"}
+    released_settings = {
+        "deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "stoch_size": "latents"
+    }
     released_fixed = PublishedRSSM.released_fixed | {"rssm_type": "continuous"}
     priors = ("mean_prior", "log_var_prior")
     posteriors = ("mean_post", "log_var_post")

@@ -55,7 +55,9 @@ class Goals(nn.Module):
         super().__init__()
         size = c.hidden_size // 4
         self.steps = c.goal_steps
-        self.start, self.cell, self.next_input = linear(c.hidden_size, size), nn.GRUCell(size, size), linear(size, size)
+        self.start, self.cell, self.next_input = linear(
+            c.hidden_size, size
+        ), nn.GRUCell(size, size), linear(size, size)
         self.for_encoder, self.for_decoder = linear(size, size), linear(size, size)
         self.weigh_encoder, self.weigh_decoder = nn.Linear(size, 1), nn.Linear(size, 1)
         self.to_state = linear(size, c.hidden_size)  # what the regressor reads
@@ -80,7 +82,9 @@ class Goals(nn.Module):
     def goals_ahead(self, features: torch.Tensor):
         "For each step of the decoder, a summary of the goals not yet passed: `[..., steps, size]`."
         features = self.for_decoder(features)
-        scores = self.weigh_decoder(features.tanh()).squeeze(-1)[..., None, :].expand(*features.shape[:-1], self.steps)
+        scores = self.weigh_decoder(features.tanh()).squeeze(-1)[..., None, :].expand(
+            *features.shape[:-1], self.steps
+        )
         passed = torch.ones(self.steps, self.steps, dtype=torch.bool, device=scores.device).tril(-1)
         return scores.masked_fill(passed, -torch.inf).softmax(-1) @ features
 
@@ -102,7 +106,8 @@ class Paths(nn.Module):
         size = c.hidden_size
         self.samples = c.samples
         self.latent = Gaussian(c.latents, bounded)
-        self.future = nn.GRU(STATE_SIZE, size // 2, batch_first=True, bidirectional=True)  # read by the posterior alone
+        # read by the posterior alone
+        self.future = nn.GRU(STATE_SIZE, size // 2, batch_first=True, bidirectional=True)
         self.prior = perceptron(size, size, 1, self.latent.parameters)
         self.posterior = perceptron(2 * size, size, 1, self.latent.parameters)
         self.start, self.next_input = linear(size + c.latents, size), linear(size, size)
@@ -116,7 +121,9 @@ class Paths(nn.Module):
         hidden = self.start(torch.cat([encoded[:, None].expand(-1, many, -1), latents], -1)).flatten(0, 1)
         path = []
         for goals in ahead.repeat_interleave(many, 0).unbind(1):
-            hidden = run_recurrent(self.cell, self.drop(torch.cat([self.next_input(hidden), goals], -1)), hidden)
+            hidden = run_recurrent(
+                self.cell, self.drop(torch.cat([self.next_input(hidden), goals], -1)), hidden
+            )
             path.append(hidden)
         return self.regressor(torch.stack(path, 1)).unflatten(0, (-1, many))
 
@@ -126,16 +133,23 @@ class Paths(nn.Module):
         latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)
         return self.decode(encoded, ahead, latent[:, None])[:, 0]
 
-    def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor, weighted: Callable = torch.square):
+    def loss(
+        self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor,
+        weighted: Callable = torch.square
+    ):
         "Distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
         seen = run_recurrent(self.future, target)[1].transpose(0, 1).flatten(1)
         prior = self.latent.describe(self.prior(encoded))
         posterior = self.latent.describe(self.posterior(torch.cat([encoded, seen], -1)))
-        paths = self.decode(encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1)))
+        paths = self.decode(
+            encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1))
+        )
         distances = distance(paths, target[:, None], weighted)
         best = distances.argmin(1)
         trial = torch.arange(len(best), device=best.device)
-        return distances[trial, best].mean(), self.latent.divergence(posterior, prior).mean(), paths[trial, best]
+        return distances[trial, best].mean(), self.latent.divergence(
+            posterior, prior
+        ).mean(), paths[trial, best]
 
 # %% ../../nbs/models/05_sgnet.ipynb #f5d30c51
 def read_shown(
@@ -210,7 +224,9 @@ class SGNet(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
-        total, logs, steps, path, carried = observed_loss(self, states, window_context(batch), self.config.decoded)
+        total, logs, steps, path, carried = observed_loss(
+            self, states, window_context(batch), self.config.decoded
+        )
         return total + chunk_loss(self, states, steps, path, *carried), logs
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -253,7 +269,9 @@ def observed_loss(
     goal_steps = model.config.goal_steps
     steps = min(context, states.shape[1] - goal_steps)
     if steps < 1:
-        raise UsageError(f"a window of {states.shape[1]} steps has no goals {goal_steps} steps ahead; take a longer window")
+        raise UsageError(
+            f"a window of {states.shape[1]} steps has no goals {goal_steps} steps ahead; take a longer window"
+        )
     outputs, features, *carried = read(model, states[:, :steps], *model.start(states))
     outputs = torch.stack(outputs, 1)
     features = torch.stack(features, 1)
@@ -261,9 +279,13 @@ def observed_loss(
     goal = distance(model.paths.regressor(model.goals.to_state(features)), target, model.weighted).mean()
     chosen = decoded_steps(steps, count)
     encoded, features, target = (part[:, chosen].flatten(0, 1) for part in (outputs, features, target))
-    best, divergence, paths = model.paths.loss(encoded, model.goals.goals_ahead(features), target, model.weighted)
+    best, divergence, paths = model.paths.loss(
+        encoded, model.goals.goals_ahead(features), target, model.weighted
+    )
     logs = {"goal": goal.detach(), "path": best.detach(), "kl": divergence.detach()}
-    return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(0, (len(states), -1))[:, -1], carried
+    return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(
+        0, (len(states), -1)
+    )[:, -1], carried
 
 # %% ../../nbs/models/05_sgnet.ipynb #5121cb3b
 def chunk_loss(
@@ -285,7 +307,9 @@ def chunk_loss(
         _, features, encoded, summary = read(model, predicted, encoded, summary)
         first = start + chunk * steps
         travelled = states[:, first : first + steps] - states[:, first - 1, None]
-        best, divergence, path = model.paths.loss(encoded, model.goals.goals_ahead(features[-1]), travelled, model.weighted)
+        best, divergence, path = model.paths.loss(
+            encoded, model.goals.goals_ahead(features[-1]), travelled, model.weighted
+        )
         total = total + best + divergence
     return total
 

@@ -16,7 +16,8 @@ from ..errors import UsageError
 
 # %% ../../nbs/models/09_streams.ipynb #986b11d8
 STRIDE = 0x9E3779B97F4A7C15 - 2**64  # 2^64 over the golden ratio, as a signed number
-ROUNDS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))  # (shift, factor), from SplitMix64
+# (shift, factor), from SplitMix64
+ROUNDS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 LAST_SHIFT = 31
 
 

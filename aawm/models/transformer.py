@@ -22,7 +22,9 @@ from aawm.models.base import (
     sample_categorical,
 )
 from .codebooks import codebook, hold_last, nearest_token
-from ..schema import AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten
+from aawm.schema import (
+    AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten,
+)
 
 # %% ../../nbs/models/04_transformer.ipynb #0b7ef6e7
 FORMS = ("tokens", "regression")  # what the corrected variant predicts
@@ -46,9 +48,13 @@ class TransformerConfig:
         if self.codes < 2:
             raise UsageError(f"codes is {self.codes}; it must be at least 2")
         if min(self.width, self.layers, self.heads, self.max_length) < 1 or self.width % (2 * self.heads):
-            raise UsageError(f"width {self.width} must be a multiple of twice the heads ({self.heads}), all at least 1")
+            raise UsageError(
+                f"width {self.width} must be a multiple of twice the heads ({self.heads}), all at least 1"
+            )
         if not 0 <= self.dropout < 1 or self.noise < 0:
-            raise UsageError(f"dropout {self.dropout} must be 0 to below 1, and noise {self.noise} not negative")
+            raise UsageError(
+                f"dropout {self.dropout} must be 0 to below 1, and noise {self.noise} not negative"
+            )
 
 # %% ../../nbs/models/04_transformer.ipynb #6fd9fd04
 LONGEST_WAVE = 10_000.0  # steps: the slowest pair turns once in about so many times 2 pi
@@ -113,13 +119,18 @@ class Attention(nn.Module):
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
         "`inputs [B, T, width]`, `positions [T]` or `[B, T]`; kept: `(keys, values)`, each `[B, heads, places, size]`, or None."
-        query, key, value = (part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
+        query, key, value = (
+            part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
         if self.rotary:
             query = rotate(query, positions)
             key = rotate(key, positions)
         dropout = self.dropout if self.training else 0.0
         if kept is None:
-            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, dropout_p=dropout)
+            mixed = functional.scaled_dot_product_attention(
+                query, key, value, is_causal=True, dropout_p=dropout
+            )
         else:
             mixed = self.look_back(query, key, value, positions, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
@@ -188,7 +199,9 @@ def state_embedder(
     inputs: int = STATE_SIZE,
 ) -> nn.Sequential:
     "Linear - LayerNorm - GELU - Linear - LayerNorm, as released."
-    return nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width))
+    return nn.Sequential(
+        nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
+    )
 
 # %% ../../nbs/models/04_transformer.ipynb #1f43c17e
 def start_still(
@@ -208,7 +221,9 @@ def start_still(
 GROUPS = (POSITION, ROTATION)  # of an entity's features, a token each
 ENTITY_KINDS = (OBJECT_INDEX, AGENT_INDEX)  # of entities, a codebook each
 SLOTS = len(ENTITIES) * len(GROUPS)  # tokens of a step
-ROBOTS_FIRST = (*range(SLOTS)[AGENT_INDEX.start * len(GROUPS) :], *range(SLOTS)[: AGENT_INDEX.start * len(GROUPS)])
+ROBOTS_FIRST = (
+    *range(SLOTS)[AGENT_INDEX.start * len(GROUPS) :], *range(SLOTS)[: AGENT_INDEX.start * len(GROUPS)]
+)
 QUANTUM = 0.1  # width of the disk of a small change, in root mean squares of changes that are any
 
 
@@ -234,7 +249,10 @@ class StepTokens(nn.Module):
         "Cover the changes of training trials `[N, T, 35]`."
         for kind, group, book in self.books():
             parts = states.split(256)
-            points = [unflatten(part).diff(dim=1)[..., ENTITY_KINDS[kind], GROUPS[group]].flatten(0, 2) for part in parts]
+            points = [
+                unflatten(part).diff(dim=1)[..., ENTITY_KINDS[kind], GROUPS[group]].flatten(0, 2)
+                for part in parts
+            ]
             points = torch.cat([part[part.abs().sum(-1) > 1e-4] for part in points])
             radius = QUANTUM * float(points.square().sum(-1).mean().sqrt()) if len(points) else 0.0
             book.copy_(codebook(points, (1.0,) * book.shape[-1], self.codes, radius))
@@ -243,19 +261,25 @@ class StepTokens(nn.Module):
         "Tokens `[..., 5, 2]` of changes `[..., 5, 7]`."
         nearest = {}
         for kind, group, book in self.books():
-            nearest[kind, group] = nearest_token(changes[..., ENTITY_KINDS[kind], GROUPS[group]], book, (1.0,) * book.shape[-1])
+            nearest[kind, group] = nearest_token(
+                changes[..., ENTITY_KINDS[kind], GROUPS[group]], book, (1.0,) * book.shape[-1]
+            )
         kinds = range(len(ENTITY_KINDS))
         groups = range(len(GROUPS))
         return torch.cat([torch.stack([nearest[kind, group] for group in groups], -1) for kind in kinds], -2)
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
         "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
-        changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
+        changes = {
+            (kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()
+        }
         kinds = range(len(ENTITY_KINDS))
         groups = range(len(GROUPS))
         changes = torch.cat([torch.cat([changes[kind, group] for group in groups], -1) for kind in kinds], -2)
         moved = unflatten(states) + changes
-        turned = torch.where(tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION])
+        turned = torch.where(
+            tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION]
+        )
         return flatten(torch.cat([moved[..., POSITION], turned], -1))
 
 # %% ../../nbs/models/04_transformer.ipynb #8afed3c6
@@ -281,7 +305,9 @@ def step_nll(
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
     features = functional.gelu(query + given.cumsum(-2) - given)
     logits = torch.stack([slot_logits(head, features[..., place, :], place) for place in range(SLOTS)], -2)
-    return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten(), reduction="none").view(tokens.shape)
+    return functional.cross_entropy(
+        logits.flatten(0, -2), tokens.flatten(), reduction="none"
+    ).view(tokens.shape)
 
 
 def sample_tokens(
@@ -296,9 +322,13 @@ def sample_tokens(
     tokens = {}
     for place, slot in enumerate(ROBOTS_FIRST):
         logits = slot_logits(head, functional.gelu(query[:, place] + given), place)
-        tokens[slot] = token = sample_categorical(logits, None if uniform is None else uniform[:, place], mode)
+        tokens[slot] = token = sample_categorical(
+            logits, None if uniform is None else uniform[:, place], mode
+        )
         given = given + head.given(token + head.codes * place)
-    return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(-1, (len(ENTITIES), len(GROUPS)))
+    return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(
+        -1, (len(ENTITIES), len(GROUPS))
+    )
 
 # %% ../../nbs/models/04_transformer.ipynb #a5fec39e
 def token_loss(
@@ -342,7 +372,9 @@ def append_tokens(
     future = []
     for step in range(horizon):
         if step:
-            hidden = model.read(now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept)[0][:, 0]
+            hidden = model.read(
+                now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept
+            )[0][:, 0]
         uniform = context.generator and context.generator.uniform("token", step, SLOTS)
         before = now
         now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, context.mode))
@@ -410,7 +442,9 @@ class Transformer(WorldModel):
         if self.config.form == "tokens":
             self.tokens.calibrate(states)
 
-    def read(self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
+    def read(
+        self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None
+    ):
         "The trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
         scaled = self.scaler(states)
         changed = (states - before) / (self.scaler.spread * self.change.spread)
@@ -427,7 +461,9 @@ class Transformer(WorldModel):
             return regression_loss(self, self.scaler(batch["states"]))
         nll = token_loss(self, batch["states"])
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
-        return nll.sum(-1).mean(), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
+        return nll.sum(-1).mean(), {
+            "robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()
+        }
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":
@@ -443,9 +479,13 @@ class PublishedTransformer(WorldModel):
     Config = TransformerConfig
     config: TransformerConfig
     variants = ("published",)
-    released_settings = {"embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"}
+    released_settings = {
+        "embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"
+    }
     released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
-    released_fixed = {"obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2}
+    released_fixed = {
+        "obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2
+    }
     released_fixed |= {"pos_encode_aggregation": "concat", "pos_embed_dim": STATE_SIZE}
     released_constants = (".attn.mask",)  # tensors of the released files that are no weights
 
@@ -453,7 +493,9 @@ class PublishedTransformer(WorldModel):
         super().__init__(config, variant)
         c = self.config
         self.embedder = state_embedder(c.width)
-        self.pos_emb, self.pos_emb_proj = nn.Embedding(c.max_length, STATE_SIZE), nn.Linear(c.width + STATE_SIZE, c.width)
+        self.pos_emb, self.pos_emb_proj = nn.Embedding(c.max_length, STATE_SIZE), nn.Linear(
+            c.width + STATE_SIZE, c.width
+        )
         self.drop = nn.Dropout(c.dropout)
         self.transformer = Stack(c, rotary=False)
         self.decoder = nn.Linear(c.width, STATE_SIZE)
@@ -474,12 +516,15 @@ class PublishedTransformer(WorldModel):
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         longest = context.states.shape[1]
         if longest > self.config.max_length:
-            raise UsageError(f"context {longest} is longer than max_length {self.config.max_length} of this transformer")
+            raise UsageError(
+                f"context {longest} is longer than max_length {self.config.max_length} of this transformer"
+            )
         future = context.states.new_empty(len(context), horizon, STATE_SIZE)
         for rows in of_like_length(context.lengths):
             shown = context.of(rows)
             window = shown.states
-            for step in range(horizon):  # all outputs become the next window, the last of them is the prediction
+            # all outputs become the next window, the last of them is the prediction
+            for step in range(horizon):
                 window = self.next_states(window, torch.arange(window.shape[1], device=window.device))
                 future[rows, step] = last_shown(window, shown.lengths)
         return future

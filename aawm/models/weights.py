@@ -32,7 +32,8 @@ SHIPPED = "data/weights"  # the folder that comes with the package
 LARGEST = 65504.0  # that half precision can hold
 LONGEST_RECORD = 1_000_000  # letters; records of this package have under 3,000
 MOST_PARAMETERS = 1_000_000_000  # of a model that a file asks for
-MOST = {"layers": 100, "recurrent_layers": 100, "hidden_layers": 100}  # by setting; counting the parameters of a billion layers never ends
+# by setting; counting the parameters of a billion layers never ends
+MOST = {"layers": 100, "recurrent_layers": 100, "hidden_layers": 100}
 
 
 def weights_name(model: str, variant: str = "corrected", seed: int = 0) -> str:
@@ -66,7 +67,8 @@ def ship_weights(
             tensors[name] = value.half()
     with replacing(path) as temporary:
         text = json.dumps(record, sort_keys=True)
-        temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))  # read by all who may read the folder
+        # read by all who may read the folder
+        temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
     write_card(path, {})
     return Path(path)
 
@@ -97,7 +99,9 @@ def weights_header(
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
     except (OSError, SafetensorError) as fault:
-        raise BadData(f"{path} is no readable weights file ({str(fault)[:200]}); write or copy it anew") from fault
+        raise BadData(
+            f"{path} is no readable weights file ({str(fault)[:200]}); write or copy it anew"
+        ) from fault
     if missing := {"record", "digest"} - set(header):
         raise BadData(f"{path} has no {min(missing)} in its header: no weights file, or of an older version; write or copy it anew")
     return header
@@ -123,7 +127,9 @@ def read_tensors(
     try:
         tensors = load_file(path)
     except (OSError, SafetensorError) as fault:
-        raise BadData(f"{path} is no readable weights file ({str(fault)[:200]}); write or copy it anew") from fault
+        raise BadData(
+            f"{path} is no readable weights file ({str(fault)[:200]}); write or copy it anew"
+        ) from fault
     if tensor_digest(tensors, header["record"]) != header["digest"]:
         raise BadData(f"{path} does not match the digest in its header: damaged or edited; copy it anew")
     return {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
@@ -136,7 +142,9 @@ def write_card(
 ) -> Path:  # the card
     "Write the card of a weights file: what it holds, its SHA-256 and how it scores."
     path = Path(path)
-    card = weights_record(path) | {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": scores} | more
+    card = weights_record(path) | {
+        "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": scores
+    } | more
     write_json(path.with_suffix(".json"), card)
     return path.with_suffix(".json")
 
@@ -179,7 +187,9 @@ def within_limits(
     name: str,  # of the model
 ) -> nn.Module:
     "A module that a file describes; `BadData` where its settings are none, or ask for too much."
-    if large := [each for each, most in MOST.items() if isinstance(settings.get(each), int) and settings[each] > most]:
+    if large := [
+        each for each, most in MOST.items() if isinstance(settings.get(each), int) and settings[each] > most
+    ]:
         raise BadData(f"{where} asks for a {name} with {large[0]} {settings[large[0]]}; at most {MOST[large[0]]} are built")
     try:
         with torch.device("meta"):
@@ -187,7 +197,9 @@ def within_limits(
         if size <= MOST_PARAMETERS:
             return make()
     except (ArithmeticError, AttributeError, KeyError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
-        raise BadData(f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew") from fault
+        raise BadData(
+            f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew"
+        ) from fault
     raise BadData(f"{where} asks for a {name} of {size:,} parameters; at most {MOST_PARAMETERS:,} are built")
 
 
@@ -204,7 +216,9 @@ def stated_build(
         if name not in MODELS:
             return build(name, variant, **settings)
     except (ArithmeticError, MemoryError, RuntimeError, TypeError, UsageError, ValueError) as fault:
-        raise BadData(f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew") from fault
+        raise BadData(
+            f"{where} describes no {name} ({' '.join(str(fault).split())[:200]}); copy it anew"
+        ) from fault
     return within_limits(lambda: build(name, variant, **settings), settings, where, name)
 
 
@@ -228,9 +242,13 @@ class Card(dict):
     "The fields of a card; printed, a line each on the model, its training and its recall by scoring."
 
     def __repr__(self) -> str:
-        lines = [f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"]
+        lines = [
+            f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"
+        ]
         if "training" in self and "data_hash" in self:
-            lines.append(f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}")
+            lines.append(
+                f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}"
+            )
         if start := self.get("started_from"):
             lines.append(f"started from the weights of {start['file']} (SHA-256 {start['sha256'][:12]}), not from fresh ones")
         for planned, reached in self.get("lengthened", {}).items():
@@ -239,7 +257,11 @@ class Card(dict):
             lines.append(f"{choice['setting']} {choice['value']}, chosen on {choice['split']} trials")
         where = f" on {self['test_trials']:,} test trials" if "test_trials" in self else ""
         for scoring, scores in self.get("scores", {}).items():
-            found = {name.removesuffix(" recall").removesuffix(" object"): value for name, value in scores.items() if name.endswith(" recall")}
+            found = {
+                name.removesuffix(" recall").removesuffix(" object"): value
+                for name, value in scores.items()
+                if name.endswith(" recall")
+            }
             shown = (f"{name} {'none' if value is None else f'{value:.2f}'}" for name, value in found.items())
             lines.append(f"recall, {scoring} scoring{where}: {', '.join(shown)}")
         return "\n".join(lines)
@@ -261,7 +283,11 @@ def pretrained(
     path = resolve(folder) / weights_name(name, variant, seed)
     if not path.is_file():
         there = sorted(file.stem for file in resolve(folder).glob(f"{name}-*.safetensors"))
-        hint = f"there are {', '.join(there)}" if there else "train it, or run `aawm reproduce --profile laptop`, which writes the weights"
+        hint = (
+            f"there are {', '.join(there)}"
+            if there
+            else "train it, or run `aawm reproduce --profile laptop`, which writes the weights"
+        )
         raise UsageError(f"no weights of {name} ({variant}, seed {seed}) in {folder}; {hint}")
     model = load_weights(path, device)
     model.card = Card(read_card(path, weights_record(path)))

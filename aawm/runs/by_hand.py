@@ -32,7 +32,9 @@ def preset_lines() -> dict:  # name -> what it is
     from aawm.training import PRESETS
 
     steps = {name: [training.steps for _, training in models.values()] for name, models in PRESETS.items()}
-    spans = {name: " to ".join(map(str, sorted({min(counts), max(counts)}))) for name, counts in steps.items()}
+    spans = {
+        name: " to ".join(map(str, sorted({min(counts), max(counts)}))) for name, counts in steps.items()
+    }
     return {name: f"{spans[name]} training steps, {len(counts)} models" for name, counts in steps.items()}
 
 
@@ -40,7 +42,10 @@ def scenario_lines() -> dict:  # name -> what it is
     "The scenarios: their two roles and the behaviour they are counted under."
     from aawm.schema import SCENARIO_BEHAVIOR, SCENARIO_ROLES
 
-    return {name: f"{' and '.join(roles)}; counted as {SCENARIO_BEHAVIOR[name]}" for name, roles in SCENARIO_ROLES.items()}
+    return {
+        name: f"{' and '.join(roles)}; counted as {SCENARIO_BEHAVIOR[name]}"
+        for name, roles in SCENARIO_ROLES.items()
+    }
 
 # %% ../../nbs/runs/09_by_hand.ipynb #04c3de48
 def task_lines() -> dict:  # name -> what it measures, and in which figure
@@ -59,7 +64,11 @@ def profile_lines(
     lines = {}
     for name, values in profiles.items():
         untrained = values.get("train", True) is False  # then nothing is made of training trials
-        shown = [f"{key} {value}" for key, value in values.items() if type(value) is int and not (untrained and key == "trials")]
+        shown = [
+            f"{key} {value}"
+            for key, value in values.items()
+            if type(value) is int and not (untrained and key == "trials")
+        ]
         lines[name] = ", ".join(["shipped weights", *shown] if untrained else shown)
     return lines
 
@@ -83,14 +92,15 @@ def figure_lines(
     "The figures of a paper with the titles of their notebooks."
     titles = {}
     for name, choice in figure_choices(paper).items():
-        cells = json.loads(resolve(choice["notebook"]).read_text(encoding="utf-8"))["cells"]  # nbformat takes 1.4 s to import
+        # nbformat takes 1.4 s to import
+        cells = json.loads(resolve(choice["notebook"]).read_text(encoding="utf-8"))["cells"]
         titles[name] = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ") if cells else ""
     return titles
 
 # %% ../../nbs/runs/09_by_hand.ipynb #4a4d8064
 LISTS = {
-    "models": model_lines, "profiles": profile_lines, "figures": figure_lines, "presets": preset_lines, "scenarios": scenario_lines,
-    "tasks": task_lines,
+    "models": model_lines, "profiles": profile_lines, "figures": figure_lines, "presets": preset_lines,
+    "scenarios": scenario_lines, "tasks": task_lines
 }
 OF_PAPERS = ("profiles", "figures")
 
@@ -112,11 +122,18 @@ def check_inputs(
     paper: str,
 ) -> None:
     "Refuse a figure whose inputs are not there yet, naming the command that makes them."
-    inputs = [value for key, value in parameters.items() if key not in ("output", "record") and str(value).startswith("data/")]
+    inputs = [
+        value
+        for key, value in parameters.items()
+        if key not in ("output", "record") and str(value).startswith("data/")
+    ]
     missing = [value for value in inputs if not resolve(value).exists()]
-    if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):  # not every profile makes every input
+    # not every profile makes every input
+    if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):
         command = f"aawm reproduce {'' if paper == FIRST_PAPER else f'--paper {paper} '}--profile {profile}"
-        raise BadData(f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile")
+        raise BadData(
+            f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile"
+        )
 
 # %% ../../nbs/runs/09_by_hand.ipynb #a228373a
 def run_figure(

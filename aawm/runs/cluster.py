@@ -51,9 +51,14 @@ def slurm_settings(
         raise BadData(f"{path} describes no cluster: it needs at least jobs, cores and memory")
     known = {name for kind in job_class().__mro__ for name in inspect.signature(kind).parameters}
     for name in settings:
-        check_name(name, sorted(known - {"scheduler", "name", "args", "kwargs", "base_class_kwargs"} | {"jobs"}), f"setting of {path.name}")
+        check_name(
+            name, sorted(known - {"scheduler", "name", "args", "kwargs", "base_class_kwargs"} | {"jobs"}),
+            f"setting of {path.name}"
+        )
     jobs = settings.pop("jobs")
-    return whole_number(jobs, f"jobs in {path}", 1), {name: value for name, value in settings.items() if value is not None}
+    return whole_number(jobs, f"jobs in {path}", 1), {
+        name: value for name, value in settings.items() if value is not None
+    }
 
 
 def job_script(
@@ -65,7 +70,9 @@ def job_script(
     try:
         return job_class()(scheduler, "aawm", **settings).job_script()
     except (TypeError, ValueError) as fault:
-        raise UsageError(f"{path} asks for something that dask_jobqueue refuses: {str(fault).splitlines()[0]}") from fault
+        raise UsageError(
+            f"{path} asks for something that dask_jobqueue refuses: {str(fault).splitlines()[0]}"
+        ) from fault
 
 # %% ../../nbs/runs/04_cluster.ipynb #d7ccd920
 def visible_gpus() -> list:  # of ids, as `CUDA_VISIBLE_DEVICES` has them
@@ -74,7 +81,9 @@ def visible_gpus() -> list:  # of ids, as `CUDA_VISIBLE_DEVICES` has them
         return [name for name in named.split(",") if name.strip()]
     if not shutil.which("nvidia-smi"):
         return []
-    listed = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True
+    )
     return listed.stdout.split() if listed.returncode == 0 else []
 
 
@@ -85,7 +94,8 @@ def take_gpu(
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
 
 
-NAMED_THREADS = os.environ.get("OMP_NUM_THREADS", "")  # who starts this has named a number of threads, and keeps it
+# who starts this has named a number of threads, and keeps it
+NAMED_THREADS = os.environ.get("OMP_NUM_THREADS", "")
 
 # %% ../../nbs/runs/04_cluster.ipynb #3bfd3b07
 class WorkerLost(Exception):
@@ -133,7 +143,8 @@ class LocalWorkers:
         self.idle = []
         self.busy = {}
         threads = NAMED_THREADS or str(max(1, cores() // self.count))
-        os.environ |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}  # inherited by workers and their kernels
+        # inherited by workers and their kernels
+        os.environ |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         if QUIET not in (warnings := os.environ.get("PYTHONWARNINGS", "")):
             os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [warnings, QUIET]))
 
@@ -192,7 +203,9 @@ def slurm_client(
     jobs, settings = slurm_settings(path)
     if not shutil.which("sbatch"):
         raise EnvironmentProblem("there is no `sbatch` here: run this on a machine that may submit SLURM jobs, or name a scheduler's address")
-    quiet = {"scheduler_options": {"dashboard": False, "dashboard_address": "127.0.0.1:0"}, "silence_logs": "error"}
+    quiet = {
+        "scheduler_options": {"dashboard": False, "dashboard_address": "127.0.0.1:0"}, "silence_logs": "error"
+    }
     cluster = SLURMCluster(**quiet | settings)
     cluster.scale(jobs=jobs)
     return Client(cluster)
@@ -203,7 +216,9 @@ def check_scheduler(
 ) -> None:
     "Raise `UsageError` where a scheduler is neither an address, nor `slurm`, nor a cluster's file."
     if scheduler and ":" not in scheduler and not scheduler.endswith((".yaml", ".yml")):
-        check_name(scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler")
+        check_name(
+            scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler"
+        )
 
 
 def connect(

@@ -43,7 +43,8 @@ def is_done(
     "Whether a job's outputs are there, whole, and made from the same inputs."
     stamp = read_json(stamp_path(job), {})
     return stamp.get("key") == job.key and all(
-        found is not None and content_hash(resolve(path)) == found for path, found in stamp.get("outputs", {"": None}).items()
+        found is not None and content_hash(resolve(path)) == found
+        for path, found in stamp.get("outputs", {"": None}).items()
     )
 
 # %% ../../nbs/runs/05_jobs.ipynb #907b3c0c
@@ -73,11 +74,16 @@ def run_job(
     kept = job.kept
     if is_done(job):  # the scheduler asks again where a worker was lost after its last line
         return 0.0
-    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would give memory back, and fetch it anew, at every training step
+    # dask's: kernels would give memory back, and fetch it anew, at every training step
+    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
     make_way(job)
     if record := job.parameters.get("record"):
         stamps = {path.stem: read_json(path, {}) for path in sorted((kept / "done").glob("*.json"))}
-        inputs = {name: stamp["outputs"] for name, stamp in stamps.items() if name in {need.replace(" ", "-") for need in job.needs}}
+        inputs = {
+            name: stamp["outputs"]
+            for name, stamp in stamps.items()
+            if name in {need.replace(" ", "-") for need in job.needs}
+        }
         write_json(resolve(record), {
             "job": job.name, "notebook": job.notebook, "commit": commit(),
             "versions": versions(job.packages) | {"python": sys.version.split()[0]}, "machine": machine(),
@@ -94,7 +100,8 @@ def run_job(
     if missing := [path for path, found in outputs.items() if found is None]:
         raise AawmError(f"{job.notebook} ended without leaving {', '.join(missing)}")
     seconds = time.monotonic() - begun
-    used = used or {"memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1000}  # of the largest kernel so far
+    # of the largest kernel so far
+    used = used or {"memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1000}
     write_json(stamp_path(job), {"key": job.key, "outputs": outputs, "seconds": round(seconds, 1)} | used)
     return seconds
 
@@ -129,7 +136,8 @@ class Times:
         estimates: dict | None = None,  # of the profile: words of a job's name -> s
     ):
         stamps = {job.name: read_json(stamp_path(job), {}) for job in jobs}
-        self.known = {name: stamp["seconds"] for name, stamp in stamps.items() if "seconds" in stamp}  # job -> s
+        # job -> s
+        self.known = {name: stamp["seconds"] for name, stamp in stamps.items() if "seconds" in stamp}
         self.estimates = {frozenset(words.split()): seconds for words, seconds in (estimates or {}).items()}
         self.jobs = {job.name: job for job in jobs}
         self.started = {}
@@ -150,11 +158,21 @@ class Times:
         if name in self.known:
             return self.known[name]
         if (estimate := self.estimate(name)) == estimate:
-            slower = [seconds / self.estimate(other) for other, seconds in self.known.items() if self.estimate(other) > 0]
+            slower = [
+                seconds / self.estimate(other)
+                for other, seconds in self.known.items()
+                if self.estimate(other) > 0
+            ]
             return estimate * (median(slower) if slower else 1)
         words = name.split()
-        alike = {other: len(set(words) & set(other.split())) for other in self.known if other.split()[0] == words[0]}
-        return fmean(self.known[other] for other in alike if alike[other] == max(alike.values())) if alike else NOT_TIMED
+        alike = {
+            other: len(set(words) & set(other.split()))
+            for other in self.known
+            if other.split()[0] == words[0]
+        }
+        return fmean(
+            self.known[other] for other in alike if alike[other] == max(alike.values())
+        ) if alike else NOT_TIMED
 
     def left(self, name: str, passed: float, share: float) -> float:  # s; NaN where nothing is known
         "What is left of a running job: by how far it is, the more the further it is."
@@ -183,7 +201,9 @@ def minutes_left(
     free: int,  # workers without a job
 ) -> str:
     "What is left of a run, in words."
-    rest = [times.left(name, passed[name], shares[name]) for name in passed] + [times.expected(name) for name in waiting]
+    rest = [times.left(name, passed[name], shares[name]) for name in passed] + [
+        times.expected(name) for name in waiting
+    ]
     timed = [seconds for seconds in rest if seconds == seconds]
     if not timed:
         return "time left not known yet"
@@ -203,7 +223,10 @@ def progress_words(
     "What is left, what runs, for how long, and how far it is."
     passed = {name: time.monotonic() - times.started.get(name, time.monotonic()) for name in running}
     done = {name: job_progress(times.jobs[name]) if name in times.jobs else (0, 0) for name in running}
-    left = minutes_left(times, passed, {name: now / most if most else 0.0 for name, (now, most) in done.items()}, waiting, free)
+    left = minutes_left(
+        times, passed, {name: now / most if most else 0.0 for name, (now, most) in done.items()}, waiting,
+        free
+    )
     parts = {name: f" ({now} of {most})" if most else "" for name, (now, most) in done.items()}
     return f"{left}: {', '.join(f'{name} {seconds:.0f} s{parts[name]}' for name, seconds in passed.items())}"
 
@@ -266,7 +289,12 @@ class JobQueue:
         held_up = {*self.waiting, *self.running, *self.failures}
         names = [name for name, job in self.waiting.items() if held_up.isdisjoint(job.needs)]
         length = {name: self.times.expected(name) for name in names}
-        return sorted(names, key=lambda name: (-len(self.waiting[name].needs), -length[name] if length[name] == length[name] else 0))
+        return sorted(
+            names,
+            key=lambda name: (
+                -len(self.waiting[name].needs), -length[name] if length[name] == length[name] else 0
+            )
+        )
 
     def take(self, name: str) -> Job:
         "A job begins."
@@ -331,7 +359,9 @@ def run_jobs(
                 report.line(f"{name}: {fault}") if fault else report.job_done(name, outcome)
     except KeyboardInterrupt:
         todo = len(queue.waiting) + len(queue.running)
-        raise Interrupted(f"stopped with {todo} of {len(jobs)} jobs to do; the same command goes on from here") from None
+        raise Interrupted(
+            f"stopped with {todo} of {len(jobs)} jobs to do; the same command goes on from here"
+        ) from None
     finally:
         report.bar.close()
         hands.close()
@@ -358,7 +388,12 @@ def chosen_jobs(
     "The jobs that are named, with all that they need."
     by_name = {job.name: job for job in jobs}
     groups = {word for name in by_name for word in (name, name.split()[0], name.split()[-1])}
-    wanted = [name for word in only for name in by_name if check_name(word, groups, "job") in (name, name.split()[0], name.split()[-1])]
+    wanted = [
+        name
+        for word in only
+        for name in by_name
+        if check_name(word, groups, "job") in (name, name.split()[0], name.split()[-1])
+    ]
     for name in wanted:  # grows
         wanted += [need for need in by_name[name].needs if need not in wanted]
     return [job for job in jobs if job.name in wanted or not only]
@@ -398,10 +433,11 @@ def cost(
     "What a profile took: the sum over its jobs, the size of its data, the largest kernel."
     stamps = [read_json(stamp_path(job), {}) for job in jobs]
     disk = sum(file.stat().st_size for file in kept.rglob("*") if file.is_file())
-    seconds = [stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps]  # a busy machine lengthens the second alone
+    # a busy machine lengthens the second alone
+    seconds = [stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps]
     return {
-        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1),
-        "disk_mb": round(disk / 1e6), "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0),
+        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1), "disk_mb": round(disk / 1e6),
+        "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0)
     }
 
 
@@ -412,7 +448,9 @@ def retire(
     "Move the outputs of jobs that the plan no longer has out of the way, so that no figure shows them."
     planned = {job.file_name for job in jobs}
     for started in sorted((kept / "started").glob("*.json")):
-        if started.stem not in planned and "output" in (parameters := read_json(started, {}).get("parameters", {})):
+        if started.stem not in planned and "output" in (
+            parameters := read_json(started, {}).get("parameters", {})
+        ):
             make_way(Job(started.stem, "", parameters, (parameters["output"],), (), "retired", str(kept)))
             started.unlink()
 
@@ -445,7 +483,9 @@ def plan_table(
     times = Times(jobs, manifest.get("estimates", {}).get(profile))
     rows = [(job.name, is_done(job), times.expected(job.name)) for job in chosen_jobs(jobs, only)]
     seconds = pd.Series([round(row[2], 1) if row[2] == row[2] else None for row in rows], dtype=object)
-    return pd.DataFrame({"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds})
+    return pd.DataFrame(
+        {"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds}
+    )
 
 
 def plan_words(

@@ -52,7 +52,9 @@ def begin_kernel(
     sys.argv[:] = ["ipykernel_launcher", *arguments]
     from ipykernel.kernelapp import IPKernelApp
 
-    place = pathlib.Path(json.loads(pathlib.Path(arguments[arguments.index("-f") + 1]).read_text())["ip"]).parent
+    place = pathlib.Path(
+        json.loads(pathlib.Path(arguments[arguments.index("-f") + 1]).read_text())["ip"]
+    ).parent
     IPKernelApp.launch_instance(arguments)
     if place.is_dir():  # the sockets' folder; a kernel on ports has none
         (place / USAGE).write_text(json.dumps(resources_used()))
@@ -96,7 +98,9 @@ class WarmProvisioner(LocalProvisioner):
         "Start the kernel that a command would start."
         arguments = cmd[cmd.index("ipykernel_launcher") + 1 :]
         folder = str(options.get("cwd") or pathlib.Path.cwd())
-        process = multiprocessing.get_context("forkserver").Process(target=begin_kernel, args=(arguments, options["env"], folder))
+        process = multiprocessing.get_context("forkserver").Process(
+            target=begin_kernel, args=(arguments, options["env"], folder)
+        )
         with without_main_script():
             process.start()
         self.process = ForkedKernel(process)
@@ -110,7 +114,9 @@ class WarmKernelManager(AsyncKernelManager):
 
     async def _async_pre_start_kernel(self, **options):
         if self.provisioner is None:
-            self.provisioner = WarmProvisioner(parent=self, kernel_id=self.kernel_id or "", kernel_spec=self.kernel_spec)
+            self.provisioner = WarmProvisioner(
+                parent=self, kernel_id=self.kernel_id or "", kernel_spec=self.kernel_spec
+            )
         return await super()._async_pre_start_kernel(**options)
 
     pre_start_kernel = _async_pre_start_kernel

@@ -43,7 +43,8 @@ def read_paper(
     named = str(paper).endswith((".yaml", ".yml"))
     path = resolve(paper) if named else papers()[check_name(str(paper), papers(), "paper")]
     try:
-        manifest = yaml.safe_load(read_text(path))  # a manifest is a program: it may name values once and use them twice
+        # a manifest is a program: it may name values once and use them twice
+        manifest = yaml.safe_load(read_text(path))
     except (AawmError, RecursionError, ValueError, yaml.YAMLError) as fault:
         raise BadData(f"cannot read the manifest {path}: {' '.join(str(fault).split())[:200]}") from fault
     if not isinstance(manifest, dict) or not {"profiles", "jobs"} <= set(manifest):
@@ -93,7 +94,9 @@ def typed(
         items = value if isinstance(value, list) else [item for item in str(value).split(",") if item]
         return [typed(name, item, default[0]) for item in items]
     try:
-        if kind is not bool and isinstance(value, (str, kind)) and not isinstance(value, bool) or kind is float and isinstance(value, int):
+        if kind is not bool and isinstance(
+            value, (str, kind)
+        ) and not isinstance(value, bool) or kind is float and isinstance(value, int):
             return kind(value)
     except ValueError:
         pass
@@ -109,13 +112,20 @@ def profile_values(
     "The values of a profile. With changes, results are kept apart, under a name of their own."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
-    changed = {name: typed(name, value, values[check_name(name, values, "parameter")]) for name, value in (changes or {}).items()}
+    changed = {
+        name: typed(name, value, values[check_name(name, values, "parameter")])
+        for name, value in (changes or {}).items()
+    }
     if name and not re.fullmatch(r"\w[\w.-]{0,60}", name, re.ASCII):
         raise UsageError(f"{name!r} cannot name a run: take letters, digits, hyphens and underscores")
     ending = name or (digest(changed)[:6] if changed else "")
     kept_apart = f"{profile}-custom-{ending}" if ending else profile
     values = {"profile": kept_apart} | values | changed
-    return values | {name: fill(value, {"profile": kept_apart}) for name, value in values.items() if "$profile" in str(value)}
+    return values | {
+        name: fill(value, {"profile": kept_apart})
+        for name, value in values.items()
+        if "$profile" in str(value)
+    }
 
 # %% ../../nbs/runs/02_manifest.ipynb #96beec76
 @dataclass(frozen=True)
@@ -127,7 +137,8 @@ class Job:
     outputs: tuple = ()  # files or folders it leaves
     needs: tuple = ()  # names of the jobs before it
     key: str = ""  # hash of everything its outputs depend on
-    folder: str = field(default="data/scratch", repr=False)  # where stamps and executed notebooks of its profile are kept
+    # where stamps and executed notebooks of its profile are kept
+    folder: str = field(default="data/scratch", repr=False)
     executed: str = field(default="", repr=False)  # where the executed notebook goes; "": into `folder`
     packages: tuple = field(default=PACKAGES, repr=False)  # whose versions count
 
@@ -185,16 +196,25 @@ def plan(
             filled = fill({k: entry[k] for k in ("notebook", "parameters", "outputs")}, values | choice)
             name = " ".join([kind, *map(str, choice.values())])
             needs = tuple(
-                other for other, (other_kind, other_choice) in chosen.items()
-                if other_kind in entry.get("needs", ()) and all(choice.get(k, v) == v for k, v in other_choice.items())
+                other
+                for other, (other_kind, other_choice) in chosen.items()
+                if other_kind in entry.get("needs", ()) and all(
+                    choice.get(k, v) == v for k, v in other_choice.items()
+                )
             )
             code = fill(entry["code"], values | choice)
             digests |= {part: code_part_digest(part, rules) for part in code if part not in digests}
             code = {part: digests[part] for part in code}
-            key = digest([filled, code, notebook_digest(filled["notebook"]), versions(packages), [jobs[other].key for other in needs]])
+            key = digest(
+                [
+                    filled, code, notebook_digest(filled["notebook"]), versions(packages),
+                    [jobs[other].key for other in needs]
+                ]
+            )
             folder, executed = fill([manifest["data"], entry.get("executed", "")], values | choice)
             jobs[name] = Job(
-                name, filled["notebook"], filled["parameters"], tuple(filled["outputs"]), needs, key, folder, executed, packages
+                name, filled["notebook"], filled["parameters"], tuple(filled["outputs"]), needs, key, folder,
+                executed, packages
             )
             chosen[name] = (kind, choice)
     return list(jobs.values())

@@ -68,7 +68,10 @@ def check_parameters(
     "The parameters as the notebook wants them; `UsageError` for an unknown name or a wrong type."
     defaults = notebook_parameters(notebook)
     return {
-        name: typed(name, as_written(name, value), defaults[check_name(name, defaults, f"parameter of {Path(notebook).name}")])
+        name: typed(
+            name, as_written(name, value),
+            defaults[check_name(name, defaults, f"parameter of {Path(notebook).name}")]
+        )
         for name, value in parameters.items()
     }
 
@@ -85,8 +88,15 @@ def hand_parameters(
         return {}
     defaults = assigned(cells[given[-1] - 1])
     values = assigned(cells[given[-1]])
-    checked = {name: typed(name, value, defaults[check_name(name, defaults, "parameter")]) for name, value in values.items()}
-    folders = {Path(value).parts[1] for value in checked.values() if str(value).startswith("data/") and len(Path(value).parts) > 2}
+    checked = {
+        name: typed(name, value, defaults[check_name(name, defaults, "parameter")])
+        for name, value in values.items()
+    }
+    folders = {
+        Path(value).parts[1]
+        for value in checked.values()
+        if str(value).startswith("data/") and len(Path(value).parts) > 2
+    }
     if "profile" in defaults and "profile" not in checked and len(folders) == 1:
         checked["profile"] = folders.pop()
     return checked
@@ -149,7 +159,11 @@ def own_sockets(
     from traitlets.config import Config
 
     place = str(Path(folder) / "kernel")
-    return Config({"KernelManager": {"transport": "ipc", "ip": place}} if len(os.fsencode(place)) < LONGEST_SOCKET else {})
+    return Config(
+        {"KernelManager": {"transport": "ipc", "ip": place}}
+        if len(os.fsencode(place)) < LONGEST_SOCKET
+        else {}
+    )
 
 # %% ../../nbs/runs/03_notebooks.ipynb #e61f4a31
 class NotebookFailed(AawmError):
@@ -186,7 +200,9 @@ def execute(
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
             message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]
-            raise NotebookFailed(f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})") from None
+            raise NotebookFailed(
+                f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})"
+            ) from None
         plain_metadata(temporary)
         used = read_json(Path(sockets) / "usage.json", {})
     failed.unlink(missing_ok=True)

@@ -30,7 +30,8 @@ def check_values(
             raise UsageError(f"{name} is {values[name]}; it must be at least 1")
     variants = [check_name(variant, VARIANTS, "variant") for variant in values.get("variants", ())]
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
-    check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")  # it may be another machine's
+    # it may be another machine's
+    check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")
     for name, known in (("scorings", SCORINGS), ("plain_worlds", PLAIN_WORLDS)):
         for word in values.get(name, ()):
             check_name(word, known, name.replace("_", " ").removesuffix("s"))
@@ -46,7 +47,9 @@ def registered_modules() -> dict:  # name -> module, of the corrected variant
     for module in room_modules("aawm.models"):
         for node in ast.parse(module_file(module).read_text(encoding="utf-8")).body:
             for call in getattr(node, "decorator_list", ()):
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "register" and len(call.args) == 1:
+                if isinstance(call, ast.Call) and getattr(
+                    call.func, "id", ""
+                ) == "register" and len(call.args) == 1:
                     modules[ast.literal_eval(call.args[0])] = module
     return modules
 

@@ -83,7 +83,10 @@ def logged_steps(
     if hasattr(trials, "data_vars"):
         return {kind: one[f"{kind}_step"].values[0] for kind in ("pickup", "goal")}
     events = open_events(trials).query("trial == @trial")
-    return {kind: [events.step[events.event == f"{kind}_{k}"].tolist() for k in range(len(OBJECTS))] for kind in ("pickup", "goal")}
+    return {
+        kind: [events.step[events.event == f"{kind}_{k}"].tolist() for k in range(len(OBJECTS))]
+        for kind in ("pickup", "goal")
+    }
 
 
 def view_trial(
@@ -105,7 +108,8 @@ def view_trial(
     logged = logged_steps(trials, trial, one) if bool(one.has_log.values[0]) else {}
     return View(
         one.state.values[0], rollouts, context, logged, f"trial {trial}: {', '.join(roles)}",
-        tuple(map(str, one.object_kind.values[0])), tuple(f"{role} (robot {k})" for k, role in enumerate(roles)), privileged,
+        tuple(map(str, one.object_kind.values[0])),
+        tuple(f"{role} (robot {k})" for k, role in enumerate(roles)), privileged
     )
 
 # %% ../../nbs/runs/07_play.ipynb #bb211979
@@ -116,7 +120,9 @@ def page_template() -> Path:
     "The page of the repository that one stands in, or of the one that the package is installed from."
     page = resolve(PAGE)
     if not page.is_file():
-        raise EnvironmentProblem(f"{PAGE} is not here; run this from the repository, or give --save to write an animation")
+        raise EnvironmentProblem(
+            f"{PAGE} is not here; run this from the repository, or give --save to write an animation"
+        )
     return page
 
 
@@ -132,7 +138,9 @@ def write_page(
     page = page_template()
     if output.suffix != ".ipynb":
         raise UsageError(f"a notebook's name ends in .ipynb; got {output}")
-    notebook = parameterize_notebook(load_notebook_node(str(page)), parameters, kernel_name="python3", language="python")
+    notebook = parameterize_notebook(
+        load_notebook_node(str(page)), parameters, kernel_name="python3", language="python"
+    )
     with replacing(output) as temporary:
         nbformat.write(notebook, temporary)
         plain_metadata(temporary)
@@ -145,10 +153,17 @@ def open_page(
 ) -> None:
     "Open a notebook in JupyterLab and wait until it is closed."
     if importlib.util.find_spec("jupyterlab") is None:
-        raise EnvironmentProblem(f"JupyterLab is not installed; pip install jupyterlab, or open {notebook} in another editor")
+        raise EnvironmentProblem(
+            f"JupyterLab is not installed; pip install jupyterlab, or open {notebook} in another editor"
+        )
     notebook = Path(notebook).resolve()
-    paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]  # for models from outside the package
-    command = [sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}", *options]
+    # for models from outside the package
+    paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    command = [
+        sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}", *options
+    ]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
     if done.returncode:
-        raise EnvironmentProblem(f"JupyterLab ended with code {done.returncode}; open {notebook} in another editor, or give --save")
+        raise EnvironmentProblem(
+            f"JupyterLab ended with code {done.returncode}; open {notebook} in another editor, or give --save"
+        )

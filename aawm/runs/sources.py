@@ -37,7 +37,10 @@ def notebook_cells(
 ) -> list:  # `cell_type`, `source`, `tags` of each
     "The cells of a notebook, read as the JSON that it is: nbformat takes a second to import, which every short command would pay."
     cells = json.loads(resolve(path).read_text(encoding="utf-8"))["cells"]
-    return [(cell["cell_type"], "".join(cell["source"]), tuple(cell["metadata"].get("tags", ()))) for cell in cells]
+    return [
+        (cell["cell_type"], "".join(cell["source"]), tuple(cell["metadata"].get("tags", ())))
+        for cell in cells
+    ]
 
 
 def notebook_digest(
@@ -88,7 +91,11 @@ def room_modules(
         raise BadData(f"there is no room {room!r} in the library")
     if file.name != "__init__.py":
         return {room}
-    inside = [path.relative_to(file.parent).with_suffix("").parts for path in file.parent.rglob("*.py") if path.name != "__init__.py"]
+    inside = [
+        path.relative_to(file.parent).with_suffix("").parts
+        for path in file.parent.rglob("*.py")
+        if path.name != "__init__.py"
+    ]
     return {".".join([room, *parts]) for parts in inside}
 
 # %% ../../nbs/runs/01_sources.ipynb #49314874
@@ -108,7 +115,9 @@ def _imported_names(module: str, file: Path, changed: int) -> list:
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parent = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            parent = ".".join(
+                package.split(".")[: len(package.split(".")) - node.level + 1]
+            ) if node.level else ""
             start = ".".join(part for part in (parent, node.module) if part)
             found += [(start, alias.name) for alias in node.names]
     return found
@@ -151,7 +160,9 @@ def modules_digest(
     modules: dict,  # module -> its file
 ) -> str:  # 64 hexadecimal digits
     "A hash of what modules do."
-    return digest({module: _file_digest(code_digest, file, file.stat().st_mtime_ns) for module, file in modules.items()})
+    return digest(
+        {module: _file_digest(code_digest, file, file.stat().st_mtime_ns) for module, file in modules.items()}
+    )
 
 
 @functools.cache  # until the file changes

@@ -15,7 +15,9 @@ import numpy as np
 
 from ..schema import AGENTS, EVENTS, FRAME_RATE, GOAL, OBJECTS, OBSERVER
 from .planning import Disc, Place
-from .scene import ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
+from aawm.sim.scene import (
+    ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints,
+)
 
 # %% ../../nbs/sim/03_arena.ipynb #17280198
 class Touches:
@@ -24,7 +26,8 @@ class Touches:
     def __init__(self, model: mujoco.MjModel):
         roots = [model.body(model.body_rootid[body]).name for body in model.geom_bodyid]
         self.owner = [None if root == "world" else root for root in roots]  # of each geom; the floor has none
-        self.pairs: dict[bytes, frozenset[tuple[str, str]]] = {}  # contact geoms as bytes -> the pairs of names that touch
+        # contact geoms as bytes -> the pairs of names that touch
+        self.pairs: dict[bytes, frozenset[tuple[str, str]]] = {}
         # pairs of names; each touch that began: frame, one, other
         self.now: frozenset[tuple[str, str]] = frozenset()
         self.began: list[tuple[int, str, str]] = []
@@ -36,7 +39,9 @@ class Touches:
         pairs = self.pairs.get(key)
         if pairs is None:
             owners = [(self.owner[one], self.owner[other]) for one, other in geoms.tolist()]
-            named = {(min(one, other), max(one, other)) for one, other in owners if one and other and one != other}
+            named = {
+                (min(one, other), max(one, other)) for one, other in owners if one and other and one != other
+            }
             pairs = self.pairs[key] = frozenset(named)
         if pairs is not self.now:
             self.began += [(frame, *pair) for pair in sorted(pairs - self.now)]
@@ -68,7 +73,8 @@ class Arena:
         self.holder: list[int | None] = [None] * len(OBJECTS)  # the robot that carries each object
         self.touches = Touches(self.model)
         self.contacts = self.touches.began  # each touch that began: frame, one, other
-        self.touching: list[set[str]] = [set() for _ in AGENTS]  # what each robot touches: names of objects, robots, `walls`
+        # what each robot touches: names of objects, robots, `walls`
+        self.touching: list[set[str]] = [set() for _ in AGENTS]
 
     def read(self) -> None:
         "Take in the state of this tick."
@@ -317,7 +323,8 @@ class Robot:
         if speed or rate or self.speed or self.rate:
             self.hold = self.heading
         else:
-            turning = self.settings.hold_gain * wrap(self.hold - self.heading)  # stand: wheels creep, so the heading is held
+            # stand: wheels creep, so the heading is held
+            turning = self.settings.hold_gain * wrap(self.hold - self.heading)
         self.control[: self.driven] = self.base.controls(self.speed, turning, self.heading, self.settings)
 
     def halt(self) -> None:

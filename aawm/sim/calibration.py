@@ -14,9 +14,11 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from ..schema import (AGENT_INDEX, FRAME_RATE, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, HEIGHT, MOVE_THRESHOLD, MOVED_THRESHOLD,
-                         MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX, OBJECTS, OBSERVER, POSITION,
-                         SINGLE_GOAL_SCENARIOS, event_object, frame_to_step)
+from aawm.schema import (
+    AGENT_INDEX, FRAME_RATE, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, HEIGHT, MOVE_THRESHOLD, MOVED_THRESHOLD,
+    MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX, OBJECTS, OBSERVER, POSITION, SINGLE_GOAL_SCENARIOS,
+    event_object, frame_to_step
+)
 from .scene import FIDELITIES, ArenaSettings
 from .trial import RawTrial, draw_scenario, simulate
 
@@ -47,7 +49,9 @@ def describe_trial(
         moved=path > MOVED_THRESHOLD, carried=path > MOVE_THRESHOLD,
         near=(np.linalg.norm(places - GOAL, axis=-1) < GOAL_RADIUS).any(0),
         single=trial.scenario in SINGLE_GOAL_SCENARIOS and bool(once),
-        multi=trial.scenario in MULTI_GOAL_SCENARIOS and bool((pickup != NEVER).all() and (goal != NEVER).all()),
+        multi=trial.scenario in MULTI_GOAL_SCENARIOS and bool(
+            (pickup != NEVER).all() and (goal != NEVER).all()
+        )
     )
 
 # %% ../../nbs/sim/08_calibration.ipynb #b0901485
@@ -67,7 +71,10 @@ def calibration(
     described: list,  # list of `describe_trial`
 ) -> pd.DataFrame:  # index statistic; columns simulated, real, source
     "The statistics of many trials beside the real ones."
-    column = {name: np.array([d[name] for d in described]) for name in ("pickup", "goal", "moved", "carried", "near", "single", "multi")}
+    column = {
+        name: np.array([d[name] for d in described])
+        for name in ("pickup", "goal", "moved", "carried", "near", "single", "multi")
+    }
     alone = np.array([d["scenario"] in SINGLE_GOAL_SCENARIOS for d in described])[:, None]
     delivered = column["goal"] != NEVER
     steps = (column["goal"] - column["pickup"])[delivered & alone]
@@ -80,7 +87,9 @@ def calibration(
         (delivered & ~column["near"]).sum(), (column["near"] & ~delivered & scored).sum(),
     ]
     real, source = zip(*REAL.values())
-    return pd.DataFrame({"simulated": np.round(simulated, 1), "real": real, "source": source}, index=list(REAL))
+    return pd.DataFrame(
+        {"simulated": np.round(simulated, 1), "real": real, "source": source}, index=list(REAL)
+    )
 
 # %% ../../nbs/sim/08_calibration.ipynb #e25bf8a5
 def described_trials(
@@ -98,8 +107,13 @@ def by_scenario(
     described: list,  # list of `describe_trial`
 ) -> pd.DataFrame:  # index scenario; per trial: objects moved, carried, picked up, delivered (of 3)
     "What happens in each scenario."
-    rows = [dict(scenario=d["scenario"], moved=d["moved"].sum(), carried=d["carried"].sum(),
-                 picked_up=(d["pickup"] != NEVER).sum(), delivered=(d["goal"] != NEVER).sum()) for d in described]
+    rows = [
+        dict(
+            scenario=d["scenario"], moved=d["moved"].sum(), carried=d["carried"].sum(),
+            picked_up=(d["pickup"] != NEVER).sum(), delivered=(d["goal"] != NEVER).sum()
+        )
+        for d in described
+    ]
     return pd.DataFrame(rows).groupby("scenario").mean().round(2)
 
 # %% ../../nbs/sim/08_calibration.ipynb #c0a1d002
@@ -135,13 +149,23 @@ def delivery_times(
             continue
         lift = leaves(track, 0.15)
         end = stays(track, track[-1], 0.12)
-        robot = min(agents, key=lambda agent: np.linalg.norm(agent[lift : end + 1] - track[lift : end + 1], axis=-1).mean())
-        rows.append({
-            "lift": lift, "end": end, "stands before the lift (steps)": lift - stays(robot[: lift + 1], robot[lift], 0.25),
-            "lift to drive (steps)": leaves(robot[lift:], 0.4), "lift to rest (steps)": end - lift,
-            "fastest while carrying (m a step)": float(np.linalg.norm(np.diff(robot[lift : end + 1], axis=0), axis=-1).max(initial=0)),
-            "stands after the drop (steps)": leaves(robot[end:], 0.3), "object at rest, from the goal point (m)": rest,
-            "home after the drop (steps)": stays(robot[end:], robot[0], 0.6)})
+        robot = min(
+            agents,
+            key=lambda agent: np.linalg.norm(agent[lift : end + 1] - track[lift : end + 1], axis=-1).mean()
+        )
+        rows.append(
+            {
+                "lift": lift, "end": end,
+                "stands before the lift (steps)": lift - stays(robot[: lift + 1], robot[lift], 0.25),
+                "lift to drive (steps)": leaves(robot[lift:], 0.4), "lift to rest (steps)": end - lift,
+                "fastest while carrying (m a step)": float(
+                    np.linalg.norm(np.diff(robot[lift : end + 1], axis=0), axis=-1).max(initial=0)
+                ),
+                "stands after the drop (steps)": leaves(robot[end:], 0.3),
+                "object at rest, from the goal point (m)": rest,
+                "home after the drop (steps)": stays(robot[end:], robot[0], 0.6)
+            }
+        )
     return sorted(rows, key=lambda row: row["lift"])
 
 # %% ../../nbs/sim/08_calibration.ipynb #c0a1d008
@@ -150,13 +174,24 @@ def times_table(
 ) -> pd.DataFrame:  # index quantity; columns median, low, high, count
     "When and how things happen in many trials."
     columns = {"first lift (step)": [rows[0]["lift"] for rows in trials if rows]}
-    columns["last of three at rest (step)"] = [rows[-1]["end"] for rows in trials if len(rows) == len(OBJECTS)]
-    columns["rest to next lift (steps)"] = [after["lift"] - before["end"] for rows in trials for before, after in pairwise(rows)]
-    columns["home after the last drop (steps)"] = [rows[-1]["home after the drop (steps)"] for rows in trials if rows]
+    columns["last of three at rest (step)"] = [
+        rows[-1]["end"] for rows in trials if len(rows) == len(OBJECTS)
+    ]
+    columns["rest to next lift (steps)"] = [
+        after["lift"] - before["end"] for rows in trials for before, after in pairwise(rows)
+    ]
+    columns["home after the last drop (steps)"] = [
+        rows[-1]["home after the drop (steps)"] for rows in trials if rows
+    ]
     for name in [name for name in trials[0][0] if name not in ("lift", "end", "home after the drop (steps)")]:
         columns[name] = [row[name] for rows in trials for row in rows]
-    summary = {name: (np.median(v), min(v), max(v), len(v)) if v else (np.nan, np.nan, np.nan, 0) for name, v in columns.items()}
-    return pd.DataFrame.from_dict(summary, orient="index", columns=["median", "low", "high", "count"]).round(2)
+    summary = {
+        name: (np.median(v), min(v), max(v), len(v)) if v else (np.nan, np.nan, np.nan, 0)
+        for name, v in columns.items()
+    }
+    return pd.DataFrame.from_dict(
+        summary, orient="index", columns=["median", "low", "high", "count"]
+    ).round(2)
 
 # %% ../../nbs/sim/08_calibration.ipynb #c0a1d00a
 REAL_TIMES = {  # quantity -> median, least, greatest and count in four of the authors' trials; steps, m
@@ -192,8 +227,13 @@ def motion(
     "How the robots of a trial move."
     speed = np.linalg.norm(np.diff(trial.states[:, AGENT_INDEX, POSITION], axis=0), axis=-1) * FRAME_RATE
     moving = speed > IDLE_SPEED
-    rows = [dict(scenario=trial.scenario, role=role, speed=float(np.median(v[on])) if on.any() else 0.0,
-                 path=float(v.sum()) / FRAME_RATE, idle=1 - on.mean()) for role, v, on in zip(trial.roles, speed.T, moving.T)]
+    rows = [
+        dict(
+            scenario=trial.scenario, role=role, speed=float(np.median(v[on])) if on.any() else 0.0,
+            path=float(v.sum()) / FRAME_RATE, idle=1 - on.mean()
+        )
+        for role, v, on in zip(trial.roles, speed.T, moving.T)
+    ]
     return pd.DataFrame(rows)
 
 # %% ../../nbs/sim/08_calibration.ipynb #92502657
@@ -206,14 +246,19 @@ def carry_table(
     for first, agent, event in trial.events.itertuples(index=False):
         if event.startswith("pickup"):
             k = event_object(event)
-            first += int(np.argmax(trial.states[first:, k, HEIGHT] > OFF_FLOOR))  # the pickup is logged at the grasp
+            # the pickup is logged at the grasp
+            first += int(np.argmax(trial.states[first:, k, HEIGHT] > OFF_FLOOR))
             height = trial.states[first:, k, HEIGHT]
             last = int(np.argmax(height < OFF_FLOOR)) or len(height)
             held = slice(first, first + last)
             lean = np.degrees(np.arccos(np.clip(upright[held, k], -1, 1)))
             step = np.linalg.norm(np.diff(trial.states[held, k, POSITION], axis=0), axis=-1)
-            rows.append(dict(scenario=trial.scenario, role=trial.roles[agent], height=float(np.median(height[:last])),
-                             sway=float(np.abs(lean - lean[0]).max()), speed=float(step.max(initial=0.0)) * FRAME_RATE))
+            rows.append(
+                dict(
+                    scenario=trial.scenario, role=trial.roles[agent], height=float(np.median(height[:last])),
+                    sway=float(np.abs(lean - lean[0]).max()), speed=float(step.max(initial=0.0)) * FRAME_RATE
+                )
+            )
     return pd.DataFrame(rows, columns=["scenario", "role", "height", "sway", "speed"])
 
 # %% ../../nbs/sim/08_calibration.ipynb #6860e41c
@@ -234,5 +279,10 @@ def search(
     for changed in candidates:
         table = calibration(described_trials(count, root_seed, fidelity, replace(ArenaSettings(), **changed)))
         off = [((table.simulated[name] - table.real[name]) / width) ** 2 for name, width in TOLERATED.items()]
-        rows.append({**changed, **table.simulated[list(TOLERATED)], "distance": round(float(np.sqrt(np.mean(off))), 2)})
+        rows.append(
+            {
+                **changed, **table.simulated[list(TOLERATED)],
+                "distance": round(float(np.sqrt(np.mean(off))), 2)
+            }
+        )
     return pd.DataFrame(rows).sort_values("distance", ignore_index=True)

@@ -42,10 +42,15 @@ print("it draws")
 def backend() -> str:  # "egl", "osmesa", or what `MUJOCO_GL` names
     "What MuJoCo can draw with here; `EnvironmentProblem` where there is nothing."
     asked = os.environ.get("MUJOCO_GL", "").strip().lower()
-    clean = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")
+    }
     names = [asked] if asked else HEADLESS if sys.platform == "linux" else ("cgl", "glfw")
     for name in names:
-        tried = subprocess.run([sys.executable, "-c", TRY.format(backend=name)], env=clean, capture_output=True, text=True, timeout=60)
+        tried = subprocess.run(
+            [sys.executable, "-c", TRY.format(backend=name)], env=clean, capture_output=True, text=True,
+            timeout=60
+        )
         if "it draws" in tried.stdout:
             return name
     raise EnvironmentProblem(
@@ -85,7 +90,8 @@ class Look:
 class Viewpoint:
     "Where it is looked at from."
 
-    at: tuple[float, float, float] = (0.0, 0.0, -1.0)  # the point in the middle of the picture: x, y, z in the axes of a trial, m
+    # the point in the middle of the picture: x, y, z in the axes of a trial, m
+    at: tuple[float, float, float] = (0.0, 0.0, -1.0)
     distance: float = 16.2  # m from there
     azimuth: float = 90.0  # degrees; 90 looks along z, over the observer's shoulder
     elevation: float = -47.0  # degrees; -90 looks straight down
@@ -109,20 +115,28 @@ def dress(
     "Light, sky, floor, walls and the goal's ring."
     spec.visual.global_.offwidth, spec.visual.global_.offheight = look.width, look.height
     spec.visual.quality.offsamples, spec.visual.quality.shadowsize = 4, look.shadow
-    spec.visual.headlight.ambient, spec.visual.headlight.diffuse, spec.visual.headlight.specular = [0.42] * 3, [0.22] * 3, [0] * 3
+    spec.visual.headlight.ambient, spec.visual.headlight.diffuse, spec.visual.headlight.specular = (
+        [0.42] * 3, [0.22] * 3, [0] * 3
+    )
     above, horizon = (color(text)[:3] for text in look.sky)
-    spec.add_texture(name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
-                     rgb1=above, rgb2=horizon, width=64, height=384)
+    spec.add_texture(
+        name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=above, rgb2=horizon, width=64, height=384
+    )
     one, other = (color(text)[:3] for text in look.floor)
-    spec.add_texture(name="tiles", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
-                     rgb1=one, rgb2=other, width=256, height=256)
+    spec.add_texture(
+        name="tiles", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+        rgb1=one, rgb2=other, width=256, height=256
+    )
     tiles = spec.add_material(name="tiles", texrepeat=[ROOM / 2, ROOM / 2], reflectance=0.0, specular=0.0)
     tiles.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "tiles"
     for light in list(spec.lights):
         spec.delete(light)
     for place, strength, shadow in (((-5, -6, 9), 0.5, True), ((6, 5, 9), 0.18, False)):
-        spec.worldbody.add_light(pos=place, dir=[-part for part in place], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-                                 diffuse=[strength] * 3, specular=[0.05] * 3, castshadow=shadow)
+        spec.worldbody.add_light(
+            pos=place, dir=[-part for part in place], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+            diffuse=[strength] * 3, specular=[0.05] * 3, castshadow=shadow
+        )
     untouched = {"contype": 0, "conaffinity": 0}
     half = ROOM / 2
     thick = 0.06
@@ -134,10 +148,16 @@ def dress(
     radius = float(np.sqrt(GOAL_RADIUS**2 - GOAL[1] ** 2))
     parts = 30
     for turn in np.arange(parts) * 2 * np.pi / parts:
-        ends = [GOAL[axis] + radius * way for angle in (turn, turn + np.pi / parts) for axis, way in ((0, np.cos(angle)), (2, np.sin(angle)))]
+        ends = [
+            GOAL[axis] + radius * way
+            for angle in (turn, turn + np.pi / parts)
+            for axis, way in ((0, np.cos(angle)), (2, np.sin(angle)))
+        ]
         if all(abs(end) < half for end in ends):
-            spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[0.025, 0, 0], rgba=color(look.observer), **untouched,
-                                    fromto=[ends[0], ends[1], 0, ends[2], ends[3], 0])
+            spec.worldbody.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[0.025, 0, 0], rgba=color(look.observer),
+                **untouched, fromto=[ends[0], ends[1], 0, ends[2], ends[3], 0]
+            )
 
 # %% ../../nbs/sim/09_render.ipynb #813ada4e
 def paint(
@@ -156,7 +176,8 @@ def paint(
         elif model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
             level = abs(model.geom_quat[geom, 0]) > 0.999
             model.geom_matid[geom] = 0 if level else -1
-            model.geom_rgba[geom] = [1, 1, 1, 1 if level else 0]  # the simulator's walls are endless; low ones are drawn instead
+            # the simulator's walls are endless; low ones are drawn instead
+            model.geom_rgba[geom] = [1, 1, 1, 1 if level else 0]
         elif model.geom(geom).name == "observer":
             model.geom_rgba[geom] = color(look.observer)
 
@@ -213,7 +234,9 @@ def reaching(
             when = np.flatnonzero(held[:, k] == agent)
             if len(when):
                 after = np.searchsorted(when, frames)
-                near = [np.abs(frames - when[np.clip(place, 0, len(when) - 1)]) for place in (after - 1, after)]
+                near = [
+                    np.abs(frames - when[np.clip(place, 0, len(when) - 1)]) for place in (after - 1, after)
+                ]
                 way[:, k, agent] = np.clip(1 - np.minimum(*near) / ramp, 0, 1)
     return way
 
@@ -263,7 +286,9 @@ def reach_point(
     while body != model.body_rootid[magnet]:
         above.add(body)
         body = model.body_parentid[body]
-    moving = [(model.jnt_qposadr[j], model.jnt_dofadr[j]) for j in range(model.njnt) if model.jnt_bodyid[j] in above]
+    moving = [
+        (model.jnt_qposadr[j], model.jnt_dofadr[j]) for j in range(model.njnt) if model.jnt_bodyid[j] in above
+    ]
     places, speeds = (np.array(column, dtype=int) for column in zip(*moving))
     for _ in range(steps):
         mujoco.mj_kinematics(model, data)
@@ -290,7 +315,12 @@ def rest(model: mujoco.MjModel, data: mujoco.MjData, magnet: int) -> np.ndarray:
     target = data.xpos[agent] + FOLDED[0] * ahead + FOLDED[1] * up + aside * across
     body = model.body_parentid[magnet]
     bend = list(BENT)
-    for joint in [j for b in (magnet, body, model.body_parentid[body]) for j in range(model.njnt) if model.jnt_bodyid[j] == b]:
+    for joint in [
+        j
+        for b in (magnet, body, model.body_parentid[body])
+        for j in range(model.njnt)
+        if model.jnt_bodyid[j] == b
+    ]:
         if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE and bend:
             data.qpos[model.jnt_qposadr[joint]] = bend.pop() * (-1 if aside > 0.01 else 1)
     reach_point(model, data, magnet, target)
@@ -311,7 +341,11 @@ def posture(
         data.qpos[place : place + 7] = np.concatenate(from_unity(state[k]))
     for agent, name in enumerate(AGENTS):
         put_robot(model, data, name, state[len(OBJECTS) + agent])
-        magnets = [b for b in range(model.nbody) if model.body(b).name.endswith("magnet") and model.body(model.body_rootid[b]).name == name]
+        magnets = [
+            b
+            for b in range(model.nbody)
+            if model.body(b).name.endswith("magnet") and model.body(model.body_rootid[b]).name == name
+        ]
         rests = {magnet: rest(model, data, magnet) for magnet in magnets}
         k = int(np.argmax(way[:, agent]))
         if way[k, agent] > 0:
@@ -334,14 +368,16 @@ def frames_of(
         raise BadData(f"states must be [frames, {len(ENTITIES)}, 7], got {list(states.shape)}")
     if len(kinds) != len(OBJECTS):
         raise UsageError(f"say what the {len(OBJECTS)} objects are: kinds=... of {', '.join(KINDS)}")
-    return states, tuple(kind if kind in KINDS else "jug" for kind in map(str, kinds))  # imported data may not tell
+    # imported data may not tell
+    return states, tuple(kind if kind in KINDS else "jug" for kind in map(str, kinds))
 
 # %% ../../nbs/sim/09_render.ipynb #ccfb47e7
 def renderer(model: mujoco.MjModel, look: Look):  # a `mujoco.Renderer`
     "MuJoCo's own renderer, on what there is to draw with."
     from mujoco.rendering.classic import gl_context
 
-    gl_context.GLContext = importlib.import_module(f"mujoco.{backend()}").GLContext  # MuJoCo itself chose, blindly, when it was imported
+    # MuJoCo itself chose, blindly, when it was imported
+    gl_context.GLContext = importlib.import_module(f"mujoco.{backend()}").GLContext
     return mujoco.Renderer(model, look.height, look.width)
 
 # %% ../../nbs/sim/09_render.ipynb #7050267b
@@ -369,7 +405,9 @@ def pictures(
     if not np.isfinite(states[frames]).all():
         raise BadData("states that are to be drawn must be finite numbers")
     views = [view or Viewpoint()] * len(frames) if view is None or isinstance(view, Viewpoint) else list(view)
-    way = reaching(grasping_robots(np.nan_to_num(states)), FRAME_RATE * len(states) / FRAMES if rate is None else rate)
+    way = reaching(
+        grasping_robots(np.nan_to_num(states)), FRAME_RATE * len(states) / FRAMES if rate is None else rate
+    )
     model = stage_model(kinds, look)
     data = mujoco.MjData(model)
     drawn = []
@@ -416,10 +454,16 @@ def save_pictures(
         raise UsageError(f"an animation is written as .gif, got {Path(path).name!r}")
     if not 1 <= rate <= 50:
         raise UsageError(f"rate must lie in 1-50 pictures a second, got {rate!r}")
-    palette = Image.fromarray(np.concatenate(list(drawn[:: max(1, len(drawn) // 8)]))).quantize(255)  # one for all: no flicker
-    images = [Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in drawn]
+    # one for all: no flicker
+    palette = Image.fromarray(np.concatenate(list(drawn[:: max(1, len(drawn) // 8)]))).quantize(255)
+    images = [
+        Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in drawn
+    ]
     with replacing(path) as temporary:
-        images[0].save(temporary, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / rate), loop=0)
+        images[0].save(
+            temporary, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / rate),
+            loop=0
+        )
     return Path(path)
 
 # %% ../../nbs/sim/09_render.ipynb #6ffab288

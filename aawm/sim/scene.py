@@ -41,7 +41,8 @@ class BodySettings:
     base_height: float = 0.3  # m (design)
     base_clearance: float = 0.05  # m under the base (design)
     bump_seconds: float = 0.04  # s in which a collision is absorbed (design)
-    bumper_height: float = 0.16  # m of the centre of mass, where robots are driven and meet walls and each other (design)
+    # m of the centre of mass, where robots are driven and meet walls and each other (design)
+    bumper_height: float = 0.16
     wheel_radius: float = 0.1  # m (design)
     wheel_track: float = 0.36  # m between the wheels (design)
     caster_reach: float = 0.17  # m of each caster from the middle, along and across (design)
@@ -60,21 +61,26 @@ class DrivingSettings:
 
     top_speed: float = 16.0  # m/s (real trials: up to 3 m in a step)
     acceleration: float = 60.0  # m/s2 (real trials: top speed within a step)
-    approach_rate: float = 3.0  # 1/s; a robot slows down with what is left (real trials: each step covers a third of it)
-    meeting_speed: float = 2.5  # m/s with which a robot runs into an object in its way (design: faster, it throws it out of the room)
-    stall: float = 0.012  # 1/m: how often the base stalls for good, but not in a chase (calibrated: objects that nobody touches)
+    # 1/s; a robot slows down with what is left (real trials: each step covers a third of it)
+    approach_rate: float = 3.0
+    # m/s with which a robot runs into an object in its way (design: faster, it throws it out of the room)
+    meeting_speed: float = 2.5
+    # 1/m: how often the base stalls for good, but not in a chase (calibrated: objects that nobody touches)
+    stall: float = 0.012
     creep_speed: float = 0.85  # m/s at the end of a drive (real trials)
     turn_speed: float = 7.0  # rad/s (real trials: a turn takes 2 to 3 steps)
     turn_acceleration: float = 50.0  # rad/s2 (design)
     side_acceleration: float = 20.0  # m/s2 at most in a curve (design)
     steering: float = 8.0  # 1/s with which a moving robot corrects its heading (design)
     hold_gain: float = 4.0  # 1/s with which a standing robot corrects its heading (design)
-    turn_first: float = 0.06  # rad; with a larger error a robot turns on the spot before it drives (released code: turn, then move)
+    # rad; with a larger error a robot turns on the spot before it drives (released code: turn, then move)
+    turn_first: float = 0.06
     clearance: float = 0.12  # m kept from things on a planned path (design: robots keep clear of objects)
     back_off: float = 1.5  # m after a collision (released code)
     step_back: float = 0.5  # m after a collision of a robot that carries nothing about (design)
     back_off_speed: float = 2.0  # m/s (real trials: half a metre a step)
-    recover_seconds: float = 1.9  # s of standing after that, half as long again at most (calibrated: spread of pickup to goal)
+    # s of standing after that, half as long again at most (calibrated: spread of pickup to goal)
+    recover_seconds: float = 1.9
 
 # %% ../../nbs/sim/01_scene.ipynb #27401f0a
 @dataclass(frozen=True)
@@ -86,24 +92,35 @@ class HandlingSettings:
     folded_aside: float = 0.25  # m to the side of it, where there are two (design)
     folded_height: float = 0.6  # m up, there (design)
     carried: float = 0.49  # m, how far in front an object is carried (Magnebot reset pose)
-    carried_aside: float = 0.25  # m to the left, there (Magnebot reset pose; real trials: on the left in 8 of 8 carries)
-    carry_height: float = 0.42  # m under a carried object: above anything that stands, below the label's 0.6 m
+    # m to the left, there (Magnebot reset pose; real trials: on the left in 8 of 8 carries)
+    carried_aside: float = 0.25
+    # m under a carried object: above anything that stands, below the label's 0.6 m
+    carry_height: float = 0.42
     drop_height: float = 0.10  # m under an object when it is let go (design)
-    aim_spread: float = 0.033  # m, sd along each axis of where the magnet comes down: the one thing about grasping left to chance (calibrated)
+    # m, sd along each axis of where the magnet comes down: the one thing about grasping left to chance
+    # (calibrated)
+    aim_spread: float = 0.033
     firm: float = 0.0425  # m from the middle of an object within which the magnet holds (calibrated)
-    rim: float = 0.062  # m beyond which it comes down beside the object; between the two it tips the object over (calibrated)
+    # m beyond which it comes down beside the object; between the two it tips the object over (calibrated)
+    rim: float = 0.062
     tip_speed: float = 0.7  # m/s aside that it gives the object then (design)
     tip_lift: float = 1.5  # m/s up (design)
     tip_spin: float = 0.08  # N m s about its side (design: every kind of object falls, bread too)
     reach_seconds: float = 0.25  # s, median (real trials: 2 to 4 steps from standing to the pickup)
-    pull_back_seconds: float = 0.35  # s, median (real trials: 3 steps of arm reset and 2 of turning before the carry)
+    # s, median (real trials: 3 steps of arm reset and 2 of turning before the carry)
+    pull_back_seconds: float = 0.35
     drop_seconds: float = 0.10  # s of lowering (design)
-    reset_seconds: float = 0.2  # s of resetting the empty arm, median; the goal event follows (real trials: 3 to 6 steps at rest)
+    # s of resetting the empty arm, median; the goal event follows (real trials: 3 to 6 steps at rest)
+    reset_seconds: float = 0.2
     arm_pace_spread: float = 0.4  # sd of the logarithm of how long arm motions take (real trials)
     slowest_arm: float = 12.0  # s; no arm motion takes longer (design)
-    retry_seconds: float = 1.5  # s of standing before the next reach (real trials: retries take 8 and 22 steps)
-    lying_tries: int = 2  # reaches for an object that lies, which a magnet from above cannot hold, before it is given up (design)
-    patience: int = 2  # collisions on one carry before a robot that has other objects to bring lets go (calibrated: multi-goal trials)
+    # s of standing before the next reach (real trials: retries take 8 and 22 steps)
+    retry_seconds: float = 1.5
+    # reaches for an object that lies, which a magnet from above cannot hold, before it is given up (design)
+    lying_tries: int = 2
+    # collisions on one carry before a robot that has other objects to bring lets go (calibrated: multi-goal
+    # trials)
+    patience: int = 2
     endurance: int = 4  # the same of a robot that has no other (released code: it backs off and goes on)
 
 # %% ../../nbs/sim/01_scene.ipynb #dccb7183
@@ -111,16 +128,21 @@ class HandlingSettings:
 class RolesSettings:
     "What robots are after."
 
-    blind: float = 0.08  # share of free drives planned without regard to objects, calibrated: objects moved but not carried
+    # share of free drives planned without regard to objects, calibrated: objects moved but not carried
+    blind: float = 0.08
     gathering_drop: float = 1.7  # m from the observer's point to the robot, in 3D (released code)
     multistep_drop: float = 1.5  # m from the observer's point to the robot, in 3D (released code)
     aim_distance: float = 1.4  # m from the observer at which a carrying robot aims (released code)
     partner_shift: float = 0.5  # m along x, + leader and - follower (released code)
-    goal_care: float = 5.0  # m from the goal within which robots push nothing aside (design: hardly anything gets in unbrought)
-    delivered: float = 1.9  # m from the goal point within which a dropped object must end (design: well inside 2.0)
-    random_target: str = "room"  # anywhere in the room (released code), or "box": in a square about the robot (paper)
+    # m from the goal within which robots push nothing aside (design: hardly anything gets in unbrought)
+    goal_care: float = 5.0
+    # m from the goal point within which a dropped object must end (design: well inside 2.0)
+    delivered: float = 1.9
+    # anywhere in the room (released code), or "box": in a square about the robot (paper)
+    random_target: str = "room"
     random_box: float = 3.75  # m, side of that square: a quarter of the room (paper)
-    random_pause: float = 4.0  # s, median, for which a random robot stands at its target (real trials: 24 and 28 steps)
+    # s, median, for which a random robot stands at its target (real trials: 24 and 28 steps)
+    random_pause: float = 4.0
     wall_margin: float = 1.0  # m off the walls for random targets (released code)
     runner_box: float = 5.0  # m, half side of the runner's square (released code)
     runner_leg: tuple[float, float] = (1.5, 5.0)  # m, shortest and longest escape (design)
@@ -178,7 +200,8 @@ class Kind:
         return max(part.radius for part in self.parts)
 
 
-FOOT = 0.0005  # m over the floor: a cylinder stands on feet, as MuJoCo 4.0.1 loses its contacts when it is quite upright
+# m over the floor: a cylinder stands on feet, as MuJoCo 4.0.1 loses its contacts when it is quite upright
+FOOT = 0.0005
 
 KINDS = {
     "jug": Kind("jug05", (Part("cylinder", (0.18, 0.18, 0.1895), FOOT), Part("cylinder", (0.11, 0.11, 0.07), 0.19),
@@ -230,7 +253,8 @@ def object_xml(
 ) -> str:  # MJCF of one object, its frame at the middle of the base
     "An object that can move freely."
     it = KINDS[kind]
-    level = [part for part in it.parts if part.aside == it.parts[0].aside]  # what hangs at the side weighs nothing
+    # what hangs at the side weighs nothing
+    level = [part for part in it.parts if part.aside == it.parts[0].aside]
     whole = sum(part.volume for part in level)
     geoms = "".join(f"""
       <geom {part_xml(part)} mass="{it.mass * part.volume / whole * (part in level):.5f}" rgba="{it.color}" friction=".8 .02 .001" condim="4"
@@ -350,8 +374,12 @@ def servo_xml(
     force = f'kv="{settings.drive_gain}" forcerange="-{settings.drive_force} {settings.drive_force}"'
     turning = 'kv="80" forcerange="-250 250"'
     gears = (("0 1 0 0 0 0", force), ("1 0 0 0 0 0", force), ("0 0 0 0 0 1", turning))
-    ways = {"full": [f'site="{name}_drive" gear="{gear}" {how}' for gear, how in gears],
-            "planar": [f'joint="{name}_{joint}" {how}' for joint, how in (("x", force), ("z", force), ("turn", turning))]}
+    ways = {
+        "full": [f'site="{name}_drive" gear="{gear}" {how}' for gear, how in gears],
+        "planar": [
+            f'joint="{name}_{joint}" {how}' for joint, how in (("x", force), ("z", force), ("turn", turning))
+        ]
+    }
     base = "".join(f"""
     <velocity {way}/>""" for way in ways[fidelity])
     arms = "".join(f"""

@@ -18,8 +18,11 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UsageError, check_name
-from ..schema import (AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, NEVER, OBJECT_KINDS,
-                         OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z, frame_to_step)
+from aawm.schema import (
+    AGENTS, ENTITIES, FEATURES, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GOAL, GOAL_RADIUS, MAX_VALUE, NEVER,
+    OBJECT_KINDS, OBJECTS, SCENARIO_ROLES, SCENARIOS, SINGLE_GOAL_SCENARIOS, START_DISTANCE, START_X, START_Z,
+    frame_to_step
+)
 from .arena import Arena, Robot, Watchdog
 from .behaviors import ROLE, Shared
 from .scene import FIDELITIES, ArenaSettings, continuous, rest_height, to_unity
@@ -38,7 +41,8 @@ class RawTrial:
     object_kinds: tuple[str, ...]  # of obj0, obj1, obj2
     rejected: str | None = None  # why the trial may not be used, in one line
     info: dict = field(default_factory=dict)  # `failures`: what robots failed at, counted by cause
-    contacts: pd.DataFrame | None = None  # frame, one, other: each touch as it began, a grasp too; names of entities and `walls`
+    # frame, one, other: each touch as it began, a grasp too; names of entities and `walls`
+    contacts: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         state = f"rejected: {self.rejected}" if self.rejected else f"{len(self.events)} events"
@@ -57,8 +61,13 @@ class RawTrial:
         "The trial seen from above, with the first pickup and delivery of each object by its log."
         happened = self.events.drop_duplicates("event").set_index("event").frame
         logged = {event: int(frame_to_step(frame)) for event, frame in happened.items()}
-        pickups, deliveries = ([logged.get(f"{event}_{k}", NEVER) for k in range(len(OBJECTS))] for event in ("pickup", "goal"))
-        return Sketch(self.steps, f"{self.scenario}, seed {self.seed}", pickups, deliveries, names=(*self.object_kinds, *self.roles))
+        pickups, deliveries = (
+            [logged.get(f"{event}_{k}", NEVER) for k in range(len(OBJECTS))] for event in ("pickup", "goal")
+        )
+        return Sketch(
+            self.steps, f"{self.scenario}, seed {self.seed}", pickups, deliveries,
+            names=(*self.object_kinds, *self.roles)
+        )
 
 # %% ../../nbs/sim/07_trial.ipynb #ee62333a
 def start_places(
@@ -132,7 +141,9 @@ def as_states(
     "The trial's states from the joints' positions."
     objects = record[:, : 7 * len(OBJECTS)].reshape(len(record), len(OBJECTS), 7)
     places, turns = zip(*(robot.base.poses(record) for robot in robots))
-    position = np.concatenate([objects[..., :3] - [[0, 0, height] for height in sunk], np.stack(places, 1)], axis=1)
+    position = np.concatenate(
+        [objects[..., :3] - [[0, 0, height] for height in sunk], np.stack(places, 1)], axis=1
+    )
     states = to_unity(position, np.concatenate([objects[..., 3:], np.stack(turns, 1)], axis=1))
     states[..., 3:] = continuous(states[..., 3:])
     return (states + 0.0).astype(np.float32)  # no negative zeros
@@ -143,7 +154,9 @@ def reject(
     settings: ArenaSettings,
 ) -> str | None:  # the reason
     "Why a trial may not be used."
-    for what, bad in (("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))):
+    for what, bad in (
+        ("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))
+    ):
         if bad.any():
             frame, entity, feature = np.argwhere(bad)[0]
             return f"{ENTITIES[entity]} {FEATURES[feature]} is {what} in frame {frame}"
@@ -195,7 +208,10 @@ def check_seed(
     seed: object,
 ) -> None:
     "Raise `UsageError` unless it is a whole number from 0 on, or a tuple of such."
-    if not all(isinstance(part, (int, np.integer)) and part >= 0 for part in (seed if isinstance(seed, tuple) else (seed,))):
+    if not all(
+        isinstance(part, (int, np.integer)) and part >= 0
+        for part in (seed if isinstance(seed, tuple) else (seed,))
+    ):
         raise UsageError(f"seed {seed!r} is neither a whole number from 0 on nor a tuple of such")
 
 # %% ../../nbs/sim/07_trial.ipynb #7c519184
@@ -222,14 +238,20 @@ def simulate(
     check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
     arena, roles, kinds, shared = set_up(scenario, seed, settings, fidelity)
-    scripts = [ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)]
+    scripts = [
+        ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)
+    ]
     with without_collector():
         record, ended = run(arena, scripts)
     states = as_states(record, arena.robots, [rest_height(kind, settings) for kind in kinds])
-    events = pd.DataFrame(arena.events, columns=["frame", "agent", "event"]).astype({"frame": "int64", "agent": "int64", "event": "str"})
+    events = pd.DataFrame(
+        arena.events, columns=["frame", "agent", "event"]
+    ).astype({"frame": "int64", "agent": "int64", "event": "str"})
     info = {"failures": dict(sorted(arena.notes.items()))}
     contacts = pd.DataFrame(arena.contacts, columns=["frame", "one", "other"])
-    why = ended or reject(states, settings) or moved_untouched(states, arena.contacts) or pushed_in(scenario, states, arena.events)
+    why = ended or reject(states, settings) or moved_untouched(states, arena.contacts) or pushed_in(
+        scenario, states, arena.events
+    )
     return RawTrial(scenario, seed, fidelity, states, events, roles, kinds, why, info, contacts)
 
 # %% ../../nbs/sim/07_trial.ipynb #99cec26a

@@ -56,7 +56,11 @@ def study_words(
     words = in_form(parse_json(read_text(path), path), dict[str, str], path)
     wrong = sorted(set(standard) ^ set(words))
     both = sorted(set(standard) & set(words))
-    wrong += [name for name in both if sorted(re.findall(r"{\w+}", standard[name])) != sorted(re.findall(r"{\w+}", words[name]))]
+    wrong += [
+        name
+        for name in both
+        if sorted(re.findall(r"{\w+}", standard[name])) != sorted(re.findall(r"{\w+}", words[name]))
+    ]
     if wrong:
         raise UsageError(f"{path}: {wrong[0]} is missing, unknown or lacks its {{place}}; keep the names and places of words.json")
     return words
@@ -78,10 +82,17 @@ def key_item(
     item: StudyItem,
 ) -> dict:
     "An item as the scores need it."
-    rows = [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows]
+    rows = [
+        {"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows
+    ]
     happened = [OBJECTS[thing] for thing in item.happened]
-    about = {"scenario": item.scenario, "behavior": str(test.behavior[item.row]), "store_trial": int(test.trial[item.row])}
-    return {"kind": item.kind, "task": item.task, "questions": item.questions, "happened": happened, "rows": rows} | about
+    about = {
+        "scenario": item.scenario, "behavior": str(test.behavior[item.row]),
+        "store_trial": int(test.trial[item.row])
+    }
+    return {
+        "kind": item.kind, "task": item.task, "questions": item.questions, "happened": happened, "rows": rows
+    } | about
 
 
 def arena_contents(
@@ -94,7 +105,10 @@ def arena_contents(
     "What page and key hold of a study of the arena."
     test = trial_set(store, split=None)
     items = study_items(test, trials, seed, task)
-    page = {"scene": "arena", "step_seconds": STEP_SECONDS, "side": ROOM, "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS}
+    page = {
+        "scene": "arena", "step_seconds": STEP_SECONDS, "side": ROOM,
+        "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS
+    }
     page |= {"lifted": LIFTED_CM, "colors": dict(ENTITY_COLORS) | {"observer": OBSERVER_COLOR}}
     page["items"] = [page_item(test, item) for item in items]
     key = {"scoring": "strict", "data_hash": test.data_hash, "split": test.split or "all"}
@@ -102,7 +116,10 @@ def arena_contents(
 
 # %% ../../nbs/study/03_build.ipynb #deeac31a
 STEP_IN_HOUSES = 0.5  # seconds
-HOUSE_LOOKS = {"rooms": ROOM_COLORS, "wall": WALL_COLOR, "piece": PIECE_COLOR, "agents": [A_COLOR, B_COLOR], "on": "#FFD84D"}
+HOUSE_LOOKS = {
+    "rooms": ROOM_COLORS, "wall": WALL_COLOR, "piece": PIECE_COLOR, "agents": [A_COLOR, B_COLOR],
+    "on": "#FFD84D"
+}
 
 
 def house_contents(
@@ -116,12 +133,24 @@ def house_contents(
     manifest = read_manifest(store, LAYOUT)
     pairs = open_pairs(store)
     items = house_items(pairs, trials, seed)
-    page = {"scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS, "bits": {"open": OPEN, "on": ON}}
+    page = {
+        "scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS,
+        "bits": {"open": OPEN, "on": ON}
+    }
     page["items"] = [house_page_item(pairs[item.row], item, evidence) for item in items]
-    key = {"scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence, "items": []}
+    key = {
+        "scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence,
+        "items": []
+    }
     for item in items:
-        about = {"kind": item.kind, "task": task, "scenario": item.scenario, "house": item.house, "store_trial": item.row}
-        key["items"].append(about | {"questions": len(item.stops), "parts": item.parts, "taus": item.stops, "culprit": item.truth})
+        about = {
+            "kind": item.kind, "task": task, "scenario": item.scenario, "house": item.house,
+            "store_trial": item.row
+        }
+        key["items"].append(
+            about
+            | {"questions": len(item.stops), "parts": item.parts, "taus": item.stops, "culprit": item.truth}
+        )
     return page, key
 
 # %% ../../nbs/study/03_build.ipynb #4cdc48f2
@@ -210,8 +239,12 @@ def build_study(
     out = Path(out)
     texts = study_words(words, task)
     agreement = read_text(consent) if consent else asset("consent.txt")
-    if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):
-        raise UsageError(f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)")
+    if out.exists() and (not out.is_dir() or visible_files(out)) and not (
+        replace and (out / "study.json").is_file()
+    ):
+        raise UsageError(
+            f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)"
+        )
     page, key = study_contents(store, task, trials, seed, speed, evidence)
     write_text(out / "index.html", study_page(page, texts, agreement))
     write_text(out / "words.json", json.dumps(texts, ensure_ascii=False, indent=2) + "\n")
@@ -229,7 +262,15 @@ def host_readme(
     kinds = [item["kind"] for item in key["items"]]
     task = STUDY_TASKS[key["task"]]
     sections = json.loads(asset("host.json"))
-    values = {"task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH, "needed": task.needed}
-    values |= {"minutes": round(len(kinds) * task.item_minutes + 2), "practice": kinds.count("practice"), "catch": task.catches}
-    values |= {"evidence": f", evidence {key['evidence']}" if "evidence" in key else ""} | sections[key["task"]]
+    values = {
+        "task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH,
+        "needed": task.needed
+    }
+    values |= {
+        "minutes": round(len(kinds) * task.item_minutes + 2), "practice": kinds.count("practice"),
+        "catch": task.catches
+    }
+    values |= (
+        {"evidence": f", evidence {key['evidence']}" if "evidence" in key else ""} | sections[key["task"]]
+    )
     return re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md"))

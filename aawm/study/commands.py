@@ -19,15 +19,19 @@ app = typer.Typer(name="study", help="Ask people what models are asked: build a 
 @app.command(epilog="Example: aawm study build --task goals --trials 24 --seed 1 --out study")
 def build(
     task: Annotated[str, typer.Option(help="What is asked: goals, pickups or marple.")] = "goals",
-    trials: Annotated[int | None, typer.Option(min=2, max=200, help="Test trials a person sees: 24, of marple 10.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=2, max=200, help="Test trials a person sees: 24, of marple 10.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the trials.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("study"),
-    store: Annotated[Path | None, typer.Option(help="Test trials that models are evaluated on; those of profile quick.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Test trials that models are evaluated on; those of profile quick.")
+    ] = None,
     evidence: Annotated[str, typer.Option(help="Of marple: V, V+A, V+L or V+A+L.")] = "V",
     speed: Annotated[float, typer.Option(help="Times real time, 0.25 to 100.")] = 1.0,
     words: Annotated[Path | None, typer.Option(help="A translation of words.json.")] = None,
     consent: Annotated[Path | None, typer.Option(help="Your ethics board's consent text.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a study in the folder.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a study in the folder.")] = False
 ):
     "Write a study of people: one page that opens from disk, its key, and a README for whoever hosts it."
     from aawm.errors import UsageError, check_name
@@ -57,9 +61,16 @@ def score(
 
     scores, people = score_study(folder, answers, out)
     needed = read_key(folder).catches_needed
-    typer.echo(f"left out by rule: who has fewer than {needed} of {people.catches.iloc[0]} catch trials right")
+    typer.echo(
+        f"left out by rule: who has fewer than {needed} of {people.catches.iloc[0]} catch trials right"
+    )
     for participant, row in people[~people.included].iterrows():
         typer.echo(f"  {participant}: {row.catches_right} right, left out")
-    shown = scores[(scores.behavior == "all") & ~scores.metric.isin(["ceiling", *(f"accuracy_{part}" for part in range(1, 10))])]
-    typer.echo(shown[["task", "target", "metric", "value", "low", "high", "count"]].round(3).to_string(index=False))
+    shown = scores[
+        (scores.behavior == "all")
+        & ~scores.metric.isin(["ceiling", *(f"accuracy_{part}" for part in range(1, 10))])
+    ]
+    typer.echo(
+        shown[["task", "target", "metric", "value", "low", "high", "count"]].round(3).to_string(index=False)
+    )
     typer.echo(f"{out}: people ({scores.variant.iloc[0]}) in people.csv, scores.csv and outcomes.csv")

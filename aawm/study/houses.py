@@ -60,7 +60,9 @@ def house_items(
     rng = np.random.default_rng(seed)
     needed = count + PRACTICE_PAIRS + CATCH_PAIRS
     if len(pairs) < needed:
-        raise BadData(f"the store has {len(pairs)} pairs, the study needs {needed}; use fewer or a larger store")
+        raise BadData(
+            f"the store has {len(pairs)} pairs, the study needs {needed}; use fewer or a larger store"
+        )
     items = [house_item(pair, row) for row, pair in enumerate(pairs)]
     chosen = balanced(items, count, rng)
     others = [items[place] for place in rng.permutation(len(items)) if items[place] not in chosen]
@@ -74,8 +76,13 @@ def house_scene(
     house: House,
 ) -> dict:
     "What the page draws of a house: types by name, places in cells."
-    pieces = [[KINDS[piece.kind].name, piece.x, piece.y, FURNITURE[piece.kind].width, FURNITURE[piece.kind].height, piece.state]
-              for piece in house.furniture]
+    pieces = [
+        [
+            KINDS[piece.kind].name, piece.x, piece.y, FURNITURE[piece.kind].width,
+            FURNITURE[piece.kind].height, piece.state
+        ]
+        for piece in house.furniture
+    ]
     return {
         "width": house.width,
         "height": house.height,
@@ -98,10 +105,15 @@ def run_scene(
         state = world.state[0].copy()
         cell = world.cell[0].copy()
         world.step(run.actions[step : step + 1], run.targets[step : step + 1])
-        changes += [[step + 1, "piece", int(place), int(world.state[0, place])] for place in np.flatnonzero(world.state[0] != state)]
+        changes += [
+            [step + 1, "piece", int(place), int(world.state[0, place])]
+            for place in np.flatnonzero(world.state[0] != state)
+        ]
         for place in np.flatnonzero(world.cell[0] != cell):
             now = int(world.cell[0, place])
-            changes.append([step + 1, "object", int(place), *([now % width, now // width] if now >= 0 else [-1, -1])])
+            changes.append(
+                [step + 1, "object", int(place), *([now % width, now // width] if now >= 0 else [-1, -1])]
+            )
     poses = run.poses[np.minimum(np.arange(last + 1), len(run))]
     return {"poses": [step_changes(values) for values in poses.T], "changes": changes}
 
@@ -146,5 +158,8 @@ def house_page_item(
     "An item as the page draws it, without its truth unless it gives feedback."
     scene = {"house": house_scene(pair.house), "runs": [run_scene(run, item.stops[-1]) for run in pair.runs]}
     notes = [stop_notes(pair, stop, evidence) for stop in item.stops]
-    content = {"kind": item.kind, "scenario": item.scenario, "stops": list(item.stops), "questions": len(item.stops), "notes": notes}
+    content = {
+        "kind": item.kind, "scenario": item.scenario, "stops": list(item.stops), "questions": len(item.stops),
+        "notes": notes
+    }
     return content | ({"truth": item.truth} if item.kind == "practice" else {}) | scene

@@ -183,7 +183,9 @@ def read_answers(
             try:
                 checked.append(form.model_validate(row))
             except ValidationError as fault:
-                raise BadData(f"{path}, answer {number}: {first_fault(fault)}; get the participant's file anew") from None
+                raise BadData(
+                    f"{path}, answer {number}: {first_fault(fault)}; get the participant's file anew"
+                ) from None
         if not checked:
             raise BadData(f"{path} holds no answers; name files that participants saved")
         check_answers(checked, key, path)
@@ -233,9 +235,14 @@ def simulate_answers(
     position = iter(rng.permutation(len(key.items)) + 1)
     for item in key.items:
         order = int(next(position))
-        row = {"row": "answer", "participant": participant, "study": key.study, "seed": key.seed, "version": key.version, "task": key.task}
+        row = {
+            "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
+            "version": key.version, "task": key.task
+        }
         row |= {"trial": item.trial, "kind": item.kind, "position": 0 if item.kind == "practice" else order}
-        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(item, skill, rng)
+        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
+            item, skill, rng
+        )
         for place, answer in enumerate(answers):
             rows.append(row | {"place": place} | answer | {"rt": int(rng.integers(800, 6000)), "replays": 0})
     return rows
@@ -291,7 +298,10 @@ def watchers(
     "Who watched, by the catch trials."
     caught = {item.trial: item for item in key.items if item.kind == "catch"}
     given = answers[answers.kind == "catch"]
-    right = pd.Series([caught[trial].is_right(answer) for trial, answer in zip(given.trial, given.answer)], given.index, dtype=bool)
+    right = pd.Series(
+        [caught[trial].is_right(answer) for trial, answer in zip(given.trial, given.answer)], given.index,
+        dtype=bool
+    )
     hits = right.groupby(given.participant).sum()
     people = pd.DataFrame(index=pd.Index(dict.fromkeys(answers.participant), name="participant"))
     people["catches_right"] = hits.reindex(people.index, fill_value=0).astype(int)
@@ -307,7 +317,9 @@ def stated_probability(
     missed = 1.0
     for answer, confidence in given:
         if thing in options:
-            missed *= 1 - (confidence / 100 if thing == answer else (1 - confidence / 100) / (len(options) - 1))
+            missed *= 1 - (
+                confidence / 100 if thing == answer else (1 - confidence / 100) / (len(options) - 1)
+            )
         options.remove(answer)
     return 1 - missed
 
@@ -319,12 +331,22 @@ def person_outcomes(
     "A row for each scored object of each test trial of each person, as models' outcomes are."
     rows = []
     items = {item.trial: item for item in key.items if isinstance(item, ChoiceItem)}
-    for (participant, trial), part in answers[answers.kind == "test"].groupby(["participant", "trial"], sort=False):
+    for (participant, trial), part in answers[answers.kind == "test"].groupby(
+        ["participant", "trial"], sort=False
+    ):
         given = list(zip(part.answer, part.confidence))
         for scored in items[trial].rows:
-            row = {"participant": participant, "trial": trial, "task": items[trial].task, "target": scored.target}
-            row |= {"scenario": items[trial].scenario, "behavior": items[trial].behavior, "object": scored.object, "truth": scored.truth}
-            row |= {"prediction": scored.object in set(part.answer), "score": stated_probability(given, scored.object)}
+            row = {
+                "participant": participant, "trial": trial, "task": items[trial].task, "target": scored.target
+            }
+            row |= {
+                "scenario": items[trial].scenario, "behavior": items[trial].behavior, "object": scored.object,
+                "truth": scored.truth
+            }
+            row |= {
+                "prediction": scored.object in set(part.answer),
+                "score": stated_probability(given, scored.object)
+            }
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -365,10 +387,19 @@ def rating_outcomes(
     for said in answers[answers.kind == "test"].itertuples():
         item = items[said.trial]
         said_a = 1 - said.answer / 100
-        row = {"participant": said.participant, "scenario": item.scenario, "house": item.house, "trial": item.store_trial}
-        row |= {"part": item.parts[said.place], "tau": item.taus[said.place], "horizon": item.taus[-1], "p_a": np.nan, "p_b": np.nan}
+        row = {
+            "participant": said.participant, "scenario": item.scenario, "house": item.house,
+            "trial": item.store_trial
+        }
+        row |= {
+            "part": item.parts[said.place], "tau": item.taus[said.place], "horizon": item.taus[-1],
+            "p_a": np.nan, "p_b": np.nan
+        }
         row |= {"said_a": said_a, "culprit": item.culprit, "accuracy": 1 - said_a if item.culprit else said_a}
-        rows.append(row | {"method": "people", "prior": "", "variant": key.evidence, "snapshot": False, "rule": "stated"})
+        rows.append(
+            row
+            | {"method": "people", "prior": "", "variant": key.evidence, "snapshot": False, "rule": "stated"}
+        )
     return pd.DataFrame(rows)
 
 
@@ -389,7 +420,12 @@ def rating_scores(
             low, high = (np.nan, np.nan) if outcomes.participant.nunique() < 2 else (row.low, row.high)
             all_of_them = scenario == "mean"
             number = count.sum() if all_of_them else count[scenario]
-            rows.append(("marple", evidence, metric, "all" if all_of_them else scenario, row.value, low, high, int(number), 0))
+            rows.append(
+                (
+                    "marple", evidence, metric, "all" if all_of_them else scenario, row.value, low, high,
+                    int(number), 0
+                )
+            )
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
@@ -409,7 +445,9 @@ def person_scores(
     table = {}
     for participant, part in outcomes.groupby("participant", sort=False):
         scores = scores_of(part).query("behavior == 'all' and metric != 'ceiling'")
-        table[participant] = {f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()}
+        table[participant] = {
+            f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()
+        }
     return people.join(pd.DataFrame.from_dict(table, orient="index"))
 
 
@@ -433,7 +471,10 @@ def score_study(
     scores = scores_of(outcomes[included])
     for place, (name, value) in enumerate({"model": "people", "variant": variant, "seed": 0}.items()):
         scores.insert(place, name, value)
-    tables = {"people.csv": people.reset_index(), "scores.csv": scores, "outcomes.csv": outcomes.assign(included=included)}
+    tables = {
+        "people.csv": people.reset_index(), "scores.csv": scores,
+        "outcomes.csv": outcomes.assign(included=included)
+    }
     for name, table in tables.items():
         with replacing(out / name) as temporary:
             table.to_csv(temporary, index=False)
@@ -476,7 +517,9 @@ def people_curves(
         return pd.DataFrame(columns=[*columns, "house"])
     table = people_table(folder, "outcomes.csv", columns)
     table = table[table.included]
-    return table.assign(house=table.participant, variant=f"people (n = {table.participant.nunique()}), " + table.variant)
+    return table.assign(
+        house=table.participant, variant=f"people (n = {table.participant.nunique()}), " + table.variant
+    )
 
 # %% ../../nbs/study/04_score.ipynb #0f1bf6e0
 SAMPLES = Path("nbs/study/assets/class")  # a folder a task: study.json and answers.csv of a simulated class

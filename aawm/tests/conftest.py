@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: threads of tests that run side by side wait for each other
+# before torch is imported: threads of tests that run side by side wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no test depends on the clock
+# no test depends on the clock
+settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("aawm")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[2]  # of the repository
 
-FIRST = ("test_paper.py", "test_wings.py", "test_wheel.py")  # minutes each: begun last, one worker would wait for the other
+# minutes each: begun last, one worker would wait for the other
+FIRST = ("test_paper.py", "test_wings.py", "test_wheel.py")
 
 
 def pytest_collection_modifyitems(items):
@@ -30,7 +33,8 @@ def pytest_runtest_teardown():
     os.environ.pop("AAWM_TRUST_CODE", None)
 
 
-heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background are told to ignore Ctrl-C, and children inherit that
+# tests in the background are told to ignore Ctrl-C, and children inherit that
+heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 
@@ -39,7 +43,12 @@ HOW = "a browser test needs playwright and Chromium: pip install --editable '.[b
 def browser():
     "A headless Chromium; the test is skipped, with what to install, where there is none."
     playwright = pytest.importorskip("playwright.sync_api", reason=HOW)
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
+    found = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
+        ),
+        None
+    )
     with playwright.sync_playwright() as started:
         try:
             opened = started.chromium.launch(executable_path=found, args=["--no-sandbox"])

@@ -51,7 +51,10 @@ def stores(tmp_path_factory):
         generate(folder / f"trials{seed}", 20, seed=seed, workers=1, progress=False)
     quick = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
     small = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
-    fit("multistep_predictor", folder / "trials0", folder / "run", model_settings=small, training_settings=quick, device="cpu", progress=False)
+    fit(
+        "multistep_predictor", folder / "trials0", folder / "run", model_settings=small,
+        training_settings=quick, device="cpu", progress=False
+    )
     return folder
 
 
@@ -73,14 +76,19 @@ def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
     assert code == 0 and f"{stores / 'out'}: curves.csv, outcomes.parquet, record.json, rollouts.npz, scores.csv, sensitivity.csv" in out and "note" not in err
     first = (stores / "out" / "record.json").read_bytes()
     code, out, err = leave(capsys, *words, "--seed", "1")
-    assert code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err and not out
+    assert (
+        code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err
+        and not out
+    )
     assert (stores / "out" / "record.json").read_bytes() == first
     assert leave(capsys, *words, "--seed", "1", "--replace")[0] == 0
     assert read_evaluation(stores / "out").record["evaluation_seed"] == 1
 
 
 def test_an_evaluation_of_other_trials_says_so(stores, capsys):
-    code, _, err = leave(capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move")
+    code, _, err = leave(
+        capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move"
+    )
     assert code == 0 and "note:" in err and "was trained on other trials" in err
 
 
@@ -93,36 +101,57 @@ def test_the_folder_of_an_evaluation_is_looked_at_before_it_begins(stores, capsy
 
 
 def test_an_evaluation_without_a_row_is_not_written(stores, capsys):
-    code, _, err = leave(capsys, "evaluate", "frozen_world", stores / "trials0", stores / "empty", "--tasks", "multi_goal")
-    assert code == 2 and "has no trial (validation) for multi_goal" in err and not any((stores / "empty").iterdir())
+    code, _, err = leave(
+        capsys, "evaluate", "frozen_world", stores / "trials0", stores / "empty", "--tasks", "multi_goal"
+    )
+    assert code == 2 and "has no trial (validation) for multi_goal" in err and not any(
+        (stores / "empty").iterdir()
+    )
 
 
 @pytest.mark.parametrize("model", ["Bare", "Fails", "Weightless"])
 def test_a_model_with_a_wrong_loss_ends_in_one_line(stores, capsys, tmp_path, model):
-    code, _, err = leave(capsys, "train", f"aawm.tests.test_cli:{model}", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
-    said = {"Bare": "returns Tensor, expected (loss, logs)", "Fails": "fails with KeyError: 'pictures'", "Weightless": "no weights to train"}
+    code, _, err = leave(
+        capsys, "train", f"aawm.tests.test_cli:{model}", stores / "trials0", tmp_path / "run", "--preset",
+        "smoke", "--device", "cpu"
+    )
+    said = {
+        "Bare": "returns Tensor, expected (loss, logs)", "Fails": "fails with KeyError: 'pictures'",
+        "Weightless": "no weights to train"
+    }
     assert code == 4 and said[model] in err and len(err.strip().splitlines()) == 1
 
 
 def test_a_refusal_leaves_a_folder_as_it_was(stores, capsys):
     for verb, folder in (("generate", "run"), ("train", "run"), ("train", "trials1")):
         before = names(stores / folder)
-        words = [verb, stores / folder, "--seed", "9"] if verb == "generate" else [verb, "oracle", stores / "trials0", stores / folder, "--device", "cpu"]
+        words = [verb, stores / folder, "--seed", "9"] if verb == "generate" else [
+            verb, "oracle", stores / "trials0", stores / folder, "--device", "cpu"
+        ]
         code, _, err = leave(capsys, *words)
         assert code in (2, 3) and folder in err and names(stores / folder) == before, (verb, folder)
 
 
 def test_settings_of_a_training_are_changed_from_the_command_line(stores, capsys, tmp_path):
-    words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
-    code, _, err = leave(capsys, *words, "--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8", "--set", "validation_windows=3")
+    words = (
+        "train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device",
+        "cpu"
+    )
+    code, _, err = leave(
+        capsys, *words, "--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8",
+        "--set", "validation_windows=3"
+    )
     assert code == 0, err
     settings = run_settings(tmp_path / "run")
     training = settings["training"]
-    assert (training["steps"], training["batch"], training["learning_rate"], training["validation_windows"]) == (2, 3, 2e-4, 3)
+    assert (
+        training["steps"], training["batch"], training["learning_rate"], training["validation_windows"]
+    ) == (2, 3, 2e-4, 3)
     assert settings["config"]["hidden_size"] == 8
     for more, said in (
-        (("--set", "hiden_size=8"), "did you mean 'hidden_size'"), (("--set", "hidden_size=wide"), "expected int"),
-        (("--set", "hidden_size"), "name=value"), (("--steps", 0), "at least 1"),
+        (("--set", "hiden_size=8"), "did you mean 'hidden_size'"),
+        (("--set", "hidden_size=wide"), "expected int"), (("--set", "hidden_size"), "name=value"),
+        (("--steps", 0), "at least 1")
     ):
         code, _, err = leave(capsys, *words[:3], tmp_path / "other", *words[4:], *more)
         assert code == 2 and said in err and err.count("\n") == 1 and not (tmp_path / "other").exists()
@@ -140,16 +169,23 @@ class Shape(WorldModel):
     def rollout(self, states, context, horizon, **more):
         return states[:, :1] @ states[:, :1]
 """)
-    words = ("odd.py:Shape", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--steps", 1, "--batch", 2, "--device", "cpu")
+    words = (
+        "odd.py:Shape", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--steps", 1, "--batch", 2,
+        "--device", "cpu"
+    )
     code, _, err = leave(capsys, "train", *words, "--set", "validation_windows=2")
     assert err.count("warning") == 1 and "(odd.py, line 9)" in err, err
     with pytest.raises(SystemExit) as end:
         cli.main(["check-model", "odd.py:Shape"])
     told = capsys.readouterr()
-    assert end.value.code == 4 and told.out.count("RuntimeError") == 1 and "(odd.py, line 9)" in told.out and told.err.count("\n") == 1
+    assert end.value.code == 4 and told.out.count(
+        "RuntimeError"
+    ) == 1 and "(odd.py, line 9)" in told.out and told.err.count("\n") == 1
 
 
-def test_a_model_whose_file_has_changed_is_not_trained_on_and_is_evaluated_with_a_warning(stores, capsys, tmp_path, monkeypatch):
+def test_a_model_whose_file_has_changed_is_not_trained_on_and_is_evaluated_with_a_warning(
+    stores, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     code = """import torch
 from aawm.models import WorldModel
@@ -167,7 +203,10 @@ class Own(WorldModel):
         return states[:, -1:].expand(-1, horizon, -1) + 0 * self.weight
 """
     Path("owned.py").write_text(code)
-    words = ("train", "owned.py:Own", stores / "trials0", "run", "--preset", "smoke", "--steps", 1, "--batch", 2, "--device", "cpu")
+    words = (
+        "train", "owned.py:Own", stores / "trials0", "run", "--preset", "smoke", "--steps", 1, "--batch", 2,
+        "--device", "cpu"
+    )
     words += ("--set", "validation_windows=2")
     assert leave(capsys, *words)[0] == 0 and run_settings("run")["source"] and load_run("run").seed == 0
     evaluated = ("evaluate", "run", stores / "trials0", "out", "--tasks", "move", "--replace")
@@ -176,7 +215,10 @@ class Own(WorldModel):
     monkeypatch.delitem(sys.modules, "owned")
     Path("owned.py").write_text(code.replace("0 * self.weight", "float('nan')"))
     code_, _, err = leave(capsys, *evaluated)
-    assert code_ == 0 and "owned.py has changed since run was trained" in err and "rollouts count as wrong" in err
+    assert (
+        code_ == 0 and "owned.py has changed since run was trained" in err
+        and "rollouts count as wrong" in err
+    )
     code_, _, err = leave(capsys, *words)
     assert code_ == 2 and "holds another run (source:" in err
 
@@ -212,7 +254,9 @@ def test_a_model_that_is_trained_already_is_evaluated_by_its_class(stores, capsy
     assert code == 0 and "weights that its constructor gives" in err and "outcomes.parquet" in out, err
     record = read_evaluation("out/mine").record
     assert (record["model"], record["variant"], record["privileged"]) == ("Trained", "corrected", [])
-    assert record["tasks"] == ["move", "single_goal_offset_-3_final", "single_goal_offset_+5_final", "move_2.5_m"]
+    assert record["tasks"] == [
+        "move", "single_goal_offset_-3_final", "single_goal_offset_+5_final", "move_2.5_m"
+    ]
     code, _, err = leave(capsys, "evaluate", "trained.py:Asks", *words, "--replace")
     assert code == 4 and "cannot be made without arguments" in err.splitlines()[-1]
     code, _, err = leave(capsys, "evaluate", "trained.py:Trainde", *words, "--replace")
@@ -228,8 +272,12 @@ def test_the_outcomes_of_many_models_are_written_as_one_table(stores, capsys, tm
             cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / name)])
         assert not end.value.code and "120 rows of 2 models" in capsys.readouterr().out
     table = pd.read_parquet(tmp_path / "both.parquet")
-    assert {"model", "variant", "seed", "scoring", "task", "trial", "scenario", "object", "truth", "prediction"} <= set(table)
-    assert set(table.object) == {0, 1, 2} and (table.groupby(["model", "trial"]).size() == 3).all() and (table.scenario != "").all()
+    assert {
+        "model", "variant", "seed", "scoring", "task", "trial", "scenario", "object", "truth", "prediction"
+    } <= set(table)
+    assert set(table.object) == {0, 1, 2} and (table.groupby(["model", "trial"]).size() == 3).all() and (
+        table.scenario != ""
+    ).all()
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "both.csv"), table, check_dtype=False)
     with pytest.raises(SystemExit) as end:
         cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / "both.xlsx")])
@@ -241,7 +289,9 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "tuned")
     code, _, err = leave(capsys, *words, "--from", stores / "run", "--steps", 2, *tiny)
     settings = run_settings(tmp_path / "tuned")
-    assert code == 0 and settings["started_from"]["file"] == "run" and settings["config"]["hidden_size"] == 8, err
+    assert code == 0 and settings["started_from"]["file"] == "run" and settings["config"][
+        "hidden_size"
+    ] == 8, err
     start, tuned = (load_run(folder).state_dict() for folder in (stores / "run", tmp_path / "tuned"))
     assert all(torch.equal(start[name], tuned[name]) for name in start if "scaler" in name)
     assert max((start[name] - tuned[name]).abs().max() for name in start) < 0.05, "two steps away, not fresh"
@@ -250,9 +300,14 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, "--longer", *tiny)[0] == 0
     assert run_settings(tmp_path / "tuned")["lengthened"] == {"2": 2}
     assert [row["step"] for row in read_log(tmp_path / "tuned")] == ["1", "2", "3", "4"]
-    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, *tiny)[0] == 0, "finished: nothing to do"
+    assert leave(
+        capsys, *words, "--from", stores / "run", "--steps", 4, *tiny
+    )[0] == 0, "finished: nothing to do"
     for other, said in (("rssm_discrete", "cannot start from it"), ("oracle", "cannot start from it")):
-        code, _, err = leave(capsys, "train", other, stores / "trials0", tmp_path / "no", "--from", stores / "run", "--steps", 2, *tiny)
+        code, _, err = leave(
+            capsys, "train", other, stores / "trials0", tmp_path / "no", "--from", stores / "run", "--steps",
+            2, *tiny
+        )
         assert code == 2 and said in err and not (tmp_path / "no").exists()
     code, _, err = leave(capsys, *words, "--from", tmp_path / "nothing", *tiny)
     assert code == 2 and "give a weights file or the folder of a finished run" in err

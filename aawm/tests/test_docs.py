@@ -26,11 +26,18 @@ def pages(tmp_path_factory):
 
 
 def notebooks(pages):
-    return {path.relative_to(pages).as_posix(): nbformat.read(path, as_version=4) for path in pages.rglob("*.ipynb")}
+    return {
+        path.relative_to(pages).as_posix(): nbformat.read(path, as_version=4)
+        for path in pages.rglob("*.ipynb")
+    }
 
 
 def test_every_notebook_has_a_page_and_every_page_is_in_the_sidebar(pages):
-    wanted = {path.relative_to(ROOT / "nbs").as_posix() for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    wanted = {
+        path.relative_to(ROOT / "nbs").as_posix()
+        for path in (ROOT / "nbs").rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in path.parts
+    }
     assert wanted == set(notebooks(pages))
     text = json.loads((pages / "index.ipynb").read_text())["cells"][-1]["source"]
     listed = set(re.sub("[<>]", " ", "".join(text)).split())
@@ -40,7 +47,8 @@ def test_every_notebook_has_a_page_and_every_page_is_in_the_sidebar(pages):
             inside = (path.parent / "index.md").exists() and name.name != "index.md"
             above = path.parent.parent / "index.md"  # a room inside a room
             inside = inside or (above.exists() and f"{path.parent.name}/index" in above.read_text().split())
-            reached = inside or "orphan: true" in path.read_text()  # a folder of the repository, found by its link
+            # a folder of the repository, found by its link
+            reached = inside or "orphan: true" in path.read_text()
             assert reached or name.with_suffix("").as_posix() in listed, name
 
 
@@ -48,7 +56,9 @@ def test_neighbours_have_different_titles(pages):
     for contents in pages.rglob("index.md"):
         if (contents.parent / "00_overview.ipynb").is_file():
             title = contents.read_text().splitlines()[0].lstrip("# ")
-            assert title != nbformat.read(contents.parent / "00_overview.ipynb", as_version=4).cells[0].source.splitlines()[0].lstrip("# ")
+            assert title != nbformat.read(
+                contents.parent / "00_overview.ipynb", as_version=4
+            ).cells[0].source.splitlines()[0].lstrip("# ")
 
 
 def test_code_folds_and_the_library_begins_with_trials(pages):
@@ -58,7 +68,12 @@ def test_code_folds_and_the_library_begins_with_trials(pages):
 
 
 def test_every_name_has_one_address(pages):
-    places = [target for page in notebooks(pages).values() for cell in page.cells for target in re.findall(r"^\((aawm\.\S+)\)=$", cell.source, re.MULTILINE)]
+    places = [
+        target
+        for page in notebooks(pages).values()
+        for cell in page.cells
+        for target in re.findall(r"^\((aawm\.\S+)\)=$", cell.source, re.MULTILINE)
+    ]
     assert len(places) == len(set(places)) > 300
     asked = set(re.findall(r"\]\(#(\S+)\)", (pages / "reference.md").read_text()))
     assert asked == set(places)
@@ -77,7 +92,9 @@ def test_pictures_have_words_and_lessons_no_answers(pages):
 
 def test_a_link_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / "nbs").mkdir()
-    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A\n\n> Promise.\n\n[b](b.ipynb)")])
+    page = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_markdown_cell("# A\n\n> Promise.\n\n[b](b.ipynb)")]
+    )
     nbformat.write(page, tmp_path / "nbs" / "index.ipynb")
     with pytest.raises(BadData, match="nbs/index.ipynb has a link to b.ipynb"):
         site.write_pages(tmp_path / "pages", tmp_path)
@@ -114,7 +131,9 @@ class Page(HTMLParser):
             self.links.append(given["href"])
         if tag == "img":
             self.pictures.append((given.get("src", ""), given.get("alt") or ""))
-        fetched = given.get("src") if tag in ("img", "script", "iframe", "source") else given.get("href") if tag == "link" else None
+        fetched = given.get("src") if tag in (
+            "img", "script", "iframe", "source"
+        ) else given.get("href") if tag == "link" else None
         if fetched:
             self.fetched.append(fetched)
 
@@ -130,7 +149,9 @@ def html(tmp_path_factory):
 @pytest.mark.slow
 def test_the_site_is_whole(html):
     pages = {path: Page(path) for path in html.rglob("*.html")}
-    assert {"index.html", "figures.html", "reference.html", "search.html", "viz/05_player.html"} <= {path.relative_to(html).as_posix() for path in pages}
+    assert {"index.html", "figures.html", "reference.html", "search.html", "viz/05_player.html"} <= {
+        path.relative_to(html).as_posix() for path in pages
+    }
     broken = []
     wordless = []
     outside = []
@@ -144,9 +165,13 @@ def test_the_site_is_whole(html):
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             target = target / "index.html" if target.is_dir() else target
-            if not target.is_file() or (target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places):
+            if not target.is_file() or (
+                target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places
+            ):
                 broken.append((here, link))
-        wordless += [(here, source) for source, words in page.pictures if len(words) < 10 or words.strip() in source]
+        wordless += [
+            (here, source) for source, words in page.pictures if len(words) < 10 or words.strip() in source
+        ]
     assert (broken, wordless, outside) == ([], [], [])
     index = (html / "searchindex.js").read_text(encoding="utf-8")
     assert '"rollout"' in index or "rollout:" in index
@@ -161,8 +186,18 @@ def test_the_site_in_a_browser(browser, html):
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
         page.set_default_timeout(120_000)
         faults = []
-        page.on("request", lambda request: faults.append(request.url) if not request.url.startswith((home, "data:", "blob:")) else None)
-        page.on("response", lambda response: faults.append(f"{response.status} {response.url}") if response.status >= 400 else None)
+        page.on(
+            "request",
+            lambda request: faults.append(request.url) if not request.url.startswith(
+                (home, "data:", "blob:")
+            ) else None
+        )
+        page.on(
+            "response",
+            lambda response: faults.append(
+                f"{response.status} {response.url}"
+            ) if response.status >= 400 else None
+        )
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.goto(f"{home}index.html")
         page.click(".sidebar-tree >> text=Figures")
@@ -171,7 +206,9 @@ def test_the_site_in_a_browser(browser, html):
         assert pictures.count() >= 5
         for k in range(pictures.count()):
             pictures.nth(k).scroll_into_view_if_needed()
-            assert pictures.nth(k).evaluate("picture => picture.decode().then(() => picture.naturalWidth)") > 300
+            assert pictures.nth(k).evaluate(
+                "picture => picture.decode().then(() => picture.naturalWidth)"
+            ) > 300
         for name in ("viz/05_player.html", "lessons/index.html", "models/10_your_own_model.html"):
             page.goto(home + name)
             assert page.locator("h1").count() >= 1

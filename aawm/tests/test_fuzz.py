@@ -23,7 +23,9 @@ from aawm.data.authors.released import BESIDE_FORMAT, Content, add_beside, besid
 from aawm.data.trials import LAYOUT
 from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
-from aawm.evaluation.results import evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation
+from aawm.evaluation.results import (
+    evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation,
+)
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
@@ -46,7 +48,10 @@ DATA = FIXTURES
 MUTATIONS = 2000
 LONGEST = 20  # s of processor time that one file may take; they take milliseconds
 SIZES = {"embedding_size": 4, "recurrent_size": 4, "hidden_size": 8, "recurrent_layers": 1}
-RECORD = {"model": "multistep_predictor", "variant": "corrected", "config": SIZES, "seed": 3, "training": {"steps": 1}, "data_hash": "a" * 64}
+RECORD = {
+    "model": "multistep_predictor", "variant": "corrected", "config": SIZES, "seed": 3,
+    "training": {"steps": 1}, "data_hash": "a" * 64
+}
 
 
 def deep(levels: int) -> list:
@@ -56,12 +61,17 @@ def deep(levels: int) -> list:
     return inner
 
 
-ODD = [None, True, -1, 0, 1.5, 10**30, -(2**63), 1e308, float("nan"), float("inf"), "", "x", "../../x", "\u202e\n|", "a" * 3000, [], {}, [[]], [None], {"": None}, [1, "a"], deep(80)]
+ODD = [
+    None, True, -1, 0, 1.5, 10**30, -(2**63), 1e308, float("nan"), float("inf"), "", "x", "../../x",
+    "\u202e\n|", "a" * 3000, [], {}, [[]], [None], {"": None}, [1, "a"], deep(80)
+]
 
 
 def places(content: object, here: tuple = ()) -> list:
     "Where the values of nested content are."
-    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(
+        content, list
+    ) else ()
     return [one for key, value in items for one in [(*here, key), *places(value, (*here, key))]]
 
 
@@ -102,9 +112,19 @@ def change_bytes(data: bytes, draw: random.Random) -> bytes:
     elif what == 3:
         data[at:at] = data[at : at + draw.randint(1, 40)]
     elif what == 4:
-        data[at:at] = draw.choice([b"\x00", b"\xff\xfe", b"[" * 3000, b"{", b'"', b"9" * 5000, b"\xef\xbb\xbf", b"&a ", b"*a ", b"NaN", b"1e999", b"\n"])
+        data[at:at] = draw.choice(
+            [
+                b"\x00", b"\xff\xfe", b"[" * 3000, b"{", b'"', b"9" * 5000, b"\xef\xbb\xbf", b"&a ", b"*a ",
+                b"NaN", b"1e999", b"\n"
+            ]
+        )
     elif what == 5:
-        return draw.choice([b"", b"[]", b"{}", b"null", b"[" * 100_000, b'{"a":' * 100_000, b"\x1f\x8b\x08" + b"\x00" * 30, b"\x80\x04."])
+        return draw.choice(
+            [
+                b"", b"[]", b"{}", b"null", b"[" * 100_000, b'{"a":' * 100_000,
+                b"\x1f\x8b\x08" + b"\x00" * 30, b"\x80\x04."
+            ]
+        )
     else:
         return b"\xef\xbb\xbf" + bytes(data)
     return bytes(data)
@@ -147,7 +167,11 @@ class Reader:
                 self.read()
             return "read"
         except AawmError as fault:
-            return "refused" if "\n" not in str(fault) else f"{type(fault).__name__} of several lines: {fault}"
+            return (
+                "refused"
+                if "\n" not in str(fault)
+                else f"{type(fault).__name__} of several lines: {fault}"
+            )
         except Exception as fault:
             return f"{type(fault).__name__}: {fault}"[:200]
         finally:
@@ -171,7 +195,9 @@ def weights_reader(folder: Path, part: str) -> Reader:
         except ImportError:
             header = {"record": text}
         path.write_bytes(save(tensors, header))
-        path.with_suffix(".json").write_text(json.dumps(card | {"sha256": sha256(path)} | (record if isinstance(record, dict) else {})))
+        path.with_suffix(".json").write_text(
+            json.dumps(card | {"sha256": sha256(path)} | (record if isinstance(record, dict) else {}))
+        )
 
     def read_and_restore():
         try:
@@ -193,7 +219,9 @@ def run_reader(folder: Path, name: str) -> Reader:
     (run / "log.csv").write_text("step,train_loss,validation_loss,seconds\n1,0.5,0.5,1.0\n2,0.4,,2.0\n")
 
     def seal():
-        (run / "weights.sha256").write_text("".join(f"{sha256(run / one)}  {one}\n" for one in ("weights.safetensors", "settings.json")))
+        (run / "weights.sha256").write_text(
+            "".join(f"{sha256(run / one)}  {one}\n" for one in ("weights.safetensors", "settings.json"))
+        )
 
     seal()
     if name == "log":
@@ -261,7 +289,13 @@ def infant_reader(folder: Path, name: str) -> Reader:
         trials = json.loads(gzip.decompress((DATA / f"infant/{stem}.json.gz").read_bytes()))
         text = json.dumps([frames[:2] for frames in trials]).encode()
         (place / f"{stem}.{ending}").write_bytes(gzip.compress(text, mtime=0) if name == "gz" else text)
-    labels = {"000010loe": {"facts": ["a", "E", "e"], "cast": [{"name": "x", "kind": "agent", "shape": "cone", "half_size": 10, "color": [1, 2, 3]}], "seed": 1, "branch": 0}}
+    labels = {
+        "000010loe": {
+            "facts": ["a", "E", "e"],
+            "cast": [{"name": "x", "kind": "agent", "shape": "cone", "half_size": 10, "color": [1, 2, 3]}],
+            "seed": 1, "branch": 0
+        }
+    }
     if name == "labels":
         (place / "labels.json").write_text(json.dumps(labels))
 
@@ -270,7 +304,10 @@ def infant_reader(folder: Path, name: str) -> Reader:
         import_released(place, folder / "episodes")
 
     file = place / ("labels.json" if name == "labels" else f"000010loe.{ending}")
-    content = {"labels": labels, "json": json.loads((place / "000010loe.json").read_text()) if name == "json" else None}.get(name)
+    content = {
+        "labels": labels,
+        "json": json.loads((place / "000010loe.json").read_text()) if name == "json" else None
+    }.get(name)
     return Reader(file, read, content)
 
 
@@ -295,20 +332,34 @@ def entry_reader(folder: Path) -> Reader:
         from aawm.evaluation.entries import read_entry
     file = folder / "oracle.yaml"
     shutil.copy(sorted((ROOT / "leaderboard/entries").glob("*.yaml"))[0], file)
-    return Reader(file, lambda: read_entry(file), yaml.safe_load(file.read_text()), lambda value: file.write_text(yaml.safe_dump(value)))
+    return Reader(
+        file, lambda: read_entry(file), yaml.safe_load(file.read_text()),
+        lambda value: file.write_text(yaml.safe_dump(value))
+    )
 
 
 def yaml_reader(folder: Path, source: str, read) -> Reader:
     "A settings file in YAML."
     file = folder / Path(source).name
     shutil.copy(ROOT / source, file)
-    return Reader(file, lambda: read(file), yaml.safe_load(file.read_text()), lambda value: file.write_text(yaml.safe_dump(value)))
+    return Reader(
+        file, lambda: read(file), yaml.safe_load(file.read_text()),
+        lambda value: file.write_text(yaml.safe_dump(value))
+    )
 
 
 def record_reader(folder: Path, store: Path) -> Reader:
     "The record of an evaluation."
-    place = save_evaluation(evaluate(FrozenWorld(), store, Protocol(tasks=["move"], split=None, cap=2), device="cpu", progress=False), folder / "evaluation")
-    return Reader(place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)), json.loads((place / "record.json").read_text()))
+    place = save_evaluation(
+        evaluate(
+            FrozenWorld(), store, Protocol(tasks=["move"], split=None, cap=2), device="cpu", progress=False
+        ),
+        folder / "evaluation"
+    )
+    return Reader(
+        place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)),
+        json.loads((place / "record.json").read_text())
+    )
 
 
 def beside_reader(folder: Path) -> Reader:
@@ -316,7 +367,10 @@ def beside_reader(folder: Path) -> Reader:
     data = folder / "pair.pkl"
     information = folder / "pair_exp_info.pkl"
     information.write_bytes(b"")
-    told = {"format": BESIDE_FORMAT, "information_sha256": sha256(information), "seed": [1, 2], "object_kind": [["jug", "purse", "bread"]] * 2}
+    told = {
+        "format": BESIDE_FORMAT, "information_sha256": sha256(information), "seed": [1, 2],
+        "object_kind": [["jug", "purse", "bread"]] * 2
+    }
     beside(data).write_text(json.dumps(told))
     content = Content(pd.DataFrame(index=range(2)), None, None, None, None, None)
     return Reader(beside(data), lambda: add_beside(content, data, information), told)
@@ -330,18 +384,29 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     for name, read in (("states", read_start), ("action", read_action)):
         files[name] = sorted(place.glob(f"*/*/*/*/00000_{name}.json"))[0]
         readers[name] = lambda read=read, name=name: read(files[name])
-    return {f"marple {name}": Reader(files[name], read, json.loads(files[name].read_text())) for name, read in readers.items()}
+    return {
+        f"marple {name}": Reader(files[name], read, json.loads(files[name].read_text()))
+        for name, read in readers.items()
+    }
 
 
 def gate_reader(folder: Path) -> Reader:
     "The gate of a run."
-    write_gate(folder, Gate(observer="transformer", seed=0, rule="repeat the last frame", error=0.1, rule_error=0.2, rule_loss=0.6))
+    write_gate(
+        folder,
+        Gate(
+            observer="transformer", seed=0, rule="repeat the last frame", error=0.1, rule_error=0.2,
+            rule_loss=0.6
+        )
+    )
     return Reader(folder / GATE, lambda: str(read_gate(folder)), json.loads((folder / GATE).read_text()))
 
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
     "Every reader with a whole file of its own."
-    stores = [generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)]
+    stores = [
+        generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)
+    ]
     hub.export_hub(stores[0], folder / "hub")
 
     def read_hub():
@@ -351,40 +416,52 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
     configuration = next((DATA / "marple").glob("init_config_*.json"))
     shutil.copy(configuration, folder / configuration.name)
     import_houses([configuration], folder / "houses")
-    answers = [{"answers of": {}}, {"prompt": digest("text"), "text": "Answer: 5", "finish": "stop", "tokens": [1, 2]}]
+    answers = [
+        {"answers of": {}},
+        {"prompt": digest("text"), "text": "Answer: 5", "finish": "stop", "tokens": [1, 2]}
+    ]
     (folder / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
     settings = json.loads((DATA / "parity/multistep_delta.json").read_text())
     (folder / "released.json").write_text(json.dumps(settings))
-    load_settings = lambda: load_released("multistep_delta", DATA / "parity/multistep_delta.pt", folder / "released.json")
-    write_answers = lambda value: (folder / "answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (value if isinstance(value, list) else [value])))
+    load_settings = lambda: load_released(
+        "multistep_delta", DATA / "parity/multistep_delta.pt", folder / "released.json"
+    )
+    write_answers = lambda value: (folder / "answers.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in (value if isinstance(value, list) else [value]))
+    )
     return {
-        "card": weights_reader(folder, "card"),
-        "weights": weights_reader(folder, "weights"),
-        "run settings": run_reader(folder, "settings"),
-        "run hashes": run_reader(folder, "hashes"),
-        "run log": run_reader(folder, "log"),
-        "store manifest": manifest_reader(stores[0]),
+        "card": weights_reader(folder, "card"), "weights": weights_reader(folder, "weights"),
+        "run settings": run_reader(folder, "settings"), "run hashes": run_reader(folder, "hashes"),
+        "run log": run_reader(folder, "log"), "store manifest": manifest_reader(stores[0]),
         "zarr description": zarr_reader(stores[1]),
-        "hub store.json": Reader(folder / "hub/store.json", read_hub, json.loads((folder / "hub/store.json").read_text())),
-        "requests about": exchange_reader(folder, generate(folder / "trials2", 3, workers=1, fidelity="planar", progress=False), True),
+        "hub store.json": Reader(
+            folder / "hub/store.json", read_hub, json.loads((folder / "hub/store.json").read_text())
+        ),
+        "requests about": exchange_reader(
+            folder, generate(folder / "trials2", 3, workers=1, fidelity="planar", progress=False), True
+        ),
         "requests npz": exchange_reader(folder, folder / "trials2", False),
         "evaluation record": record_reader(folder, folder / "trials2"),
-        "infant json": infant_reader(folder, "json"),
-        "infant gz": infant_reader(folder, "gz"),
+        "infant json": infant_reader(folder, "json"), "infant gz": infant_reader(folder, "gz"),
         "infant labels": infant_reader(folder, "labels"),
-        "marple configuration": Reader(folder / configuration.name, lambda: read_configuration_file(folder / configuration.name), json.loads(configuration.read_text())),
-        "marple houses": Reader(folder / "houses/houses.json", lambda: read_houses(folder / "houses"), json.loads((folder / "houses/houses.json").read_text())),
-        "marple answers": Reader(folder / "answers.jsonl", lambda: Recorded(folder / "answers.jsonl"), answers, write_answers),
-        "raw aawm.json": raw_reader(folder, "aawm.json"),
-        "raw events": raw_reader(folder, "event_log.csv"),
+        "marple configuration": Reader(
+            folder / configuration.name, lambda: read_configuration_file(folder / configuration.name),
+            json.loads(configuration.read_text())
+        ),
+        "marple houses": Reader(
+            folder / "houses/houses.json", lambda: read_houses(folder / "houses"),
+            json.loads((folder / "houses/houses.json").read_text())
+        ),
+        "marple answers": Reader(
+            folder / "answers.jsonl", lambda: Recorded(folder / "answers.jsonl"), answers, write_answers
+        ),
+        "raw aawm.json": raw_reader(folder, "aawm.json"), "raw events": raw_reader(folder, "event_log.csv"),
         "raw observations": raw_reader(folder, "trial_obs.csv"),
         "released settings": Reader(folder / "released.json", load_settings, settings),
         "cluster": yaml_reader(folder, "nbs/pipeline/slurm.yaml", slurm_settings),
-        "paper": yaml_reader(folder, "nbs/paper/paper.yaml", read_paper),
-        "entry": entry_reader(folder),
-        "released beside": beside_reader(folder),
-        "infant gate": gate_reader(folder),
-        **released_pair_readers(folder),
+        "paper": yaml_reader(folder, "nbs/paper/paper.yaml", read_paper), "entry": entry_reader(folder),
+        "released beside": beside_reader(folder), "infant gate": gate_reader(folder),
+        **released_pair_readers(folder)
     }
 
 
@@ -400,6 +477,11 @@ def fuzz(folder: Path, mutations: int = MUTATIONS, seed: int = 0) -> dict:  # re
 
 def test_two_thousand_damaged_files_end_in_a_value_or_in_one_line(tmp_path):
     outcomes = fuzz(tmp_path)
-    faults = [f"{name}: {number} of {outcome}" for name, counts in outcomes.items() for outcome, number in counts.items() if outcome not in ("read", "refused")]
+    faults = [
+        f"{name}: {number} of {outcome}"
+        for name, counts in outcomes.items()
+        for outcome, number in counts.items()
+        if outcome not in ("read", "refused")
+    ]
     assert not faults, "\n".join(faults)
     assert sum(counts["refused"] for counts in outcomes.values()) > MUTATIONS // 2, "most damage is noticed"

@@ -32,7 +32,12 @@ def same_noise(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     for name in ("rand", "randn"):
         plain = getattr(torch, name)
-        monkeypatch.setattr(torch, name, lambda *size, device=None, generator=None, plain=plain, **more: plain(*size, **more).to(device or "cpu"))
+        monkeypatch.setattr(
+            torch, name,
+            lambda *size, device=None, generator=None, plain=plain, **more: plain(
+                *size, **more
+            ).to(device or "cpu")
+        )
 
 
 def case(name, preset="smoke", device="cpu", trials=6):
@@ -43,7 +48,10 @@ def case(name, preset="smoke", device="cpu", trials=6):
     model = build(name, variant, **settings)
     states = wandering(trials, 0)
     model.calibrate(states)
-    batch = {"states": states[:, : training.window].to(device), "end_state": states[:, -1].to(device), "context": training.context}
+    batch = {
+        "states": states[:, : training.window].to(device), "end_state": states[:, -1].to(device),
+        "context": training.context
+    }
     return model.to(device), batch, training
 
 
@@ -62,17 +70,31 @@ def test_losses_and_gradients_are_those_of_the_cpu(name, same_noise):
         model, batch, _ = case(name, device=device)
         model.eval()
         torch.manual_seed(1)
-        with torch.backends.cudnn.flags(enabled=device == "cpu"):  # its recurrent layers have no gradient in eval mode
+        # its recurrent layers have no gradient in eval mode
+        with torch.backends.cudnn.flags(enabled=device == "cpu"):
             loss = model.loss(batch)[0]
             loss.backward()
-        found.append((float(loss.detach()), math.sqrt(sum(float(part.grad.square().sum()) for part in model.parameters() if part.grad is not None))))
+        found.append(
+            (
+                float(loss.detach()),
+                math.sqrt(
+                    sum(
+                        float(part.grad.square().sum())
+                        for part in model.parameters()
+                        if part.grad is not None
+                    )
+                )
+            )
+        )
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
 @on_gpu
 @pytest.mark.parametrize("name", NAMES)
 def test_rollouts_are_those_of_the_cpu(name, same_noise):
-    cpu, gpu = (rolled_out(case(name, device=device)[0], wandering(6, 1, device)).cpu() for device in ("cpu", DEVICE))
+    cpu, gpu = (
+        rolled_out(case(name, device=device)[0], wandering(6, 1, device)).cpu() for device in ("cpu", DEVICE)
+    )
     assert float((cpu - gpu).abs().max()) < 1e-2
 
 
@@ -86,7 +108,9 @@ def test_seeds_repeat(name):
     for _ in range(2):
         model, batch, training = case(name, device=DEVICE)
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
-        losses.append([float(training_step(model.train(), optimizer, batch, step, 0, training)) for step in range(3)])
+        losses.append(
+            [float(training_step(model.train(), optimizer, batch, step, 0, training)) for step in range(3)]
+        )
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)  # sums of gradients are in no fixed order
 
 
@@ -113,13 +137,18 @@ class Waits(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, given=(), named=None):
         name = operation.overloadpacket.__name__
-        masks = name.startswith(("index", "_index")) and any(part is not None and part.dtype == torch.bool for part in given[1] if torch.is_tensor(part))
-        if masks or name in ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero"):
+        masks = name.startswith(("index", "_index")) and any(
+            part is not None and part.dtype == torch.bool for part in given[1] if torch.is_tensor(part)
+        )
+        if masks or name in (
+            "_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero"
+        ):
             self.found.append(name)
         return operation(*given, **(named or {}))
 
 
-SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4, "event_transformer_generic": 4}  # which objects move in a batch: two masks, `nonzero` twice
+# which objects move in a batch: two masks, `nonzero` twice
+SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4, "event_transformer_generic": 4}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,14 +173,19 @@ def test_waits_are_noticed():
 @pytest.mark.parametrize("name", NAMES)
 def test_no_model_makes_anything_on_the_cpu(name, monkeypatch):
     "Without a GPU: loss in training and evaluation, its gradient, and rollouts of equal and mixed contexts, on a make-believe device."
-    monkeypatch.setattr(Streams, "__new__", lambda kind, keys: torch.Generator.__new__(kind))  # there is no generator of that device
+    # there is no generator of that device
+    monkeypatch.setattr(Streams, "__new__", lambda kind, keys: torch.Generator.__new__(kind))
     model, batch, _ = case(name, trials=3)
-    batch = {key: value[:, :24] if key == "states" else value for key, value in batch.items()} | {"context": 6}
+    batch = (
+        {key: value[:, :24] if key == "states" else value for key, value in batch.items()} | {"context": 6}
+    )
     lengths = torch.tensor([6, 3, 8])
     with OtherDevice():
         there = moved_there(model)
         states = wandering(3, 0)[:, :30].to(OTHER_DEVICE)
-        moved = {key: value.to(OTHER_DEVICE) if torch.is_tensor(value) else value for key, value in batch.items()}
+        moved = {
+            key: value.to(OTHER_DEVICE) if torch.is_tensor(value) else value for key, value in batch.items()
+        }
         for learning in (True, False):
             loss = there.train(learning).loss(moved)[0]
             assert isinstance(loss, Elsewhere)
@@ -159,7 +193,9 @@ def test_no_model_makes_anything_on_the_cpu(name, monkeypatch):
         privileged = {"end_state": states[:, -1]} if there.privileged else None
         for context in (6, lengths.to(OTHER_DEVICE)):
             for mode in (True, False):
-                assert isinstance(there.rollout(states, context, 3, mode=mode, privileged=privileged), Elsewhere)
+                assert isinstance(
+                    there.rollout(states, context, 3, mode=mode, privileged=privileged), Elsewhere
+                )
     gradients = [weights.grad for weights in there.parameters() if weights.grad is not None]
     assert gradients and all(isinstance(gradient, Elsewhere) for gradient in gradients)
 

@@ -49,7 +49,9 @@ print(table.ceiling[table.task == "hiding_0"].min(), [axes.get_xlabel().split(",
 def source(page):
     "The file that a page shows."
     cells = nbformat.read(ROOT / "nbs" / page, as_version=4).cells
-    shown = next(cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''"))
+    shown = next(
+        cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''")
+    )
     return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
 
 
@@ -59,19 +61,27 @@ def test_all_of_it_in_figure_3(tmp_path):
         (tmp_path / f"{name}.py").write_text(source(page))
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", IN_ONE_FIGURE], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        [sys.executable, "-c", IN_ONE_FIGURE], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=1800
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     names, ends = done.stdout.splitlines()[-2:]
-    titles = "['5 steps later', 'Hiding', 'Multi goal: 2nd', 'Multi goal: 3rd', 'Single goal']"  # those without trials say so
+    # those without trials say so
+    titles = "['5 steps later', 'Hiding', 'Multi goal: 2nd', 'Multi goal: 3rd', 'Single goal']"
     assert names == f"9 ['Glide', 'Multistep Predictor'] {titles} ['all', 'hiding', 'single-step']"
-    assert ends == "1.0 ['delivered', 'delivered', 'delivered', 'delivered', 'hidden']" and (tmp_path / "fig3.png").stat().st_size > 10000
+    assert ends == "1.0 ['delivered', 'delivered', 'delivered', 'delivered', 'hidden']" and (
+        tmp_path / "fig3.png"
+    ).stat().st_size > 10000
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_pages_are_short_and_stand_outside(page):
     text = source(page)
     assert len([line for line in text.splitlines() if line.strip()]) <= 36
-    assert not any(word in text for word in ("aawm.schema.SCENARIO_ROLES[", "TASK_TABLE", "OWN_RULES", "MODELS["))
+    assert not any(
+        word in text for word in ("aawm.schema.SCENARIO_ROLES[", "TASK_TABLE", "OWN_RULES", "MODELS[")
+    )
 
 
 def test_a_scenario_from_outside_is_checked():
@@ -83,7 +93,9 @@ def test_a_scenario_from_outside_is_checked():
         with pytest.raises(UsageError, match="unknown role 'ghost'"):
             simulate("ghost_static", 0)
     finally:
-        del schema.SCENARIO_ROLES["ghost_static"], schema.SCENARIO_BEHAVIOR["ghost_static"], schema.ROLES["ghost"]
+        del schema.SCENARIO_ROLES["ghost_static"], schema.SCENARIO_BEHAVIOR[
+            "ghost_static"
+        ], schema.ROLES["ghost"]
     with pytest.raises(UsageError, match="unknown scenario .*ghost_static"):
         simulate("ghost_static", 0)
 

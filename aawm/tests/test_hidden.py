@@ -174,7 +174,9 @@ def test_a_new_folder_may_hold_hidden_files_and_nothing_else(tmp_path, two_trial
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(NOISE)
     WRITERS[name](two_trials, tmp_path / "out")
-    assert visible_files(tmp_path / "out") and all(path.read_bytes() == NOISE for path in hidden), "what was there is kept"
+    assert visible_files(tmp_path / "out") and all(
+        path.read_bytes() == NOISE for path in hidden
+    ), "what was there is kept"
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes.txt").touch()
     with pytest.raises(UsageError):
@@ -182,5 +184,11 @@ def test_a_new_folder_may_hold_hidden_files_and_nothing_else(tmp_path, two_trial
 
 
 def test_no_folder_counts_as_filled_by_hidden_files():
-    texts = {path.name: path.read_text() for path in (Path(__file__).parents[1]).rglob("*.py") if "tests" not in path.parts}
-    assert len(texts) > 100 and not [name for name, text in texts.items() if re.search(r"any\([\w.]+\.iterdir\(\)\)", text)]
+    texts = {
+        path.name: path.read_text()
+        for path in (Path(__file__).parents[1]).rglob("*.py")
+        if "tests" not in path.parts
+    }
+    assert len(texts) > 100 and not [
+        name for name, text in texts.items() if re.search(r"any\([\w.]+\.iterdir\(\)\)", text)
+    ]

@@ -69,7 +69,10 @@ def group_of(folder: Path, **changes) -> Path:
 def test_zarr_of_format_2_with_a_codec_that_unpickles(tmp_path, marker):
     group = tmp_path / "rollouts.zarr"
     filters = [{"id": "vlen-utf8"}, {"id": "pickle"}]
-    array = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": None, "fill_value": "", "order": "C", "filters": filters}
+    array = {
+        "zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "compressor": None, "fill_value": "",
+        "order": "C", "filters": filters
+    }
     group.mkdir()
     (group / ".zgroup").write_text('{"zarr_format": 2}')
     (group / ".zattrs").write_text('{"about": "{}"}')
@@ -79,7 +82,10 @@ def test_zarr_of_format_2_with_a_codec_that_unpickles(tmp_path, marker):
         (group / name / "0").write_bytes(pickle.dumps(Payload(marker)))
     with pytest.raises(Refused, match="zarr format 2"):
         read_arrays(group, ("rollouts", "request"))
-    (group / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"about": "{}"}}')  # arrays stay of format 2
+    # arrays stay of format 2
+    (group / "zarr.json").write_text(
+        '{"zarr_format": 3, "node_type": "group", "attributes": {"about": "{}"}}'
+    )
     with pytest.raises(Refused, match="zarr format 2"):
         read_arrays(group, ("rollouts", "request"))
 
@@ -88,11 +94,12 @@ BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 HOSTILE_ARRAYS = {
     "a codec that unpickles": {"codecs": [BYTES, {"name": "numcodecs.pickle", "configuration": {}}]},
     "a codec for objects": {"codecs": [{"name": "vlen-utf8"}]},
-    "shards": {"codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "codecs": [BYTES]}}]},
+    "shards": {
+        "codecs": [{"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "codecs": [BYTES]}}]
+    },
     "text": {"data_type": "string", "fill_value": ""},
     "objects": {"data_type": {"name": "null_terminated_bytes", "configuration": {"length_bytes": 8}}},
-    "a storage transformer": {"storage_transformers": [{"name": "mine"}]},
-    "format 4": {"zarr_format": 4},
+    "a storage transformer": {"storage_transformers": [{"name": "mine"}]}, "format 4": {"zarr_format": 4}
 }
 
 
@@ -115,8 +122,12 @@ def test_metadata_gathered_in_the_group_does_not_stand_in_for_that_of_the_arrays
 
 @pytest.mark.parametrize("compressor", [zarr.codecs.BloscCodec(), zarr.codecs.ZstdCodec(), zarr.codecs.GzipCodec(), None])
 def test_a_chunk_unpacks_to_no_more_than_a_chunk(tmp_path, compressor):
-    small = zarr.create_array(tmp_path / "small.zarr", data=np.arange(300.0), chunks=(100,), compressors=compressor)
-    large = zarr.create_array(tmp_path / "large.zarr", data=np.ones(10**6), chunks=(10**6,), compressors=compressor)
+    small = zarr.create_array(
+        tmp_path / "small.zarr", data=np.arange(300.0), chunks=(100,), compressors=compressor
+    )
+    large = zarr.create_array(
+        tmp_path / "large.zarr", data=np.ones(10**6), chunks=(10**6,), compressors=compressor
+    )
     assert np.array_equal(open_array(small.store.root)[...], np.arange(300.0))
     shutil.copy(large.store.root / "c" / "0", small.store.root / "c" / "1")
     with pytest.raises(BadData, match="would unpack to"):
@@ -124,7 +135,9 @@ def test_a_chunk_unpacks_to_no_more_than_a_chunk(tmp_path, compressor):
 
 
 def test_npz_with_objects(tmp_path, marker):
-    np.savez(tmp_path / "rollouts.npz", rollouts=np.array([Payload(marker)], dtype=object), request=np.zeros(1))
+    np.savez(
+        tmp_path / "rollouts.npz", rollouts=np.array([Payload(marker)], dtype=object), request=np.zeros(1)
+    )
     with pytest.raises(BadData, match="Object arrays"):
         read_npz(tmp_path / "rollouts.npz")
 
@@ -139,7 +152,10 @@ RECORD = {"model": "multistep_predictor", "variant": "corrected", "config": SIZE
 @pytest.fixture
 def weights(tmp_path):
     torch.manual_seed(0)
-    return ship_weights(build("multistep_predictor", **SIZES), tmp_path / "multistep_predictor-corrected-3.safetensors", RECORD)
+    return ship_weights(
+        build("multistep_predictor", **SIZES), tmp_path / "multistep_predictor-corrected-3.safetensors",
+        RECORD
+    )
 
 
 def write_tensors(path: Path, tensors: dict, record: dict, digest: str = "") -> None:
@@ -174,7 +190,9 @@ def test_a_run_folder_that_names_code(tmp_path, marker):
     run.mkdir()
     (run / "settings.json").write_text(json.dumps(RECORD | {"model": f"{file}:Mine", "source": "0" * 12}))
     (run / "weights.safetensors").write_bytes(save(build("multistep_predictor", **SIZES).state_dict()))
-    (run / "weights.sha256").write_text("".join(f"{sha256(run / name)}  {name}\n" for name in ("weights.safetensors", "settings.json")))
+    (run / "weights.sha256").write_text(
+        "".join(f"{sha256(run / name)}  {name}\n" for name in ("weights.safetensors", "settings.json"))
+    )
     for read in (load_run, changed_source):
         with pytest.raises(Refused, match="--trust-code"):
             read(run)
@@ -193,7 +211,9 @@ def test_every_flipped_bit_of_weights_is_noticed_whatever_the_card(weights, card
     whole = weights.read_bytes()
     file = weights.with_suffix(".json")
     if card != "as it was":
-        file.write_text({"missing": "", "empty": "", "cut": "{", "a list": "[]", "nested": "[" * 10_000}[card])
+        file.write_text(
+            {"missing": "", "empty": "", "cut": "{", "a list": "[]", "nested": "[" * 10_000}[card]
+        )
     if card == "missing":
         file.unlink()
     for place in [*range(0, 40), *range(40, len(whole), 397), len(whole) - 1]:
@@ -264,8 +284,13 @@ def test_state_dicts_and_checkpoints(tmp_path, marker):
 
 
 def test_parquet_with_a_pickled_type(tmp_path, marker):
-    pickled = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": pickle.dumps(Payload(marker))}
-    schema = pa.schema([pa.field("step", pa.int64(), metadata=pickled)], metadata={b"pandas": pickle.dumps(Payload(marker))})
+    pickled = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(Payload(marker))
+    }
+    schema = pa.schema(
+        [pa.field("step", pa.int64(), metadata=pickled)], metadata={b"pandas": pickle.dumps(Payload(marker))}
+    )
     pq.write_table(pa.table({"step": [1, 2]}, schema=schema), tmp_path / "steps.parquet")
     try:
         assert read_parquet(tmp_path / "steps.parquet").step.tolist() == [1, 2]
@@ -274,7 +299,9 @@ def test_parquet_with_a_pickled_type(tmp_path, marker):
 
 
 def test_yaml_that_builds_objects(tmp_path, marker):
-    (tmp_path / "slurm.yaml").write_text(f"jobs: !!python/object/apply:os.mkdir ['{marker}']\ncores: 1\nmemory: 1GB\n")
+    (tmp_path / "slurm.yaml").write_text(
+        f"jobs: !!python/object/apply:os.mkdir ['{marker}']\ncores: 1\nmemory: 1GB\n"
+    )
     for read in (slurm_settings, read_paper):
         with pytest.raises(BadData, match="slurm.yaml"):
             read(tmp_path / "slurm.yaml")
@@ -311,20 +338,26 @@ def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
     code = f"__import__('os').mkdir({str(marker)!r})".replace(",", ";")
     for name in ("event_log.csv", "trial_obs.csv"):
         lines = (folder / name).read_text().splitlines()
-        (folder / name).write_text("\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]]))
+        (folder / name).write_text(
+            "\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]])
+        )
     assert read_raw_trial(folder)["bad"]
 
 
 def test_videos(tmp_path, marker):
     pytest.importorskip("av")
-    (tmp_path / "000010loe.mp4").write_bytes(b"#EXTM3U\nfile:///etc/hostname\n" + pickle.dumps(Payload(marker)))
+    (tmp_path / "000010loe.mp4").write_bytes(
+        b"#EXTM3U\nfile:///etc/hostname\n" + pickle.dumps(Payload(marker))
+    )
     with pytest.raises(BadData, match="cannot be read as a video"):
         check_video(tmp_path / "000010loe.mp4", [1])
 
 
 def test_files_that_systems_put_beside_others_are_passed_over(tmp_path):
     whole = (FIXTURES / "infant/000010loe.json.gz").read_bytes()
-    for name in ("000010loe.json.gz", "._000010loe.json.gz", "__MACOSX/000010loe.json.gz", ".cache/000010lou.json.gz"):
+    for name in (
+        "000010loe.json.gz", "._000010loe.json.gz", "__MACOSX/000010loe.json.gz", ".cache/000010lou.json.gz"
+    ):
         (tmp_path / "sent" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sent" / name).write_bytes(whole if name[0] not in "._" else b"\x00\x05\x16\x07")
     assert released_files(tmp_path / "sent") == [tmp_path / "sent" / "000010loe.json.gz"]

@@ -20,13 +20,18 @@ chances = st.floats(0, 1)
 def table(values, trials=100, noise=0.0, seed=0):
     "Rows of shares that differ by seed and trial."
     rng = np.random.default_rng(seed)
-    rows = [{"seed": place, "trial": np.arange(trials), "hits": (rng.random(trials) < value) * 1.0, "of": 1.0} for place, value in enumerate(values)]
+    rows = [
+        {"seed": place, "trial": np.arange(trials), "hits": (rng.random(trials) < value) * 1.0, "of": 1.0}
+        for place, value in enumerate(values)
+    ]
     return pd.concat(map(pd.DataFrame, rows), ignore_index=True)
 
 
 @pytest.mark.parametrize("freedom, point", [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (100, 1.984), (math.inf, 1.960)])
 def test_tails_are_those_of_the_books(freedom, point):
-    assert math.isclose(upper_tail(point, freedom), 0.025, rel_tol=2e-3) and math.isclose(student(0.025, freedom), point, rel_tol=1e-3)
+    assert math.isclose(upper_tail(point, freedom), 0.025, rel_tol=2e-3) and math.isclose(
+        student(0.025, freedom), point, rel_tol=1e-3
+    )
     assert upper_tail(0, freedom) == pytest.approx(0.5, abs=1e-6)
 
 
@@ -34,23 +39,34 @@ def test_trials_that_err_together_count_once():
     rows = table([0.4, 0.4, 0.4])
     alone = ratio("a", "a", rows)
     thrice = ratio("a", "a", pd.concat([rows] * 3))
-    assert np.isclose(standard_error(alone)[0], standard_error(thrice)[0]) and np.isclose(alone.value, thrice.value)
+    assert np.isclose(standard_error(alone)[0], standard_error(thrice)[0]) and np.isclose(
+        alone.value, thrice.value
+    )
 
 
 def test_a_difference_on_the_same_trials_is_paired():
     rng = np.random.default_rng(3)
     easy = rng.random(400)
-    rows = {name: pd.DataFrame({"seed": 0, "trial": range(400), "hits": (easy < at) * 1.0, "of": 1.0}) for name, at in (("a", 0.60), ("b", 0.55))}
+    rows = {
+        name: pd.DataFrame({"seed": 0, "trial": range(400), "hits": (easy < at) * 1.0, "of": 1.0})
+        for name, at in (("a", 0.60), ("b", 0.55))
+    }
     a, b = (ratio(name, name, here) for name, here in rows.items())
     paired = standard_error(a - b, seeds=False)[0]
     apart = standard_error(a - ratio("b", "b", rows["b"].assign(trial=range(1000, 1400))), seeds=False)[0]
     assert paired < 0.4 * apart and above(a, b).verdict == HOLDS
-    drawn = [np.mean((easy < 0.6)[pick].astype(int) - (easy < 0.55)[pick]) for pick in rng.integers(400, size=(3000, 400))]
+    drawn = [
+        np.mean((easy < 0.6)[pick].astype(int) - (easy < 0.55)[pick])
+        for pick in rng.integers(400, size=(3000, 400))
+    ]
     assert np.isclose(paired, np.std(drawn), rtol=0.1)
 
 
 def test_seeds_of_one_model_are_paired_and_those_of_two_are_not():
-    now, later = (Measured(name, {"m": np.array(values)}) for name, values in (("now", [0.1, 0.5, 0.9]), ("later", [0.3, 0.7, 1.1])))
+    now, later = (
+        Measured(name, {"m": np.array(values)})
+        for name, values in (("now", [0.1, 0.5, 0.9]), ("later", [0.3, 0.7, 1.1]))
+    )
     assert standard_error(later - now)[0] < 1e-12 and above(later, now, 0.1).verdict == HOLDS
     other = Measured("other", {"n": np.array([0.3, 0.7, 1.1])})
     assert above(other, now, 0.1).verdict == UNDECIDED
@@ -70,7 +86,12 @@ def test_ninety_five_percent_intervals_cover_ninety_five_percent():
     covered = 0
     for _ in range(300):
         by_seed = 0.5 + rng.normal(0, 0.05, 3)
-        rows = [pd.DataFrame({"seed": seed, "trial": range(200), "hits": (rng.random(200) < share) * 1.0, "of": 1.0}) for seed, share in enumerate(by_seed)]
+        rows = [
+            pd.DataFrame(
+                {"seed": seed, "trial": range(200), "hits": (rng.random(200) < share) * 1.0, "of": 1.0}
+            )
+            for seed, share in enumerate(by_seed)
+        ]
         low, high = ratio("s", "s", pd.concat(rows)).ends()
         covered += low <= 0.5 <= high
     assert 0.90 <= covered / 300 <= 1.0
@@ -80,7 +101,10 @@ def test_a_claim_that_is_true_by_a_hair_fails_as_often_as_the_level_says():
     rng = np.random.default_rng(2)
     failed = 0
     for _ in range(600):
-        numbers = [Measured(str(k), {"given": np.array([value])}, pd.Series([1.0])) for k, value in enumerate(rng.normal(size=8))]
+        numbers = [
+            Measured(str(k), {"given": np.array([value])}, pd.Series([1.0]))
+            for k, value in enumerate(rng.normal(size=8))
+        ]
         numbers = [Measured(n.name, n.values, pd.Series(np.full(10000, 0.01))) for n in numbers]
         failed += every(*(below(number, 0.0) for number in numbers)).verdict == FAILS
     assert failed / 600 < 2.2 * BOUND
@@ -111,7 +135,10 @@ def test_all_and_most_follow_from_the_parts(parts):
 @settings(deadline=None)
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 2))
 def test_a_comparison_and_its_opposite(one, two, blur):
-    a, b = (Measured(name, {name: np.array([value])}, pd.Series([blur, blur])) for name, value in (("a", one), ("b", two)))
+    a, b = (
+        Measured(name, {name: np.array([value])}, pd.Series([blur, blur]))
+        for name, value in (("a", one), ("b", two))
+    )
     found = above(a, b).verdict
     opposite = below(a, b).verdict
     assert {found, opposite} in ({HOLDS, FAILS}, {UNDECIDED})
@@ -127,7 +154,9 @@ def test_numbers_that_are_not_finite(value, verdict):
 def test_what_a_verdict_needs():
     wide = Measured("wide", {"a": np.array([0.2, 0.6, 1.0])}, pd.Series(np.full(100, 0.001)))
     assert above(wide, 0.3).needs == ("seeds",) and above(wide, 0.595).needs == ("trials",)
-    assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word("undecided", "seeds") == "undecided: needs seeds"
+    assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word(
+        "undecided", "seeds"
+    ) == "undecided: needs seeds"
 
 
 def test_a_tie_needs_nothing():
@@ -135,15 +164,21 @@ def test_a_tie_needs_nothing():
     half = exactly(0.5, "half")
     wide = Measured("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
     for found in (above(zero, zero), below(half, 0.5), every(above(half, zero), above(zero, 0.0))):
-        assert (found.verdict, found.needs, verdict_word(found.verdict, "")) == (UNDECIDED, (), "undecided: a tie")
+        assert (found.verdict, found.needs, verdict_word(found.verdict, "")) == (
+            UNDECIDED, (), "undecided: a tie"
+        )
     assert every(above(zero, zero), above(wide, zero)).needs == ("trials",)
-    assert above(wide, wide).tie and not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
+    assert (
+        above(wide, wide).tie and not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
+    )
 
 
 def test_corrected_influences_are_taken_as_they_are():
     rows = pd.Series([0.3, -0.3])
     plain, corrected = (Measured("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
-    assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(standard_error(corrected)[0], 0.3 * np.sqrt(2))
+    assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(
+        standard_error(corrected)[0], 0.3 * np.sqrt(2)
+    )
     assert np.isclose(standard_error((corrected - exactly(1.0)) * 2)[0], 0.6 * np.sqrt(2))
 
 
@@ -166,14 +201,22 @@ def test_the_ledger_says_what_was_read_and_why():
             return self.note("number", name, {"a": exactly(0.2, "a"), "b": exactly(0.6, "b")}.get(name))
 
     claim(1, "1", "a below b", "A is below b")(lambda of: below(of.number("a"), of.number("b")))
-    claim(2, "1", "a above b", "A is above b")(lambda of: every(above(of.number("a"), of.number("b")), above(of.number("b"), 0.1)))
+    claim(
+        2, "1", "a above b", "A is above b"
+    )(lambda of: every(above(of.number("a"), of.number("b")), above(of.number("b"), 0.1)))
     claim(3, "2", "c above b", "C is above b")(lambda of: above(of.number("c"), of.number("b")))
     with pytest.raises(UsageError, match="twice"):
         claim(3, "2", "again", "Again")(lambda of: NOT_MEASURED)
     found = check_claims(list(claims.values()), {("x", "y"): Given()}, ("scoring", "variant"))
     assert found.verdict.tolist() == [HOLDS, FAILS, UNDECIDED] and found.needs.tolist() == ["", "", "numbers"]
-    assert found.because[1] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0] and found.comparisons.tolist() == [1, 2, 1]
+    assert (
+        found.because[1] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0]
+        and found.comparisons.tolist() == [1, 2, 1]
+    )
     grid = ledger_grid(found, ["scoring", "variant"])
-    assert grid.title.unique().tolist() == ["x, y"] and grid.word[2] == "undecided: needs numbers" and grid.line.tolist() == [0, 1, 2]
+    assert (
+        grid.title.unique().tolist() == ["x, y"] and grid.word[2] == "undecided: needs numbers"
+        and grid.line.tolist() == [0, 1, 2]
+    )
     with pytest.raises(UsageError):
         check_claims(list(claims.values()), {})

@@ -38,7 +38,11 @@ def place(tmp_path_factory):
     raws = [simulate("random_random", seed, fidelity="planar") for seed in range(2)]
     for name in ("trials", "damaged"):
         store_trials(folder / name, raws)
-    chunk = next(path for path in sorted((folder / "damaged").rglob("*")) if path.is_file() and path.stat().st_size > 5000)
+    chunk = next(
+        path
+        for path in sorted((folder / "damaged").rglob("*"))
+        if path.is_file() and path.stat().st_size > 5000
+    )
     content = bytearray(chunk.read_bytes())
     content[3000] ^= 1
     chunk.write_bytes(content)
@@ -206,13 +210,16 @@ def test_rollouts_are_laid_beside_the_trials_that_they_are_of():
     with pytest.raises(UsageError, match="of other trials"):
         scored_trials(trials, {"data_hash": "b" * 64, "split": "all"})
     for page in sorted((ROOT / "nbs/paper").glob("*.ipynb")):
-        assert notebook_parameters(page)["trials"] in ("data/smoke/test", ""), page.name  # "": those of the evaluations
+        # "": those of the evaluations
+        assert notebook_parameters(page)["trials"] in ("data/smoke/test", ""), page.name
         source = page.read_text(encoding="utf-8")
         assert ".kept" not in source or "scored_trials(" in source and "trial_set(" not in source, page.name
 
 
 def test_reproduce_refuses_before_a_kernel_starts(tmp_path):
-    for parameters, said in (({"scorng": "published"}, "did you mean 'scoring'"), ({"seed": "one"}, "must be int")):
+    for parameters, said in (
+        ({"scorng": "published"}, "did you mean 'scoring'"), ({"seed": "one"}, "must be int")
+    ):
         with pytest.raises(UsageError, match=said):
             run_notebook("nbs/paper/fig3.ipynb", tmp_path / "out.ipynb", parameters)
     assert not list(tmp_path.iterdir())

@@ -58,6 +58,11 @@ def test_each_fault_is_noticed(name, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "aawm", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "aawm" / module
     path.write_text(path.read_text().replace(text, instead))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests, *(["-k", which] if which else [])]
-    run = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    command = [
+        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests,
+        *(["-k", which] if which else [])
+    ]
+    run = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
     assert run.returncode == 1, f"no test notices that {name}: {run.stdout[-600:]}"

@@ -14,7 +14,8 @@ import pytest
 from aawm.tests.conftest import ROOT
 
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
-TEACHERS = ("lessons", "guides")  # train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
+# train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
+TEACHERS = ("lessons", "guides")
 # ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
 85_site data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
@@ -26,17 +27,29 @@ study/01_stimuli study/03_build study/04_score study/05_commands training/00_ove
 training/07_check viz/06_studies
 """
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
-FOUND = sorted(path for path in (ROOT / "nbs").rglob("*.ipynb") if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts))
+FOUND = sorted(
+    path
+    for path in (ROOT / "nbs").rglob("*.ipynb")
+    if not ELSEWHERE & set(path.relative_to(ROOT / "nbs").parts)
+)
 LIBRARY = [pytest.param(path) for path in FOUND]
 
 
 def runs_long(path: Path) -> bool:
-    return path.parent.name in TEACHERS or path.relative_to(ROOT / "nbs").with_suffix("").as_posix() in LONG.split()
+    return path.parent.name in TEACHERS or path.relative_to(
+        ROOT / "nbs"
+    ).with_suffix("").as_posix() in LONG.split()
 
 
 RUN = [pytest.param(path, marks=pytest.mark.slow if runs_long(path) else ()) for path in FOUND]
-PRELOADED = ["matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet", "scipy.stats", "seaborn", "mujoco", "nbformat", "papermill"]
-PRELOADED += ["aawm.evaluation", "aawm.training", "aawm.viz.figures", "aawm.sim", "aawm.infant", "aawm.marple", "aawm.runs", "aawm.tests.test_notebooks"]
+PRELOADED = [
+    "matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet", "scipy.stats", "seaborn",
+    "mujoco", "nbformat", "papermill"
+]
+PRELOADED += [
+    "aawm.evaluation", "aawm.training", "aawm.viz.figures", "aawm.sim", "aawm.infant", "aawm.marple",
+    "aawm.runs", "aawm.tests.test_notebooks"
+]
 PROJECT = ["nbs", "aawm", "settings.ini", "setup.py", "README.md"]
 
 
@@ -85,36 +98,55 @@ def shows(source: str) -> bool:
 @pytest.mark.parametrize("notebook", LIBRARY, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
 def test_what_a_page_prints_is_stored(notebook):
     "The site shows stored outputs only."
-    cells = [cell for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    cells = [
+        cell
+        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
     silent = [cell["id"] for cell in cells if shows("".join(cell["source"])) and not cell["outputs"]]
     assert silent == [], f"execute {notebook.relative_to(ROOT)}"
 
 
 def contents(root: Path) -> dict:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for folder in ("nbs", "aawm") for path in sorted((root / folder).rglob("*"))
-            if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts}
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for folder in ("nbs", "aawm")
+        for path in sorted((root / folder).rglob("*"))
+        if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts
+    }
 
 
 def test_export_and_clean_change_nothing(tmp_path):
     for name in PROJECT:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+            shutil.copytree(
+                source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+            )
         elif source.exists():
             shutil.copy(source, tmp_path / name)
     before = contents(tmp_path)
     for tool in ("nbdev_export", "nbdev_clean"):
-        subprocess.run([str(Path(sys.executable).parent / tool)], cwd=tmp_path, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+        subprocess.run(
+            [str(Path(sys.executable).parent / tool)], cwd=tmp_path, check=True, capture_output=True,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)}
+        )
     after = contents(tmp_path)
     assert sorted(before) == sorted(after)
     assert [name for name in before if before[name] != after[name]] == []
 
 
 def test_readme_is_the_index_page():
-    made = subprocess.run(["make", "--dry-run", "--no-print-directory", "readme"], cwd=ROOT, capture_output=True, text=True)
+    made = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", "readme"], cwd=ROOT, capture_output=True, text=True
+    )
     if made.returncode:
         pytest.skip("make is not installed")
-    command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit("> README.md", 1)[0]
+    command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit(
+        "> README.md", 1
+    )[0]
     command = command.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
-    page = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    page = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert page == (ROOT / "README.md").read_text(encoding="utf-8"), "run `make readme`"

@@ -43,7 +43,10 @@ def test_steps_are_every_fifth_frame_without_a_copy(raw):
 def test_a_rollout_is_solid_up_to_its_context_and_dashed_after(raw):
     svg = side_by_side(event_panel(raw.steps, "true"), event_panel(raw.steps, "imagined", context=30)).svg
     true, imagined = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}svg")
-    dashes = [[node.get("stroke-dasharray") for node in panel.iter() if node.tag.endswith("path")] for panel in (true, imagined)]
+    dashes = [
+        [node.get("stroke-dasharray") for node in panel.iter() if node.tag.endswith("path")]
+        for panel in (true, imagined)
+    ]
     assert not any(dashes[0]) and any(dashes[1]) and "dashed: imagined" in svg
 
 
@@ -53,7 +56,9 @@ def test_a_picture_of_anything_is_small_and_well_formed():
     wild[50:60], wild[100], wild[:, 7] = np.nan, 1e300, np.inf
     for count in (1, 2, 3):
         svg = side_by_side(*[Sketch(wild, "<&>", [5, 400, -1], [8, 9, 55], context=20)] * count).svg
-        assert len(svg.encode()) < 10_000 and "nan" not in svg and "inf" not in svg and ElementTree.fromstring(svg) is not None
+        assert len(
+            svg.encode()
+        ) < 10_000 and "nan" not in svg and "inf" not in svg and ElementTree.fromstring(svg) is not None
 
 
 def test_what_cannot_be_drawn_is_refused(raw):
@@ -81,9 +86,13 @@ def test_a_stored_trial_is_drawn_by_its_place(raw):
 def test_a_rejected_trial_without_events_is_drawn(raw):
     from dataclasses import replace
 
-    assert words_in(replace(raw, events=pd.DataFrame(columns=["frame", "agent", "event"]))._repr_svg_()).count("observer") == 1
+    assert words_in(
+        replace(raw, events=pd.DataFrame(columns=["frame", "agent", "event"]))._repr_svg_()
+    ).count("observer") == 1
 
 
 def test_sketches_import_no_drawing_library():
     heavy = "import sys, aawm.sketch; print([name for name in ('matplotlib', 'torch', 'mujoco', 'pandas') if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert subprocess.run(
+        [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
+    ).stdout.strip() == "[]"

@@ -7,15 +7,20 @@ import pytest
 import yaml
 
 from aawm.errors import BadData, UsageError
-from aawm.small_files import SMALL, Commit, Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small, read_text
+from aawm.small_files import (
+    SMALL, Commit, Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small,
+    read_text,
+)
 
 FAULTY = {
     Line: ["", "two\nlines", "bell\x07", "turned\u202eround", "line\u2028separator", "long" * 51, 3, None],
     PlainName: ["", "../up", "a/b", "a\\b", ".hidden", "-dash", "a b", "a\n", "x" * 121],
-    Link: ["http://example.org", "javascript:alert(1)", "https://", "https://a b", "https://a.org/x|y", "https://a.org/[x](y)", "https://a.org/<b>"],
-    Sha256: ["0" * 63, "G" * 64, "0" * 64 + "\n"],
-    Commit: ["0" * 39, "HEAD"],
-    Seed: [-1, 2**63, 1.0, "1", True, None],
+    Link: [
+        "http://example.org", "javascript:alert(1)", "https://", "https://a b", "https://a.org/x|y",
+        "https://a.org/[x](y)", "https://a.org/<b>"
+    ],
+    Sha256: ["0" * 63, "G" * 64, "0" * 64 + "\n"], Commit: ["0" * 39, "HEAD"],
+    Seed: [-1, 2**63, 1.0, "1", True, None]
 }
 WHOLE = {
     Line: ["Ada | Grace", "Ünïcode"],
@@ -54,7 +59,10 @@ def test_a_form_names_missing_and_unknown_fields_and_counts_the_rest():
     assert in_form({"width": 1, "ratio": 2}, Sizes, "sizes.json").ratio == 2.0
 
 
-BAD_JSON = ["", "{", "[1,]", "[NaN]", "[-Infinity]", "[1e999]", '{"a": 1, "a": 2}', "[" * 51 + "]" * 51, "[" * 200_000, '{"a":' * 5_000, "9" * 5_000, "\x00"]
+BAD_JSON = [
+    "", "{", "[1,]", "[NaN]", "[-Infinity]", "[1e999]", '{"a": 1, "a": 2}', "[" * 51 + "]" * 51,
+    "[" * 200_000, '{"a":' * 5_000, "9" * 5_000, "\x00"
+]
 BAD_YAML = ["a: &x [1]\nb: *x", "a: *b", "a: !!python/name:os.system", "!x a", "a: 1\na: 2", "a: .inf", "a: [1", "[" * 60 + "]" * 60, "[" * 50_000,
             "- " * 30_000, "? [1]\n: 2", "\x07", "a: " + "9" * 5_000, "a: 'x", "\ta: 1", "a: 1\n---\nb: 2"]  # fmt: skip
 
@@ -75,8 +83,12 @@ def test_yaml_that_cannot_be_read_is_bad_data_in_one_line(text):
 
 def test_yaml_keeps_to_what_json_knows():
     content = {"day": "2026-11-25", "list": [1, -2.5, True, None, "a: b"], "empty": {}}
-    assert parse_yaml(yaml.safe_dump(content), "file.yaml") == content == parse_json(json.dumps(content), "file.json")
-    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {"day": "2026-11-25", "less": "<<", "is": "="}
+    assert parse_yaml(yaml.safe_dump(content), "file.yaml") == content == parse_json(
+        json.dumps(content), "file.json"
+    )
+    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {
+        "day": "2026-11-25", "less": "<<", "is": "="
+    }
 
 
 def test_files_are_read_up_to_a_limit_also_as_unpacked(tmp_path):
@@ -91,10 +103,14 @@ def test_files_are_read_up_to_a_limit_also_as_unpacked(tmp_path):
 def test_a_damaged_gz_is_bad_data_wherever_it_is_damaged(tmp_path):
     whole = gzip.compress(json.dumps({"numbers": list(range(200))}).encode())
     for place in range(0, len(whole), 7):
-        for damaged in (whole[:place], whole[:place] + whole[place + 5 :], whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]):
+        for damaged in (
+            whole[:place], whole[:place] + whole[place + 5 :],
+            whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
+        ):
             (tmp_path / "file.json.gz").write_bytes(damaged)
             try:
-                assert read_small(tmp_path / "file.json.gz") == {"numbers": list(range(200))}  # a byte of the header that means nothing
+                # a byte of the header that means nothing
+                assert read_small(tmp_path / "file.json.gz") == {"numbers": list(range(200))}
             except BadData as fault:
                 assert "\n" not in str(fault)
 

@@ -12,7 +12,10 @@ import pandas as pd
 import pytest
 from aawm.tests.conftest import ROOT
 
-SOURCES = ("aawm", "nbs", "data/weights", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+SOURCES = (
+    "aawm", "nbs", "data/weights", "settings.ini", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md",
+    "LICENSE"
+)
 ALONE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
 
 
@@ -27,7 +30,10 @@ def wheel(tmp_path_factory):
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
         elif source.is_file():
             shutil.copy(source, copy)
-    words = ["wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", place, place / "sources"]
+    words = [
+        "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", place,
+        place / "sources"
+    ]
     subprocess.run([sys.executable, "-m", "pip", *words], env=ALONE, check=True)
     return next(place.glob("*.whl"))
 
@@ -47,14 +53,20 @@ def program(wheel, tmp_path_factory):
 
 def call(program, folder, *words) -> str:
     "What a program says, run in a folder outside of the clone."
-    done = subprocess.run([program, *map(str, words)], cwd=folder, env=ALONE, capture_output=True, text=True, timeout=3600)
+    done = subprocess.run(
+        [program, *map(str, words)], cwd=folder, env=ALONE, capture_output=True, text=True, timeout=3600
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
 
 def test_notebooks_travel_and_fixtures_do_not(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    notebooks = {f"aawm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts}
+    notebooks = {
+        f"aawm/{path.relative_to(ROOT).as_posix()}"
+        for path in (ROOT / "nbs").rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in path.parts
+    }
     papers = {f"aawm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "nbs").rglob("*.yaml")}
     assert notebooks | papers <= set(names) and "aawm/py.typed" in names
     assert not [name for name in names if "tests/" in name or "__pycache__" in name]
@@ -63,7 +75,9 @@ def test_notebooks_travel_and_fixtures_do_not(wheel):
 def test_the_program_works_outside_of_the_clone(program, tmp_path):
     found = call(program.with_name("python"), tmp_path, "-c", "import aawm; print(aawm.__file__)")
     assert Path(found.strip()).is_relative_to(program.parents[1]), "the wheel's own, not the clone's"
-    assert call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h")
+    assert (
+        call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h")
+    )
     call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
     call(program, tmp_path, "train", "oracle", "trials", "run", "--preset", "smoke", "--no-progress")
     call(program, tmp_path, "evaluate", "run", "trials", "scores", "--curve-trials", 2, "--no-progress")
@@ -127,6 +141,12 @@ def test_weights_and_lessons_work_in_an_empty_folder(program, tmp_path):
 
 def test_a_figure_is_drawn_in_an_empty_folder(program, tmp_path):
     call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
-    call(program, tmp_path, "evaluate", "frozen_world", "trials", "evaluations/frozen", "--split", "all", "--curve-trials", 2, "--no-progress")
-    call(program, tmp_path, "figure", "fig1", "-p", "trials=trials", "-p", "evaluations=evaluations", "--no-progress")
+    call(
+        program, tmp_path, "evaluate", "frozen_world", "trials", "evaluations/frozen", "--split", "all",
+        "--curve-trials", 2, "--no-progress"
+    )
+    call(
+        program, tmp_path, "figure", "fig1", "-p", "trials=trials", "-p", "evaluations=evaluations",
+        "--no-progress"
+    )
     assert list(tmp_path.rglob("fig1.png"))

@@ -40,7 +40,8 @@ def wandering(
 # %% ../../nbs/training/07_check.ipynb #8a0ad072
 CONTEXTS = (50, 3, 120, 77)  # of the four trials
 HORIZON = 12
-EQUAL_WITHIN = 1e-3  # largest difference, in metres, of what should be the same but is computed in another order
+# largest difference, in metres, of what should be the same but is computed in another order
+EQUAL_WITHIN = 1e-3
 
 
 class Subject:
@@ -66,8 +67,11 @@ class Subject:
         context = self.lengths if context is None else context
         given = self.given(self.states[: len(states)]) if given is None else given
         generator = None if seed is None else torch.Generator(self.device).manual_seed(seed)
-        future = self.model.rollout(states.clone(), context, horizon, generator=generator, mode=mode, privileged=given)
-        return future.clone() if isinstance(future, torch.Tensor) else future  # a model may write the next one into the same memory
+        future = self.model.rollout(
+            states.clone(), context, horizon, generator=generator, mode=mode, privileged=given
+        )
+        # a model may write the next one into the same memory
+        return future.clone() if isinstance(future, torch.Tensor) else future
 
 # %% ../../nbs/training/07_check.ipynb #75fc8454
 CHECKS = {}
@@ -134,7 +138,9 @@ def check_other_device(subject: Subject):
             context = context.to(OTHER_DEVICE)
             given = given and {name: value.to(OTHER_DEVICE) for name, value in given.items()}
             if type(model).loss is not WorldModel.loss:
-                loss = model.loss({"states": states[:, :WINDOW].clone(), "end_state": states[:, -1].clone()})[0]
+                loss = model.loss(
+                    {"states": states[:, :WINDOW].clone(), "end_state": states[:, -1].clone()}
+                )[0]
                 loss.backward() if loss.requires_grad else None
             future = model.rollout(states, context, 3, mode=True, privileged=given)
     except DeviceMix as fault:
@@ -188,7 +194,11 @@ def check_same_seed(subject: Subject):
         for other in (0, 1):
             torch.manual_seed(other)
             futures.append(subject.rollout(mode=False, seed=5))
-    return "" if torch.equal(*futures) else f"two rollouts from one seed differ by {far(*futures):.2g} m: draw from `generator` alone"
+    return (
+        ""
+        if torch.equal(*futures)
+        else f"two rollouts from one seed differ by {far(*futures):.2g} m: draw from `generator` alone"
+    )
 
 # %% ../../nbs/training/07_check.ipynb #1e3c73c7
 @check("batch equals singles")
@@ -229,7 +239,9 @@ def check_mutation(subject: Subject):
         return "the states it was given are changed: work on a copy"
     if given and not all(torch.equal(given[name], given_before[name]) for name in given):
         return "the privileged values it was given are changed: work on a copy"
-    changed = [name for name, value in subject.model.state_dict().items() if not torch.equal(value, weights[name])]
+    changed = [
+        name for name, value in subject.model.state_dict().items() if not torch.equal(value, weights[name])
+    ]
     if changed:
         return f"a rollout changes the model's {changed[0]}"
     return "" if subject.model.training else "a rollout leaves the model out of training mode"
@@ -263,7 +275,9 @@ def check_privileged_used(subject: Subject):
     if not subject.model.privileged:
         return ""
     given = {name: value + 1 for name, value in subject.given(subject.states).items()}
-    return "its privileged inputs change nothing" if torch.equal(subject.rollout(given=given), subject.rollout()) else ""
+    return "its privileged inputs change nothing" if torch.equal(
+        subject.rollout(given=given), subject.rollout()
+    ) else ""
 
 
 @check("CPU and GPU agree")
@@ -275,7 +289,11 @@ def check_devices(subject: Subject):
     for device in ("cpu", "cuda"):
         futures.append(Subject(subject.model, subject.seed, device).rollout(horizon=3).cpu())
     subject.model.to(subject.device)
-    return "" if far(*futures) < 10 * EQUAL_WITHIN else f"they differ by {far(*futures):.2g} m after three steps"
+    return (
+        ""
+        if far(*futures) < 10 * EQUAL_WITHIN
+        else f"they differ by {far(*futures):.2g} m after three steps"
+    )
 
 # %% ../../nbs/training/07_check.ipynb #ebd07041
 @dataclasses.dataclass(frozen=True)
@@ -343,7 +361,9 @@ def outcome(
         return name, "FAILED", f"{type(error).__name__}: {said[0][:200] if said else 'no message'}{place}"
     if isinstance(wrong, Skipped):
         return name, "skipped", str(wrong)
-    return name, "ok" if not wrong else "warning" if warning else "FAILED", wrong and wrong + defined_at(subject.model, name)
+    return name, "ok" if not wrong else "warning" if warning else "FAILED", wrong and wrong + defined_at(
+        subject.model, name
+    )
 
 # %% ../../nbs/training/07_check.ipynb #f9f3be60
 def check_model(
@@ -378,4 +398,6 @@ def made(model: nn.Module, variant: str, settings: dict) -> WorldModel:
         raise
     except Exception as error:
         raise ModelContractError(f"{model} cannot be built: {type(error).__name__}: {error}") from error
-    raise ModelContractError(f"{model!r} is no WorldModel; give a name, module:Class, a subclass or an instance")
+    raise ModelContractError(
+        f"{model!r} is no WorldModel; give a name, module:Class, a subclass or an instance"
+    )

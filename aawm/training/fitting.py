@@ -85,7 +85,9 @@ def started_from(
     "Weights to start from; `UsageError` where they are of another model."
     trained = trained_model(place)
     if (trained.name, trained.variant) != (model, variant):
-        raise UsageError(f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it")
+        raise UsageError(
+            f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it"
+        )
     return trained.state_dict()
 
 
@@ -126,7 +128,9 @@ def fit(
         module.calibrate(states)
         if given:
             module.load_state_dict(given)
-        pickups = trials["pickup_step"].values[trials["split"].values == "train"] if settings.at_pickups else None
+        pickups = trials["pickup_step"].values[
+            trials["split"].values == "train"
+        ] if settings.at_pickups else None
         how = (settings.at_pickups, settings.context, settings.symmetries)
         windows = Windows(states, settings.window, settings.batch, seed, pickups, *how)
         validation = validation_batches(split_states(trials, "validation", device), settings)

@@ -109,7 +109,9 @@ def claim_folder(
     if not known.exists():
         strangers = [file.name for file in visible_files(folder)]  # ours begin with a dot so far
         if strangers:
-            raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
+            raise BadData(
+                f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder"
+            )
         write_json(known, settings)
         return
     try:
@@ -119,7 +121,9 @@ def claim_folder(
     differing = differences(before, settings)
     if differing:
         longer = "; --longer (longer=True) trains it on" if is_shorter(before, settings) else ""
-        raise UsageError(f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it{longer}")
+        raise UsageError(
+            f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it{longer}"
+        )
 
 
 def is_shorter(
@@ -128,7 +132,9 @@ def is_shorter(
 ) -> bool:
     "Is it the same run, with fewer training steps?"
     steps = [run.get("training", {}).get("steps", 0) for run in (before, now)]
-    return steps[0] < steps[1] and [line.partition(":")[0] for line in differences(before, now)] == ["training.steps"]
+    return steps[0] < steps[1] and [
+        line.partition(":")[0] for line in differences(before, now)
+    ] == ["training.steps"]
 
 # %% ../../nbs/training/02_folder.ipynb #22caf5bc
 def write_hashes(
@@ -161,7 +167,9 @@ def check_hash(
     if not path.exists():
         raise BadData(f"{path} is missing; train again")
     if sha256(path) not in allowed:
-        raise BadData(f"{path} is damaged: its SHA-256 is not the one written with it; train again or copy it anew")
+        raise BadData(
+            f"{path} is damaged: its SHA-256 is not the one written with it; train again or copy it anew"
+        )
 
 # %% ../../nbs/training/02_folder.ipynb #d5adc0fd
 def write_weights(

@@ -59,13 +59,21 @@ def checked_loss(
         raise
     except Exception as fault:
         message = " ".join([type(fault).__name__ + ":", *str(fault).strip().splitlines()[:1]])
-        raise ModelContractError(f"the loss of {name} fails with {message}{place_of(fault)}{advice}") from fault
+        raise ModelContractError(
+            f"the loss of {name} fails with {message}{place_of(fault)}{advice}"
+        ) from fault
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise ModelContractError(f"the loss of {name} returns {type(answer).__name__}, expected (loss, logs){advice}")
+        raise ModelContractError(
+            f"the loss of {name} returns {type(answer).__name__}, expected (loss, logs){advice}"
+        )
     loss = answer[0]
-    if not isinstance(loss, torch.Tensor) or loss.ndim or (torch.is_grad_enabled() and not loss.requires_grad):
+    if not isinstance(
+        loss, torch.Tensor
+    ) or loss.ndim or (torch.is_grad_enabled() and not loss.requires_grad):
         shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-        raise ModelContractError(f"the loss of {name} is {shape}, expected a tensor of one number with a gradient{advice}")
+        raise ModelContractError(
+            f"the loss of {name} is {shape}, expected a tensor of one number with a gradient{advice}"
+        )
     return loss
 
 # %% ../../nbs/training/03_loop.ipynb #1a58e13d
@@ -82,7 +90,9 @@ def training_step(
     for group in optimizer.param_groups:
         group["lr"] = settings.learning_rate * rate_factor(step, settings)
     device = next(module.parameters()).device.type
-    with torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bf16-mixed", cache_enabled=False):
+    with torch.autocast(
+        device, torch.bfloat16, enabled=settings.precision == "bf16-mixed", cache_enabled=False
+    ):
         loss = checked_loss(module, batch)
     optimizer.zero_grad()
     loss.backward()
@@ -135,7 +145,9 @@ class Watch:
         if self.wrong_step is not None and self.wrong_step >= 0:
             step = int(self.wrong_step)
             where = self.locate(self.batches(step)) or not_finite_weight(self.module)
-            raise ModelContractError(f"the loss of {name_of(self.module)} is not finite at step {step}: {where}")
+            raise ModelContractError(
+                f"the loss of {name_of(self.module)} is not finite at step {step}: {where}"
+            )
 
     def mean(self) -> float:
         "The mean of the losses since the last call."
@@ -253,7 +265,9 @@ def save_checkpoint(
     "Keep all that a run needs to go on."
     path = Path(folder) / CHECKPOINT
     hashes = Path(folder) / CHECKPOINT_HASHES
-    content = {"step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best)}
+    content = {
+        "step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best)
+    }
     with replacing(path) as temporary:
         torch.save(content, temporary)
         known = read_hashes(hashes)[-1:] if hashes.exists() else []
@@ -271,9 +285,15 @@ def read_checkpoint(
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise BadData(f"{path} cannot be read safely: {str(error).splitlines()[0][:200]}; remove it to start again") from error
+        raise BadData(
+            f"{path} cannot be read safely: {str(error).splitlines()[0][:200]}; remove it to start again"
+        ) from error
     parts = {"step": int, "weights": dict, "optimizer": dict, "best": dict}
-    wrong = [name for name, kind in parts.items() if not isinstance(content, dict) or not isinstance(content.get(name), kind)]
+    wrong = [
+        name
+        for name, kind in parts.items()
+        if not isinstance(content, dict) or not isinstance(content.get(name), kind)
+    ]
     if wrong:
         raise BadData(f"{path} has no readable {wrong[0]}: written by another version of the package; remove it to start again")
     if not all(isinstance(value, torch.Tensor) for value in content["weights"].values()):
@@ -313,7 +333,9 @@ def check_optimizer(
         name, value = parameters[place] if place in range(len(parameters)) else (f"parameter {place}", None)
         shape = None if value is None else list(value.shape)
         shapes = {key: list(moment.shape) for key, moment in moments.items() if key != "step"}
-        wrong += [f"{key} of {name} is {other}, not {shape}" for key, other in shapes.items() if other != shape]
+        wrong += [
+            f"{key} of {name} is {other}, not {shape}" for key, other in shapes.items() if other != shape
+        ]
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{path}: the optimiser's state does not fit: {'; '.join(wrong[:5])}{more}; remove it to start again")
@@ -344,7 +366,9 @@ def new_optimizer(
     settings: LoopSettings,
 ) -> torch.optim.Optimizer:
     "AdamW for the weights of a module, without a past."
-    return torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    return torch.optim.AdamW(
+        module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
 
 
 def train(

@@ -28,7 +28,10 @@ class Elsewhere(torch.Tensor):
 
     @staticmethod
     def __new__(cls, kept: torch.Tensor):
-        layout = {"strides": kept.stride(), "storage_offset": kept.storage_offset(), "dtype": kept.dtype, "device": OTHER_DEVICE}
+        layout = {
+            "strides": kept.stride(), "storage_offset": kept.storage_offset(), "dtype": kept.dtype,
+            "device": OTHER_DEVICE
+        }
         made = torch.Tensor._make_wrapper_subclass(cls, kept.size(), **layout)
         made.kept = kept.detach()
         return made
@@ -57,7 +60,8 @@ class Elsewhere(torch.Tensor):
     __index__ = lambda self: int(self.item())
 
 # %% ../../nbs/training/08_other_device.ipynb #d3a1652d
-CROSSING = ("copy_", "_to_copy", "lift_fresh", "_pack_padded_sequence", "_pad_packed_sequence")  # may take tensors of two devices
+# may take tensors of two devices
+CROSSING = ("copy_", "_to_copy", "lift_fresh", "_pack_padded_sequence", "_pad_packed_sequence")
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")  # may take indices from the CPU
 ANSWERS = ("_local_scalar_dense", "is_pinned", "equal")  # give no tensor
 
@@ -74,7 +78,9 @@ def on_other(
     if name in INDEXING and isinstance(args[0], Elsewhere):
         left = [value for value in left if all(value is not index for index in args[1])]
     if moved and left and name not in CROSSING:
-        raise DeviceMix(f"{name} takes a CPU tensor of shape {list(left[0].shape)} beside tensors of another device")
+        raise DeviceMix(
+            f"{name} takes a CPU tensor of shape {list(left[0].shape)} beside tensors of another device"
+        )
     return moved
 
 
@@ -90,13 +96,16 @@ def carried_out(
     if kwargs.get("device") is not None:
         moved = torch.device(kwargs["device"]).type == OTHER_DEVICE.type
         kwargs = kwargs | {"device": torch.device("cpu")}
-    plain_args, plain_kwargs = tree_map(lambda value: value.kept if isinstance(value, Elsewhere) else value, (tuple(args), kwargs))
+    plain_args, plain_kwargs = tree_map(
+        lambda value: value.kept if isinstance(value, Elsewhere) else value, (tuple(args), kwargs)
+    )
     made = operation(*plain_args, **plain_kwargs)
     if name in ANSWERS or not moved:
         return made
     if name == "_pack_padded_sequence":
         return Elsewhere(made[0]), made[1]
-    at = {id(value.kept): value for value in taken if isinstance(value, Elsewhere)}  # an operation in place gives back what it took
+    # an operation in place gives back what it took
+    at = {id(value.kept): value for value in taken if isinstance(value, Elsewhere)}
 
     def put(value):
         if not isinstance(value, torch.Tensor):
@@ -106,7 +115,8 @@ def carried_out(
     return tree_map(put, made)
 
 # %% ../../nbs/training/08_other_device.ipynb #af46b687
-KERNELS = ("gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell", "scaled_dot_product_attention")  # others on each device
+# others on each device
+KERNELS = ("gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell", "scaled_dot_product_attention")
 MAKERS = ("tensor", "as_tensor", "asarray")  # make a tensor of what is none
 
 
@@ -120,11 +130,21 @@ class WholeFunctions(TorchFunctionMode):
             device = kwargs.pop("device", None)
             made = function(*args, **kwargs)
             return made if device is None else made.to(device)
-        numbers = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor) and value.is_floating_point()]
-        if name not in KERNELS or not on_other(name, tuple(numbers), {}):  # sizes of packed sequences stay on the CPU
+        numbers = [
+            value
+            for value in tree_leaves((args, kwargs))
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        ]
+        # sizes of packed sequences stay on the CPU
+        if name not in KERNELS or not on_other(name, tuple(numbers), {}):
             return function(*args, **kwargs)
-        args, kwargs = tree_map(lambda value: value.cpu() if isinstance(value, Elsewhere) else value, (tuple(args), kwargs))
-        return tree_map(lambda value: value.to(OTHER_DEVICE) if isinstance(value, torch.Tensor) else value, function(*args, **kwargs))
+        args, kwargs = tree_map(
+            lambda value: value.cpu() if isinstance(value, Elsewhere) else value, (tuple(args), kwargs)
+        )
+        return tree_map(
+            lambda value: value.to(OTHER_DEVICE) if isinstance(value, torch.Tensor) else value,
+            function(*args, **kwargs)
+        )
 
 
 class OtherDevice(TorchDispatchMode):

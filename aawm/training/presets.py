@@ -26,8 +26,8 @@ def with_plans(
 
 
 SMOKE_TRAINING = TrainingSettings(
-    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12, validation_windows=16, log_every=6,
-    symmetries="renumbered",
+    steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12,
+    validation_windows=16, log_every=6, symmetries="renumbered"
 )
 SMOKE_RSSM = ({"recurrent_size": 32, "hidden_layers": 2}, dataclasses.replace(SMOKE_TRAINING, clip=100.0))
 SMOKE_EVENT = (
@@ -110,25 +110,25 @@ GPU_RSSM = dataclasses.replace(GPU_TRAINING, steps=4000, window=80, clip=100.0)
 GPU_EVENT = (
     {"width": 128, "layers": 3, "samples": 8},
     dataclasses.replace(
-        GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, at_pickups=0.0, symmetries="mirrored", validation_windows=256
-    ),
+        GPU_TRAINING, steps=10_000, batch=32, window=300, context=50, at_pickups=0.0, symmetries="mirrored",
+        validation_windows=256
+    )
 )
 GPU = {
-    "multistep_predictor": GPU_MULTISTEP,
-    "oracle": GPU_MULTISTEP,
+    "multistep_predictor": GPU_MULTISTEP, "oracle": GPU_MULTISTEP,
     "multistep_delta": ({"recurrent_size": 256, "hidden_size": 512}, GPU_TRAINING),
     "rssm_discrete": ({"recurrent_size": 384, "categories": 24, "classes": 24, "hidden_size": 512}, GPU_RSSM),
     "rssm_continuous": ({"recurrent_size": 384, "latents": 128, "hidden_size": 512}, GPU_RSSM),
     "transformer": (
         {"width": 256, "layers": 4, "heads": 8},
         dataclasses.replace(
-            GPU_TRAINING, steps=10_000, batch=64, window=300, context=50, at_pickups=0.0, precision="bf16-mixed", validation_windows=256
-        ),
+            GPU_TRAINING, steps=10_000, batch=64, window=300, context=50, at_pickups=0.0,
+            precision="bf16-mixed", validation_windows=256
+        )
     ),
     "sgnet": ({"hidden_size": 192}, dataclasses.replace(GPU_TRAINING, steps=2500, window=50, clip=10.0)),
-    "event_transformer": with_plans(GPU_EVENT),
-    "event_transformer_generic": GPU_EVENT,
-    "strong_oracle": with_plans(GPU_EVENT),
+    "event_transformer": with_plans(GPU_EVENT), "event_transformer_generic": GPU_EVENT,
+    "strong_oracle": with_plans(GPU_EVENT)
 }
 
 # %% ../../nbs/training/06_presets.ipynb #92b24ad4
@@ -147,30 +147,31 @@ PAPER_EVENT = (
     ),
 )
 PAPER = {
-    "multistep_predictor": PAPER_MULTISTEP,
-    "oracle": PAPER_MULTISTEP,
+    "multistep_predictor": PAPER_MULTISTEP, "oracle": PAPER_MULTISTEP,
     "rssm_discrete": (
         {"recurrent_size": 1024, "categories": 32, "classes": 32, "hidden_size": 2048},
-        dataclasses.replace(PAPER_TRAINING, steps=3500 * EPOCH, clip=100.0),
+        dataclasses.replace(PAPER_TRAINING, steps=3500 * EPOCH, clip=100.0)
     ),
-    "multistep_delta": ({"recurrent_size": 1024, "hidden_size": 2048}, dataclasses.replace(PAPER_TRAINING, steps=9000 * EPOCH)),
+    "multistep_delta": (
+        {"recurrent_size": 1024, "hidden_size": 2048}, dataclasses.replace(PAPER_TRAINING, steps=9000 * EPOCH)
+    ),
     "rssm_continuous": (
         {"recurrent_size": 1024, "latents": 1024, "hidden_size": 2048},
-        dataclasses.replace(PAPER_TRAINING, steps=600 * EPOCH, learning_rate=1e-4, clip=100.0),
+        dataclasses.replace(PAPER_TRAINING, steps=600 * EPOCH, learning_rate=1e-4, clip=100.0)
     ),
     "transformer": (
         {"width": 2048, "layers": 4, "heads": 4, "dropout": 0.2},
         dataclasses.replace(
-            PAPER_TRAINING, steps=500 * EPOCH, batch=512, window=300, learning_rate=1e-4, precision="bf16-mixed", validation_windows=1024
-        ),
+            PAPER_TRAINING, steps=500 * EPOCH, batch=512, window=300, learning_rate=1e-4,
+            precision="bf16-mixed", validation_windows=1024
+        )
     ),
     "sgnet": (
         {"hidden_size": 512, "latents": 32, "samples": 20, "dropout": 0.2},
-        dataclasses.replace(PAPER_TRAINING, steps=1000 * EPOCH, learning_rate=1e-4, clip=10.0),
+        dataclasses.replace(PAPER_TRAINING, steps=1000 * EPOCH, learning_rate=1e-4, clip=10.0)
     ),
-    "event_transformer": with_plans(PAPER_EVENT),
-    "event_transformer_generic": PAPER_EVENT,
-    "strong_oracle": with_plans(PAPER_EVENT),
+    "event_transformer": with_plans(PAPER_EVENT), "event_transformer_generic": PAPER_EVENT,
+    "strong_oracle": with_plans(PAPER_EVENT)
 }
 
 # %% ../../nbs/training/06_presets.ipynb #02da22c4
@@ -180,7 +181,10 @@ def as_released(
 ) -> TrainingSettings:
     "The same budget, spent on the windows that the released code draws."
     batch = max(1, round(training.batch * training.window / WINDOW))
-    training = dataclasses.replace(training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, symmetries="none", clip=0.0)
+    training = dataclasses.replace(
+        training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, symmetries="none",
+        clip=0.0
+    )
     if preset == "paper":
         training = dataclasses.replace(training, batch=PAPER_TRAINING.batch, warm_up=0, precision="32-true")
     return training
@@ -223,7 +227,11 @@ def changed_settings(
 ) -> tuple:  # `(model_settings, training_settings)`
     "Settings with some fields replaced; `UsageError` for an unknown name or a wrong type."
     kinds = {"model": model_class(model).Config, "training": TrainingSettings}
-    fields = {field.name: (place, field.default) for place, kind in kinds.items() for field in dataclasses.fields(kind)}
+    fields = {
+        field.name: (place, field.default)
+        for place, kind in kinds.items()
+        for field in dataclasses.fields(kind)
+    }
     given = {"model": dict(settings), "training": dataclasses.asdict(training)}
     for name, value in changes.items():
         place, default = fields[check_name(name, fields, f"setting of {model} and its training")]

@@ -26,14 +26,17 @@ class LoopSettings:
     steps: int = 1000  # optimiser steps
     batch: int = 32  # examples per step
     learning_rate: float = 1e-3  # of Adam, at its highest
-    weight_decay: float = 0.0  # share of the learning rate by which weights shrink in a step, apart from the gradient (AdamW)
+    # share of the learning rate by which weights shrink in a step, apart from the gradient (AdamW)
+    weight_decay: float = 0.0
     warm_up: int = 100  # steps over which the rate rises from zero
     schedule: str = "cosine"  # after the warm-up: `cosine` falls to zero at the last step, or `constant`
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
-    precision: str = "32-true"  # or `tf32` (products on a GPU with 10 bits after the point; a CPU ignores it), or `bf16-mixed`
+    # or `tf32` (products on a GPU with 10 bits after the point; a CPU ignores it), or `bf16-mixed`
+    precision: str = "32-true"
     checkpoint_every: int = 500  # steps between checkpoints: what a kill may cost
     validate_every: int = 250  # steps between validations
-    patience: int = 0  # validations without a lower loss after which training stops, with the best weights; 0: never
+    # validations without a lower loss after which training stops, with the best weights; 0: never
+    patience: int = 0
     log_every: int = 50  # steps between rows of log.csv
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
 
@@ -54,14 +57,17 @@ class TrainingSettings(LoopSettings):
 
     window: int = WINDOW  # steps of a training window; 300 takes whole trials
     context: int = WINDOW_CONTEXT  # ... of which so many are shown
-    at_pickups: float = 0.0  # share of training windows aimed at a pickup, see `Windows`; early pickups are not reached
+    # share of training windows aimed at a pickup, see `Windows`; early pickups are not reached
+    at_pickups: float = 0.0
     symmetries: str = "none"  # of `SYMMETRIES`: what is done to training windows at random
     validation_windows: int = 256  # windows, always the same, that the validation loss is the mean of
 
     def __post_init__(self):
         super().__post_init__()
         if not self.context < self.window <= STEPS:
-            raise UsageError(f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}")
+            raise UsageError(
+                f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}"
+            )
         check_name(self.symmetries, SYMMETRIES, "symmetries")
         if self.at_pickups > 1:
             raise UsageError(f"at_pickups is {self.at_pickups:g}; it is a share, at most 1")

@@ -50,7 +50,9 @@ def draw_clip(
     if clip.truth is not None:
         stages.append(Stage(axes, clip.truth, trace=0, outlined=True))
     axes.set_title(clip.title, fontsize=8, loc="left", pad=3)
-    corner = axes.text(0.96, 0.96, "", transform=axes.transAxes, ha="right", va="top", fontsize=7, color=SOFT_INK, zorder=9)
+    corner = axes.text(
+        0.96, 0.96, "", transform=axes.transAxes, ha="right", va="top", fontsize=7, color=SOFT_INK, zorder=9
+    )
     return stages, corner
 
 # %% ../../nbs/viz/07_clips.ipynb #a15808c6
@@ -118,13 +120,16 @@ def save_film(
     if path.suffix.lower() != ".gif":
         raise UsageError(f"a film is written as .gif, not {path.suffix or 'without a suffix'}: {path}")
     if not (speed > 0 and every >= 1 and 0 <= first <= last):
-        raise UsageError(f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {film.steps - 1}")
+        raise UsageError(
+            f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {film.steps - 1}"
+        )
     shown = np.unique([*range(first, last + 1, every), last])
     few = FewColors(np.concatenate([film.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]]), colors)
     pictures = [few(film.pixels(step)) for step in shown]
     pause = max(round(100 * STEP_SECONDS * every / speed) * 10, 20)
     with replacing(path) as temporary:
         pictures[0].save(
-            temporary, format="GIF", save_all=True, append_images=pictures[1:], loop=0, duration=[pause] * (len(pictures) - 1) + [1500]
+            temporary, format="GIF", save_all=True, append_images=pictures[1:], loop=0,
+            duration=[pause] * (len(pictures) - 1) + [1500]
         )
     return path

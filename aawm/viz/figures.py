@@ -30,7 +30,10 @@ from ..errors import UsageError, check_name
 from ..evaluation.released import AUTHORS, CONTRADICTIONS, RELEASED
 from ..schema import OBJECT_INDEX, OBJECTS, ROOM
 from .stage import Stage, trace_table
-from .style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, series_of, styles_of
+from aawm.viz.style import (
+    INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, series_of,
+    styles_of,
+)
 
 # %% ../../nbs/viz/03_figures.ipynb #5e584138
 PUBLISHED_SCORES = RELEASED.copy()
@@ -73,7 +76,8 @@ FIG3 = (
 )
 FIG4A = (Panel("A", "Pickup", "pickup"),)
 FIG5A = tuple(
-    Panel("A", title, "move", "object", metric) for title, metric in (("F1", "f1"), ("Precision", "precision"), ("Recall", "recall"))
+    Panel("A", title, "move", "object", metric)
+    for title, metric in (("F1", "f1"), ("Precision", "precision"), ("Recall", "recall"))
 )
 
 # %% ../../nbs/viz/03_figures.ipynb #0e30f4bf
@@ -93,7 +97,10 @@ def bar_row(
         standard_error=error,
         seeds=seeds,
     )
-    row |= {"low": value - error, "high": value + error, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
+    row |= {
+        "low": value - error, "high": value + error, "trials_low": rows.low.mean(),
+        "trials_high": rows.high.mean()
+    }
     row |= {"count": rows["count"].max(), "left_out": rows.left_out.max()}
     if interval and seeds == 1:
         row["low"], row["high"] = rows.low.iloc[0], rows.high.iloc[0]
@@ -141,7 +148,10 @@ def bar_table(
             if published is not None and who["model"] in published.index and key in published.columns:
                 value = published.loc[who["model"], key]
             rows.append(
-                {"order": place, "panel": panel.letter, "title": panel.title, **who, **bar_row(panel, own, interval), "published": value}
+                {
+                    "order": place, "panel": panel.letter, "title": panel.title, **who,
+                    **bar_row(panel, own, interval), "published": value
+                }
             )
     table = pd.DataFrame(rows)
     if not len(table) or not set(scores.task) & set(table.task):
@@ -163,7 +173,10 @@ def seed_dots(
         values = [float(value) for value in row.by_seed.split()]
         places = row.place + np.linspace(-0.16, 0.16, len(values)) * (1 if not upright else 0.2)
         where = (places, values) if upright else (values, places)
-        axes.plot(*where, ls="", marker=".", color=INK, markersize=3.2, markeredgewidth=0, zorder=6, clip_on=False, in_layout=False)
+        axes.plot(
+            *where, ls="", marker=".", color=INK, markersize=3.2, markeredgewidth=0, zorder=6, clip_on=False,
+            in_layout=False
+        )
 
 # %% ../../nbs/viz/03_figures.ipynb #bbbfa936
 # height of a bar, and how far above its row's middle it stands
@@ -184,15 +197,25 @@ def bar_marks(
     known = rows[rows.low.notna() & rows.high.notna() & rows.value.notna()]
     reach = np.maximum([known.value - known.low, known.high - known.value], 0)
     if len(known):
-        bar = axes.errorbar(known.value, known.middle, xerr=reach, fmt="none", ecolor=INK, elinewidth=1, capsize=2, capthick=1, zorder=4)
+        bar = axes.errorbar(
+            known.value, known.middle, xerr=reach, fmt="none", ecolor=INK, elinewidth=1, capsize=2,
+            capthick=1, zorder=4
+        )
         for artist in (*bar.lines[1], *bar.lines[2]):
-            artist.set_path_effects([Stroke(linewidth=2.2, foreground="white"), Normal()])  # seen on dark bars too
+            # seen on dark bars too
+            artist.set_path_effects([Stroke(linewidth=2.2, foreground="white"), Normal()])
     capped = rows[rows.ceiling.notna()]
-    axes.vlines(capped.ceiling, capped.place - 0.45, capped.place + 0.45, color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), zorder=3)
+    axes.vlines(
+        capped.ceiling, capped.place - 0.45, capped.place + 0.45, color=SOFT_INK, lw=1.1, ls=(0, (1, 1)),
+        zorder=3
+    )
     seed_dots(axes, rows.assign(place=rows.middle), upright=False)
     enough = rows[(rows.false_positive_count >= FEWEST) & rows.false_positive.notna()]
     if len(enough):
-        axes.barh(enough.place + FALSE_BELOW, enough.false_positive, FALSE_BAR, color=SOFT_INK, linewidth=0, zorder=2, label=FALSE)
+        axes.barh(
+            enough.place + FALSE_BELOW, enough.false_positive, FALSE_BAR, color=SOFT_INK, linewidth=0,
+            zorder=2, label=FALSE
+        )
     shown = rows[rows.published.notna()]
     axes.plot(
         shown.published, shown.middle, ls="", zorder=5, clip_on=False, in_layout=False,
@@ -231,9 +254,14 @@ def draw_bars(
         no_data(axes)
     for row, asked in zip(rows.itertuples(), rows["count"].notna()):
         style = styles[row.series]
-        look = dict(color=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0, zorder=2, label=row.series)
+        look = dict(
+            color=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0, zorder=2, label=row.series
+        )
         if np.isnan(row.value) and rows.value.notna().any():
-            axes.text(0.02, row.place, "none" if asked else "not asked", color=SOFT_INK, fontsize=7, va="center", ha="left")
+            axes.text(
+                0.02, row.place, "none" if asked else "not asked", color=SOFT_INK, fontsize=7, va="center",
+                ha="left"
+            )
         elif not np.isnan(row.value):
             axes.barh(row.place - BAR_ABOVE, row.value, BAR_HEIGHT, **look)
     bar_marks(axes, rows)
@@ -282,7 +310,10 @@ def draw_bar_rows(
     for place in list(headings)[1:]:
         axes.axhline(place - 0.45, color="#E3E3E3", linewidth=0.6, zorder=1)
     for row in rows[rows.value.notna()].itertuples():
-        axes.text(1.05, row.place, f"{row.value:.2f}", transform=axes.get_yaxis_transform(), va="center", fontsize=7.5, color=SOFT_INK)
+        axes.text(
+            1.05, row.place, f"{row.value:.2f}", transform=axes.get_yaxis_transform(), va="center",
+            fontsize=7.5, color=SOFT_INK
+        )
 
 
 def rows_height(
@@ -341,7 +372,9 @@ def mark_handles(
     "Legend entries for the marks that the figure holds."
     thin = Line2D([], [], color=SOFT_INK, lw=3, solid_capstyle="butt", label=FALSE)
     dots = Line2D([], [], color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth's own score")
-    diamond = Line2D([], [], ls="", marker="D", color="white", markeredgecolor=INK, markersize=4.5, label=AUTHORS)
+    diamond = Line2D(
+        [], [], ls="", marker="D", color="white", markeredgecolor=INK, markersize=4.5, label=AUTHORS
+    )
     present = ("false_positive", thin), ("ceiling", dots), ("published", diamond)
     return [handle for column, handle in present if bars[column].notna().any()]
 
@@ -360,8 +393,11 @@ def fig3(
     styles = styles_of(table.series, privileged)
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.9 + rows_height(styles)))
-        figure.set_layout_engine("constrained", w_pad=0.09)  # the numbers at the right of a panel belong to it
-        for place, (panel, axes) in enumerate(zip(panels, np.ravel(figure.subplots(1, len(panels), squeeze=False)))):
+        # the numbers at the right of a panel belong to it
+        figure.set_layout_engine("constrained", w_pad=0.09)
+        for place, (panel, axes) in enumerate(
+            zip(panels, np.ravel(figure.subplots(1, len(panels), squeeze=False)))
+        ):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place == 0)
             panel_title(axes, panel.letter, panel.title)
@@ -389,7 +425,9 @@ def finite_curves(
 ) -> pd.DataFrame:  # finite points of these curves
     "The named curves, over finite rollouts alone where others would make them infinite."
     broken = broken_series(curves, names)
-    spare = curves.assign(curve=curves.curve.str.removesuffix("_finite"))[curves.curve.isin([f"{name}_finite" for name in names])]
+    spare = curves.assign(
+        curve=curves.curve.str.removesuffix("_finite")
+    )[curves.curve.isin([f"{name}_finite" for name in names])]
     whole = curves[curves.curve.isin(list(names))].merge(broken, how="left", indicator=True)
     whole = whole[(whole._merge == "left_only") | ~whole.curve.isin(spare.curve)].drop(columns="_merge")
     both = pd.concat([whole, spare.merge(broken)], ignore_index=True)
@@ -424,16 +462,22 @@ def curve_table(
     seeds = finite.groupby([*keys, "seed"], as_index=False)[[*numbers, "count"]].sum()
     seeds[numbers] = seeds[numbers].div(seeds["count"], axis=0)
     grouped = seeds.groupby(keys)
-    table = grouped[numbers].mean().join(grouped.value.agg(standard_error="sem", seeds="size")).join(grouped["count"].sum()).reset_index()
+    table = grouped[numbers].mean().join(grouped.value.agg(standard_error="sem", seeds="size")).join(
+        grouped["count"].sum()
+    ).reset_index()
     alone = (table.seeds == 1) & bool(interval)
     for name, side in (("low", -1), ("high", 1)):
         table[name] = table[name].where(alone, table.value + side * table.standard_error)
     styles = styles_of(table.series, privileged)
     table.insert(0, "panel", table.curve.map(panels))
     table.insert(5, "label", [styles[name].name for name in table.series])
-    ranks = {**{name: place for place, name in enumerate(panels)}, **{name: place for place, name in enumerate(styles)}}
+    ranks = {
+        **{name: place for place, name in enumerate(panels)},
+        **{name: place for place, name in enumerate(styles)}
+    }
     return table.sort_values(
-        ["curve", "series", "step"], key=lambda column: column.map(ranks) if column.name != "step" else column, ignore_index=True
+        ["curve", "series", "step"],
+        key=lambda column: column.map(ranks) if column.name != "step" else column, ignore_index=True
     )
 
 # %% ../../nbs/viz/03_figures.ipynb #ec3d4a7f
@@ -450,11 +494,15 @@ def draw_curves(
         every = max(len(line) // 5, 1)
         start = min(place * every // max(len(present), 1), len(line) - 1)
         look = dict(
-            color=style.color, ls=style.line, marker=style.marker, markevery=(start, every), markeredgecolor="white", markeredgewidth=0.4
+            color=style.color, ls=style.line, marker=style.marker, markevery=(start, every),
+            markeredgecolor="white", markeredgewidth=0.4
         )
         axes.plot(line.step, line.value, label=name, zorder=3, **look)
         if line.low.notna().any():
-            axes.fill_between(line.step, line.low, line.high, color=style.color, alpha=0.2 if len(present) < 5 else 0.1, lw=0, zorder=2)
+            axes.fill_between(
+                line.step, line.low, line.high, color=style.color, alpha=0.2 if len(present) < 5 else 0.1,
+                lw=0, zorder=2
+            )
     axes.grid(axis="y", color="#E3E3E3", linewidth=0.6, zorder=0)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
 
@@ -492,7 +540,10 @@ def line_handles(
     "Legend entries for series: their line, and their bar where the figure has bars without names."
     handles = []
     for style in styles.values():
-        line = Line2D([], [], color=style.color, ls=style.line, marker=style.marker, markeredgecolor="white", markeredgewidth=0.5)
+        line = Line2D(
+            [], [], color=style.color, ls=style.line, marker=style.marker, markeredgecolor="white",
+            markeredgewidth=0.5
+        )
         patch = Patch(facecolor=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0)
         handles.append(((patch, line) if bars else line, style.name))
     return handles
@@ -571,7 +622,9 @@ def fig4(
     with house_style():
         figure = Figure(figsize=(WIDTH, max(2.9, 1.75 + rows_height(styles))))
         figure.set_layout_engine("constrained", w_pad=0.1)
-        panels: dict[str, Axes] = figure.subplot_mosaic([["A", *shown]], width_ratios=[0.8, *[1] * len(shown)])
+        panels: dict[str, Axes] = figure.subplot_mosaic(
+            [["A", *shown]], width_ratios=[0.8, *[1] * len(shown)]
+        )
         draw_bar_rows(panels["A"], bars, styles, first=True)
         panel_title(panels["A"], "A", "Pickup")
         panels["A"].set_xlabel(count_label(bars, "picked up"))
@@ -594,7 +647,9 @@ def fig4(
 
 # %% ../../nbs/viz/03_figures.ipynb #c9b46cbb
 FIG5_CURVES = {"ade": "C", "ade_still": "D", "displacement_still": "E"}
-FIG5_TITLES = {"ade": "Error", "ade_still": "Error, still objects", "displacement_still": "Path, still objects"}
+FIG5_TITLES = {
+    "ade": "Error", "ade_still": "Error, still objects", "displacement_still": "Path, still objects"
+}
 FIG5_LABELS = {"ade": "ADE (m)", "ade_still": "ADE (m)", "displacement_still": "total displacement (m)"}
 
 
@@ -639,7 +694,9 @@ def draw_example(
     zoom(axes, stage.ground[:, OBJECT_INDEX])
     panel_title(axes, "B", "Example")
     axes.set_xlabel("\n".join(filter(None, (style.label, example.trial))))
-    return trace_table(example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial)
+    return trace_table(
+        example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial
+    )
 
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
 BESIDE_F1 = {"Precision": ("s", "white"), "Recall": ("o", INK)}  # points: marker, colour
@@ -660,8 +717,9 @@ def draw_moves(
     for title, (marker, color) in BESIDE_F1.items():
         rows = parts[title][parts[title].value.notna()]
         axes.plot(
-            rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False, in_layout=False, label=title,
-            marker=marker, color=color, markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=6,
+            rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False,
+            in_layout=False, label=title, marker=marker, color=color, markeredgecolor=INK, markersize=4,
+            markeredgewidth=0.8, zorder=6
         )
     axes.set_xlabel(f"F1; {count_label(parts['Recall'].reset_index(), 'moved')}")
     panel_title(axes, "A", "Which objects move")
@@ -670,7 +728,10 @@ def draw_moves(
 def move_handles() -> list:  # legend handles
     "Legend entries for the points on F1."
     return [
-        Line2D([], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=INK, markersize=4, markeredgewidth=0.8)
+        Line2D(
+            [], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=INK, markersize=4,
+            markeredgewidth=0.8
+        )
         for title, (marker, color) in BESIDE_F1.items()
     ]
 
@@ -684,7 +745,9 @@ def fig5_panels(
     "The axes of Figure 5, without empty ones."
     lower = [curve for curve in shown for _ in range(6 // len(shown))]
     upper = ["A"] * 4 + ["B"] * 2 if example else ["A"] * 6
-    return figure.subplot_mosaic([upper, lower] if shown else [upper], height_ratios=[high, 2.1] if shown else [1])
+    return figure.subplot_mosaic(
+        [upper, lower] if shown else [upper], height_ratios=[high, 2.1] if shown else [1]
+    )
 
 # %% ../../nbs/viz/03_figures.ipynb #2fd5b675
 def draw_errors(
@@ -743,7 +806,9 @@ def fig5(
                 remark,
             ],
         )
-    return figure, pd.concat([bars.assign(kind="bar"), lines.assign(kind="curve"), *traces], ignore_index=True)
+    return figure, pd.concat(
+        [bars.assign(kind="bar"), lines.assign(kind="curve"), *traces], ignore_index=True
+    )
 
 # %% ../../nbs/viz/03_figures.ipynb #b9fd4048
 def describe(
@@ -754,13 +819,17 @@ def describe(
     kind = table["kind"] if "kind" in table else pd.Series("bar", index=table.index)
     parts = [opening.strip()]
     for title, rows in table[kind == "bar"].groupby("title", sort=False):
-        values = ", ".join(f"{row.label} {row.value:.2f}" if pd.notna(row.value) else f"{row.label} none" for row in rows.itertuples())
+        values = ", ".join(
+            f"{row.label} {row.value:.2f}" if pd.notna(row.value) else f"{row.label} none"
+            for row in rows.itertuples()
+        )
         parts.append(f"{rows.panel.max()} {title}: {values}.".strip())
     if (kind == "curve").any():
         for (panel, curve), rows in table[kind == "curve"].groupby(["panel", "curve"], sort=False):
             ends = [(label, line.iloc[0], line.iloc[-1]) for label, line in rows.groupby("label", sort=False)]
             values = ", ".join(
-                f"{label} from {first.value:.2f} at {first.step:.0f} to {last.value:.2f} at {last.step:.0f}" for label, first, last in ends
+                f"{label} from {first.value:.2f} at {first.step:.0f} to {last.value:.2f} at {last.step:.0f}"
+                for label, first, last in ends
             )
             parts.append(f"{panel} {curve.replace('_', ' ')} by step: {values}.")
     return " ".join(parts)

@@ -39,7 +39,8 @@ from .stage import ENTITY_COLORS, TRACE_STEPS, Stage, one_trial, stage_key
 from .style import INK, SOFT_INK, WIDTH, house_style, panel_title, styles_of
 
 # %% ../../nbs/viz/05_player.ipynb #907d4c1e
-EVENT_WORDS = {"pickup": "picked up", "goal": "delivered", "moved": f"moved {MOVE_THRESHOLD:.0f} m"}  # event -> in words
+# event -> in words
+EVENT_WORDS = {"pickup": "picked up", "goal": "delivered", "moved": f"moved {MOVE_THRESHOLD:.0f} m"}
 
 
 def read_events(
@@ -54,8 +55,13 @@ def read_events(
     before = np.roll(inside, 1, axis=1)
     before[:, 0] = inside[:, 0] & (context > 0)
     way = np.linalg.norm(np.diff(paths, axis=1, prepend=paths[:, :1]), axis=-1).cumsum(1)
-    firsts = {"pickup": first_pickup(alone), "goal": first_true(inside & ~before), "moved": first_true(way > MOVE_THRESHOLD)}
-    rows = [(event, k, int(step)) for event, steps in firsts.items() for k, step in enumerate(steps) if step >= 0]
+    firsts = {
+        "pickup": first_pickup(alone), "goal": first_true(inside & ~before),
+        "moved": first_true(way > MOVE_THRESHOLD)
+    }
+    rows = [
+        (event, k, int(step)) for event, steps in firsts.items() for k, step in enumerate(steps) if step >= 0
+    ]
     return pd.DataFrame(rows, columns=["event", "object", "step"])
 
 # %% ../../nbs/viz/05_player.ipynb #1104a048
@@ -77,9 +83,11 @@ class View:
     "A trial, what models imagine after its context, and the events of each."
 
     truth: np.ndarray  # `[steps, 5, 7]`, or flat `[steps, 35]`
-    rollouts: dict = field(default_factory=dict)  # name of a model -> `[horizon, 35]`, the steps after the context
+    # name of a model -> `[horizon, 35]`, the steps after the context
+    rollouts: dict = field(default_factory=dict)
     context: int | None = None  # steps shown to the models; None where nothing is imagined
-    logged: dict = field(default_factory=dict)  # event -> per object its logged step or steps, -1 never; empty without a log
+    # event -> per object its logged step or steps, -1 never; empty without a log
+    logged: dict = field(default_factory=dict)
     title: str = ""
     kinds: tuple = ("object 0", "object 1", "object 2")  # what the objects are
     agents: tuple = ("robot 0", "robot 1")  # what to call the robots
@@ -90,19 +98,27 @@ class View:
         if self.rollouts and self.context is None:
             raise UsageError("rollouts need the number of steps that the models were shown: give context")
         if self.context is not None and not 1 <= self.context < len(truth):
-            raise UsageError(f"context is {self.context}; a trial of {len(truth)} steps can show 1 to {len(truth) - 1}")
+            raise UsageError(
+                f"context is {self.context}; a trial of {len(truth)} steps can show 1 to {len(truth) - 1}"
+            )
         if "truth" in self.rollouts:
             raise UsageError("no rollout can be called 'truth'; give it the name of its model")
         object.__setattr__(self, "truth", truth)
 
     def __repr__(self) -> str:
-        shown = f"{self.context} shown, imagined by {', '.join(self.rollouts)}" if self.rollouts else "all true"
+        shown = (
+            f"{self.context} shown, imagined by {', '.join(self.rollouts)}"
+            if self.rollouts
+            else "all true"
+        )
         return f"View({self.title or 'a trial'}: {len(self.truth)} steps, {shown}, {len(self.events)} events)"
 
     @cached_property
     def sources(self) -> dict:  # "truth" and the names of the models -> `[steps, 5, 7]`
         context = self.context or 0  # there is one where there are rollouts
-        return {"truth": self.truth} | {name: continued(self.truth, part, context) for name, part in self.rollouts.items()}
+        return {"truth": self.truth} | {
+            name: continued(self.truth, part, context) for name, part in self.rollouts.items()
+        }
 
     @cached_property
     def styles(self) -> dict:  # name of a model -> its `Style`
@@ -130,11 +146,17 @@ def view_events(
     parts = [pd.concat([shown, read_events(view.truth, start)]).assign(source="truth", logged=False)]
     for event, steps in view.logged.items():
         check_name(event, EVENT_WORDS, "event")
-        rows = [(event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0]
-        parts.append(pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True))
+        rows = [
+            (event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0
+        ]
+        parts.append(
+            pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True)
+        )
     for name in view.rollouts:
         parts.append(read_events(view.sources[name], start).assign(source=name, logged=False))
-    return pd.concat(parts, ignore_index=True)[["source", "event", "object", "step", "logged"]].astype({"object": int, "step": int})
+    return pd.concat(
+        parts, ignore_index=True
+    )[["source", "event", "object", "step", "logged"]].astype({"object": int, "step": int})
 
 # %% ../../nbs/viz/05_player.ipynb #d2b72c5e
 def view_disputes(
@@ -142,8 +164,15 @@ def view_disputes(
 ) -> pd.DataFrame:  # event, object, rule (does it happen, by the states?), log (by the log?): only rows in which these differ
     "Where rule and log differ about what truly happens after the context."
     later = view.events[(view.events.source == "truth") & (view.events.step >= (view.context or 0))]
-    seen, written = (set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None)) for logged in (False, True))
-    rows = [(event, k, (event, k) in seen, (event, k) in written) for event in view.logged for k in range(len(OBJECTS))]
+    seen, written = (
+        set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None))
+        for logged in (False, True)
+    )
+    rows = [
+        (event, k, (event, k) in seen, (event, k) in written)
+        for event in view.logged
+        for k in range(len(OBJECTS))
+    ]
     rows = [row for row in rows if row[2] != row[3]]
     return pd.DataFrame(rows, columns=["event", "object", "rule", "log"])
 
@@ -156,10 +185,14 @@ def dispute_words(
     start = view.context or 0
     words = []
     for row in view.disputes.itertuples():
-        before = logged[(logged.event == row.event) & (logged.object == row.object) & (logged.step < start)].step
+        before = logged[
+            (logged.event == row.event) & (logged.object == row.object) & (logged.step < start)
+        ].step
         shown = f" (at step {before.max()}, before the context ends)" if len(before) and not row.log else ""
         says = ["yes" if word else "no" for word in (row.rule, row.log)]
-        words.append(f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}")
+        words.append(
+            f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}"
+        )
     return words
 
 # %% ../../nbs/viz/05_player.ipynb #409ebf66
@@ -172,7 +205,8 @@ def view_labels(
     open_ = set(view.disputes[["event", "object"]].itertuples(index=False, name=None))
     rows = []
     for source in view.sources:
-        whole = source == "truth" or bool(np.isfinite(view.sources[source][view.context :]).all())  # too short is not whole
+        # too short is not whole
+        whole = source == "truth" or bool(np.isfinite(view.sources[source][view.context :]).all())
         for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
             happens = (source, event, k) in known
             disputed = (event, k) in open_
@@ -205,18 +239,26 @@ def draw_labels(
     "The labels of one source as a small table: a row an event, a column an object."
     axes.set(xlim=(0, 4.9), ylim=(3.5 + (0.9 if len(view.disputes) else 0), -0.6))
     axes.set_axis_off()
-    finite = np.ones(0, dtype=bool) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
+    finite = np.ones(
+        0, dtype=bool
+    ) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
     broken = np.flatnonzero(~finite)
     words = f"not finite from {(view.context or 0) + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
     axes.text(0.05, 0, words, va="center", color="#A01C1C" if len(broken) else SOFT_INK)
     rows = view.labels[view.labels.source == source]
     for k, name in enumerate(OBJECTS):
-        axes.text(2.0 + 1.1 * k, 0, view.kinds[k], color=ENTITY_COLORS[name], ha="center", va="center", weight="bold")
+        axes.text(
+            2.0 + 1.1 * k, 0, view.kinds[k], color=ENTITY_COLORS[name], ha="center", va="center",
+            weight="bold"
+        )
     for place, (event, words) in enumerate(EVENT_WORDS.items(), start=1):
         axes.text(0.05, place, words, va="center", color=SOFT_INK)
         for row in rows[rows.event == event].itertuples():
             mark, look = label_mark(row.source, row.agrees, row.disputed)
-            text = axes.text(2.0 + 1.1 * row.object, place, ("yes" if row.happens else "no") + mark, ha="center", va="center")
+            text = axes.text(
+                2.0 + 1.1 * row.object, place, ("yes" if row.happens else "no") + mark, ha="center",
+                va="center"
+            )
             text.set(**look)
     if len(view.disputes):
         words = "* rule and log differ" if source == "truth" else "* not judged"
@@ -231,7 +273,12 @@ def event_handles(logged: bool) -> list:  # for `legend(handles=...)`
         handle.set(markeredgecolor="white", markeredgewidth=0.5)
         handles.append(handle)
     if logged:
-        handles.append(Line2D([], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK, label="as logged"))
+        handles.append(
+            Line2D(
+                [], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK,
+                label="as logged"
+            )
+        )
     return handles
 
 # %% ../../nbs/viz/05_player.ipynb #b37520c9
@@ -245,7 +292,10 @@ def draw_timeline(
         axes.axvspan(-0.5, view.context - 0.5, color=SHOWN, lw=0, zorder=0)
         after = "imagined" if view.rollouts else "after"
         for at, side, words in ((view.context - 2.5, "right", "shown"), (view.context + 1.5, "left", after)):
-            axes.text(at, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize="small", color=SOFT_INK)
+            axes.text(
+                at, 1.02, words, transform=axes.get_xaxis_transform(), ha=side, va="bottom", fontsize="small",
+                color=SOFT_INK
+            )
     for row in view.events.itertuples():
         place = lanes[row.source] + 0.24 * (row.object - 1)
         color = ENTITY_COLORS[OBJECTS[row.object]]
@@ -253,11 +303,16 @@ def draw_timeline(
         if row.logged:
             mark.set(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
         else:
-            mark.set(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
+            mark.set(
+                markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4
+            )
     for place in range(1, len(lanes)):
         axes.axhline(place - 0.5, color="white" if view.context else SHOWN, lw=1, zorder=1)
     names = ["truth", *(view.styles[name].name for name in view.rollouts)]
-    axes.set(xlim=(-0.5, len(view.truth) - 0.5), ylim=(len(lanes) - 0.5, -0.5), xlabel="step", yticks=range(len(lanes)), yticklabels=names)
+    axes.set(
+        xlim=(-0.5, len(view.truth) - 0.5), ylim=(len(lanes) - 0.5, -0.5), xlabel="step",
+        yticks=range(len(lanes)), yticklabels=names
+    )
     axes.tick_params(axis="y", length=0)
     for label, name in zip(axes.get_yticklabels()[1:], view.rollouts):
         label.set_color(view.styles[name].color)
@@ -284,7 +339,9 @@ def lay_out(
     panels = {}
     for place, name in enumerate(names):
         row, column = divmod(place, across)
-        panels[name] = (figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column]))
+        panels[name] = (
+            figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column])
+        )
         panel_title(panels[name][0], "", view.title or "truth" if name == "truth" else view.styles[name].name)
     key = [*stage_key(bool(view.rollouts), view.agents, view.kinds), *event_handles(bool(view.logged))]
     figure.legend(handles=key, loc="outside right upper")
@@ -339,7 +396,9 @@ class Screen:
         with house_style():
             self.figure, panels, self.timeline = lay_out(view, dpi)
             self.stages = {source: draw_panel(view, source, *panel) for source, panel in panels.items()}
-            self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts]
+            self.outlines = [
+                Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts
+            ]
             draw_timeline(self.timeline, view)
             self.words = {source: corner_words(axes) for source, (axes, _) in panels.items()}
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
@@ -360,7 +419,9 @@ class Screen:
         "How long the traces are, and on which side of the shapes."
         check_name(traces, TRACES, "side of the traces")
         for stage in (*self.stages.values(), *self.outlines):
-            stage.past, stage.trace = (trace if traces in (side, "both") else 0 for side in ("behind", "ahead"))
+            stage.past, stage.trace = (
+                trace if traces in (side, "both") else 0 for side in ("behind", "ahead")
+            )
 
     def show(self, step: int) -> "Screen":
         "Move everything to a step of the trial."
@@ -368,7 +429,11 @@ class Screen:
         imagined = self.view.context is not None and self.step >= self.view.context
         for source, stage in self.stages.items():
             stage.show(self.step)
-            state = "happened" if source == "truth" else f"imagined, +{self.step - (self.view.context or 0) + 1}"
+            state = (
+                "happened"
+                if source == "truth"
+                else f"imagined, +{self.step - (self.view.context or 0) + 1}"
+            )
             self.words[source].set_text(state if imagined else "shown" if self.view.rollouts else "")
         for stage in self.outlines if self.under else ():
             stage.show(self.step)
@@ -392,7 +457,9 @@ def moments(
     "The end of the context, the true events after it, start and end, and what lies between, as far as there is room."
     start = view.context or 0
     last = len(view.truth) - 1
-    found = view.events.query("source == 'truth' and not logged and event != 'moved' and step >= @start").sort_values("step")
+    found = view.events.query(
+        "source == 'truth' and not logged and event != 'moved' and step >= @start"
+    ).sort_values("step")
     told = [(row.step, f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}") for row in found.itertuples()]
     ends = [(start - 1, "end of the context")] if start else [(0, "the start")]
     between = [(start + (last - start) * k // 4, "") for k in (2, 1, 3)]
@@ -419,7 +486,10 @@ def stills(
                 if source == "truth":
                     axes.set_title(f"step {step}\n{words}", fontsize="small")
             row[0].set_ylabel("truth" if source == "truth" else view.styles[source].name)
-        figure.legend(handles=stage_key(bool(view.rollouts), view.agents, view.kinds), loc="outside lower center", ncols=5)
+        figure.legend(
+            handles=stage_key(bool(view.rollouts), view.agents, view.kinds), loc="outside lower center",
+            ncols=5
+        )
     return figure, describe_view(view, chosen)
 
 # %% ../../nbs/viz/05_player.ipynb #a98e81e9
@@ -428,11 +498,16 @@ def describe_view(
     chosen: Iterable[tuple[int, str]] = (),  # steps, and what happens then
 ) -> str:  # alt text
     "A view in words: what truly happens, and what each model imagines of it."
-    parts = [f"{view.title or 'A trial'}, seen from above" + (f" at steps {', '.join(str(step) for step, _ in chosen)}" if chosen else "")]
+    parts = [
+        f"{view.title or 'A trial'}, seen from above"
+        + (f" at steps {', '.join(str(step) for step, _ in chosen)}" if chosen else "")
+    ]
     after = f"after {view.context} steps" if view.context else "in all"
     for source, rows in view.labels.groupby("source", sort=False):
         who = "in truth" if source == "truth" else f"as {view.styles[source].label} imagines it"
-        told = [f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}" for row in rows[rows.happens].itertuples()]
+        told = [
+            f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}" for row in rows[rows.happens].itertuples()
+        ]
         parts.append(f"{after}, {who}: {', '.join(told) or 'no event'}")
     differ = [f"rule and log differ ({', '.join(dispute_words(view))})"] if len(view.disputes) else []
     return "; ".join([*parts, *differ]) + "."
@@ -458,10 +533,13 @@ class FewColors:
         frequent = unpacked(known[order[: count // 2]])
         rare = unpacked(known[order[count // 2 :]])
         if len(rare):
-            chosen = Image.fromarray(rare[None]).quantize(count - len(frequent), method=Image.Quantize.MAXCOVERAGE).getpalette()
+            chosen = Image.fromarray(rare[None]).quantize(
+                count - len(frequent), method=Image.Quantize.MAXCOVERAGE
+            ).getpalette()
             rare = np.reshape(chosen, (-1, 3))[: count - len(frequent)].astype(np.uint8)
         self.palette = np.concatenate([frequent, rare])
-        self.nearest = np.full(1 << 24, -1, dtype=np.int16)  # of each colour that was met, its place in the palette
+        # of each colour that was met, its place in the palette
+        self.nearest = np.full(1 << 24, -1, dtype=np.int16)
 
     def __repr__(self) -> str:
         return f"FewColors({len(self.palette)})"
@@ -508,7 +586,9 @@ def save_animation(
     pause = max(int(round(1000 * STEP_SECONDS * every / speed / 10)) * 10, 20)
     pauses = [pause] * (len(pictures) - 1) + [1500]
     with replacing(path) as temporary:
-        pictures[0].save(temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=pauses, loop=0)
+        pictures[0].save(
+            temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=pauses, loop=0
+        )
     return path
 
 # %% ../../nbs/viz/05_player.ipynb #13f83073
@@ -563,20 +643,30 @@ def controls(
 ) -> dict:  # name of an attribute of `Player` -> widget
     "The widgets of a player, not yet connected."
     last, (wait, stride) = len(screen.view.truth) - 1, pace(speed)
-    narrow = {"style": {"description_width": "initial"}, "layout": {"width": "11em", "margin": "2px 1em 2px 2px"}}
+    narrow = {
+        "style": {"description_width": "initial"}, "layout": {"width": "11em", "margin": "2px 1em 2px 2px"}
+    }
     button = widgets.Layout(width="3em")
     width, _ = screen.figure.canvas.get_width_height()
     return {
-        "play": widgets.Play(min=0, max=last, value=step, interval=wait, step=stride, tooltip="Play, pause, stop, repeat"),
+        "play": widgets.Play(
+            min=0, max=last, value=step, interval=wait, step=stride, tooltip="Play, pause, stop, repeat"
+        ),
         "slider": widgets.IntSlider(step, 0, last, description="step", layout=widgets.Layout(flex="1")),
-        "speed": widgets.Dropdown(options=[(f"{speed:g} x", speed) for speed in SPEEDS], value=speed, description="speed", **narrow),
+        "speed": widgets.Dropdown(
+            options=[(f"{speed:g} x", speed) for speed in SPEEDS], value=speed, description="speed", **narrow
+        ),
         "traces": widgets.Dropdown(options=TRACES, value=traces, description="traces", **narrow),
-        "trace": widgets.IntSlider(trace, 0, 100, 5, description="for steps", style=narrow["style"], layout={"flex": "1"}),
+        "trace": widgets.IntSlider(
+            trace, 0, 100, 5, description="for steps", style=narrow["style"], layout={"flex": "1"}
+        ),
         "under": widgets.Checkbox(True, description="truth outlined", indent=False, layout={"width": "10em"}),
         "back": widgets.Button(icon="step-backward", tooltip="To the event before", layout=button),
         "forth": widgets.Button(icon="step-forward", tooltip="To the next event", layout=button),
-        "picture": widgets.Image(format="jpeg", layout=widgets.Layout(max_width="100%", width=f"{width}px", object_fit="contain")),
-        "status": widgets.HTML(),
+        "picture": widgets.Image(
+            format="jpeg", layout=widgets.Layout(max_width="100%", width=f"{width}px", object_fit="contain")
+        ),
+        "status": widgets.HTML()
     }
 
 # %% ../../nbs/viz/05_player.ipynb #ffb2ef2e
@@ -617,7 +707,9 @@ class Player(widgets.VBox):
         dpi: int = 100,
     ):
         if speed not in SPEEDS:
-            raise UsageError(f"speed is {speed}; the player knows {', '.join(f'{known:g}' for known in SPEEDS)}")
+            raise UsageError(
+                f"speed is {speed}; the player knows {', '.join(f'{known:g}' for known in SPEEDS)}"
+            )
         self.drawn_view, self.screen = view, Screen(view, dpi=dpi, trace=trace, traces=traces)
         last = len(view.truth) - 1
         step = (view.context or 1) - 1 if step is None else int(np.clip(step, 0, last))
@@ -626,7 +718,10 @@ class Player(widgets.VBox):
         further = [self.speed, self.traces, self.trace, *([self.under] if view.rollouts else [])]
         rows = [widgets.HBox([self.back, self.play, self.forth, self.slider]), widgets.HBox(further)]
         width, _ = self.screen.figure.canvas.get_width_height()
-        super().__init__([self.picture, *rows, self.status], layout=widgets.Layout(width=f"{width + 8}px", max_width="100%"))
+        super().__init__(
+            [self.picture, *rows, self.status],
+            layout=widgets.Layout(width=f"{width + 8}px", max_width="100%")
+        )
         self.add_class("aawm-player")
         connect_controls(self)
         self.draw()
@@ -649,7 +744,9 @@ class Player(widgets.VBox):
 
     def jump(self, way: int) -> None:
         "Go to the next (1) or the previous (-1) event of any source, or to the end of the context."
-        known = {*self.drawn_view.events.step, *([self.drawn_view.context - 1] if self.drawn_view.context else [])}
+        known = {
+            *self.drawn_view.events.step, *([self.drawn_view.context - 1] if self.drawn_view.context else [])
+        }
         ahead = [step for step in known if (step - self.slider.value) * way > 0]
         if ahead:
             self.slider.value = min(ahead, key=lambda step: abs(step - self.slider.value))
@@ -661,4 +758,7 @@ class Player(widgets.VBox):
         figure, alt = stills(self.drawn_view)
         if live():
             display(self._repr_mimebundle_(), raw=True)
-        display({"image/png": small_png(figure), "text/plain": alt}, metadata={"image/png": {"alt": alt}}, raw=True)
+        display(
+            {"image/png": small_png(figure), "text/plain": alt}, metadata={"image/png": {"alt": alt}},
+            raw=True
+        )

@@ -20,7 +20,9 @@ from matplotlib.patches import FancyBboxPatch
 
 from ..errors import UsageError
 from ..schema import ENTITIES, GOAL, GOAL_RADIUS, NEVER, OBJECTS, positions
-from .stage import ENTITY_COLORS, IMAGINED_OPACITY, OBSERVER_COLOR, TRACE_STEPS, Stage, stage_key, trace_table
+from aawm.viz.stage import (
+    ENTITY_COLORS, IMAGINED_OPACITY, OBSERVER_COLOR, TRACE_STEPS, Stage, stage_key, trace_table,
+)
 from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title
 
 # %% ../../nbs/viz/04_scenes.ipynb #bbb15d55
@@ -59,7 +61,9 @@ def event_table(
     sources: dict,  # (event, source) -> steps `[3]` of the three objects, -1 where it never happens
 ) -> pd.DataFrame:  # object, event, source, step
     "One row for every event that happens."
-    rows = [(k, *key, int(step)) for key, steps in sources.items() for k, step in enumerate(steps) if step > NEVER]
+    rows = [
+        (k, *key, int(step)) for key, steps in sources.items() for k, step in enumerate(steps) if step > NEVER
+    ]
     return pd.DataFrame(rows, columns=["object", "event", "source", "step"])
 
 
@@ -75,7 +79,10 @@ def draw_events(
         axes.plot(distance, color=ENTITY_COLORS[name], label=scene.kinds[k], zorder=3)
         parts.append(
             pd.DataFrame(
-                {"panel": "B", "scene": scene.title, "kind": "distance", "entity": name, "step": range(len(distance)), "distance": distance}
+                {
+                    "panel": "B", "scene": scene.title, "kind": "distance", "entity": name,
+                    "step": range(len(distance)), "distance": distance
+                }
             )
         )
         for event in events[events.object == k].itertuples():
@@ -83,11 +90,20 @@ def draw_events(
             color = ENTITY_COLORS[name]
             mark = axes.plot(event.step, distance[event.step], marker=marker, ls="")[0]
             if filled:
-                mark.set(markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6, zorder=5)
+                mark.set(
+                    markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6,
+                    zorder=5
+                )
             else:
-                mark.set(markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4)
+                mark.set(
+                    markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4
+                )
             where = {"entity": name, "step": event.step, "distance": distance[event.step]}
-            parts.append(pd.DataFrame([{"panel": "B", "scene": scene.title, "kind": f"{event.event}, {event.source}", **where}]))
+            parts.append(
+                pd.DataFrame(
+                    [{"panel": "B", "scene": scene.title, "kind": f"{event.event}, {event.source}", **where}]
+                )
+            )
     axes.axhline(GOAL_RADIUS, color=OBSERVER_COLOR, lw=1, ls=(0, (3, 2)), zorder=1)
     axes.set(xlim=(0, len(scene.states) - 1), xlabel="step", ylabel="distance from goal (m)")
     axes.set_ylim(bottom=0)
@@ -98,7 +114,9 @@ def event_key() -> list:  # handles
     "Legend entries for events."
     handles = []
     for (event, source), (marker, filled) in EVENT_LOOKS.items():
-        handle = Line2D([], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}")
+        handle = Line2D(
+            [], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}"
+        )
         if filled:
             handle.set(markerfacecolor=SOFT_INK, markeredgecolor="white", markersize=7)
         else:
@@ -126,26 +144,45 @@ def fig1(
         if len(pictures):
             rows["C"] = sorted(f"C{place % len(pictures)}" for place in range(across))
         heights = {"A": WIDTH / across, "B": 2.1, "C": tall}
-        panels: dict[str, Axes] = figure.subplot_mosaic(list(rows.values()), height_ratios=[heights[row] for row in rows])
+        panels: dict[str, Axes] = figure.subplot_mosaic(
+            list(rows.values()), height_ratios=[heights[row] for row in rows]
+        )
         parts = []
         for place, (name, scene) in enumerate(zip(names, scenes)):
             Stage(panels[name], scene.states, step=scene.step)
             panel_title(panels[name], "" if place else "A", scene.title)
             last = min(scene.step + TRACE_STEPS + 1, len(scene.states))
-            parts.append(trace_table(scene.states, range(scene.step, last), panel="A", scene=scene.title, kind="trace"))
+            parts.append(
+                trace_table(scene.states, range(scene.step, last), panel="A", scene=scene.title, kind="trace")
+            )
         parts.append(draw_events(panels["B"], scenes[0], events))
         panel_title(panels["B"], "B", f"Events read off the states: {scenes[0].title}")
         objects = panels["B"].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.2)
         panels["B"].add_artist(objects)
-        panels["B"].legend(handles=event_key(), loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2)
-        panels[names[-1]].legend(handles=stage_key(), loc="upper left", bbox_to_anchor=(1.0, 1.05), handlelength=1.2, labelspacing=0.35)
+        panels["B"].legend(
+            handles=event_key(), loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2
+        )
+        panels[names[-1]].legend(
+            handles=stage_key(), loc="upper left", bbox_to_anchor=(1.0, 1.05), handlelength=1.2,
+            labelspacing=0.35
+        )
         traces = f"A: seen from above, with the next {TRACE_STEPS} steps as traces."
         logged = "B: outlined as the simulator logged them, filled as rules find them that see the states alone; dashed, the goal's radius."
         for place, picture in enumerate(pictures):
             panels[f"C{place}"].imshow(picture, interpolation="antialiased")
             panels[f"C{place}"].set_axis_off()
-            panel_title(panels[f"C{place}"], "" if place else "C", "" if place else f"The same in 3D: {scenes[0].title}, step {scenes[0].step}")
-        add_note(figure, [traces, logged, "C: drawn from the states; arms are where they plausibly are." if len(pictures) else "", remark])
+            panel_title(
+                panels[f"C{place}"], "" if place else "C",
+                "" if place else f"The same in 3D: {scenes[0].title}, step {scenes[0].step}"
+            )
+        add_note(
+            figure,
+            [
+                traces, logged,
+                "C: drawn from the states; arms are where they plausibly are." if len(pictures) else "",
+                remark
+            ]
+        )
     return figure, pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/viz/04_scenes.ipynb #b201cff5
@@ -194,20 +231,42 @@ def draw_rollout(
     name = OBJECTS[rollout.carried]
     first = max(at - TRACE_STEPS, 0)
     parts = []
-    for axes, states, source in ((panels[0], rollout.truth, "truth"), (panels[1], rollout.whole(), "imagined")):
+    for axes, states, source in (
+        (panels[0], rollout.truth, "truth"), (panels[1], rollout.whole(), "imagined")
+    ):
         imagined = source == "imagined"
-        Stage(axes, states[: end + 1], at, context=rollout.context if imagined else None, trace=end - at, past=TRACE_STEPS).copy(end)
-        part = trace_table(states, range(first, end + 1), panel=letter, title=rollout.title, trial=rollout.trial, source=source)
-        parts.append(part.assign(distance=np.concatenate([observer_distance(states, entity)[first : end + 1] for entity in ENTITIES])))
+        Stage(
+            axes, states[: end + 1], at, context=rollout.context if imagined else None, trace=end - at,
+            past=TRACE_STEPS
+        ).copy(end)
+        part = trace_table(
+            states, range(first, end + 1), panel=letter, title=rollout.title, trial=rollout.trial,
+            source=source
+        )
+        parts.append(
+            part.assign(
+                distance=np.concatenate(
+                    [observer_distance(states, entity)[first : end + 1] for entity in ENTITIES]
+                )
+            )
+        )
         steps = np.arange(at if imagined else first, end + 1)
-        line = panels[2].plot(steps, observer_distance(states, name)[steps], color=ENTITY_COLORS[name], lw=1.6, label="true")[0]
+        line = panels[2].plot(
+            steps, observer_distance(states, name)[steps], color=ENTITY_COLORS[name], lw=1.6, label="true"
+        )[0]
         if imagined:
             line.set(alpha=IMAGINED_OPACITY, lw=3, label="imagined")
     panels[2].axhline(GOAL_RADIUS, color=OBSERVER_COLOR, lw=1, ls=(0, (3, 2)), zorder=1)
     panels[2].axvline(at, color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
     panels[2].set(xlim=(first, end), xlabel="step", ylabel="to goal (m)")
     panels[2].set_ylim(bottom=0)
-    for axes, title in zip(panels, ("What happened", f"Imagined: {rollout.title[:1].lower()}{rollout.title[1:]}", "Distance from the goal")):
+    for axes, title in zip(
+        panels,
+        (
+            "What happened", f"Imagined: {rollout.title[:1].lower()}{rollout.title[1:]}",
+            "Distance from the goal"
+        )
+    ):
         panel_title(axes, letter if axes is panels[0] else "", title)
     return pd.concat(parts, ignore_index=True)
 
@@ -232,13 +291,20 @@ def draw_pipeline(
     wide = 0.82
     high = 0.56
     for column, row, what, of in PIPELINE:
-        axes.add_patch(FancyBboxPatch((column - wide / 2, row - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.08",
-                                      fc="#F7F7F4", ec=INK, lw=0.8))
+        axes.add_patch(
+            FancyBboxPatch(
+                (column - wide / 2, row - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.08",
+                fc="#F7F7F4", ec=INK, lw=0.8
+            )
+        )
         axes.text(column, row + 0.1, what, ha="center", va="center", fontsize=7, weight="bold")
         axes.text(column, row - 0.13, of, ha="center", va="center", fontsize=5.5, color=SOFT_INK)
     for start, end in ARROWS:
         (x0, y0, *_), (x1, y1, *_) = PIPELINE[start], PIPELINE[end]
-        axes.annotate("", (x1 - wide / 2, y1), (x0 + wide / 2, y0), arrowprops=dict(arrowstyle="-|>", color=INK, lw=0.9, shrinkA=0, shrinkB=0))
+        axes.annotate(
+            "", (x1 - wide / 2, y1), (x0 + wide / 2, y0),
+            arrowprops=dict(arrowstyle="-|>", color=INK, lw=0.9, shrinkA=0, shrinkB=0)
+        )
     axes.set(xlim=(-0.45, 5.45), ylim=(-0.35, 1.35), xticks=[], yticks=[])
     axes.axis("off")
 
@@ -254,11 +320,16 @@ def fig2(
     with house_style():
         figure = Figure(figsize=(WIDTH, 2.7 + 2.35 * len(rollouts)))
         tall = [1.1, *[2.2] * len(rollouts)]
-        grid = figure.subplots(len(rollouts) + 1, 3, squeeze=False, height_ratios=tall, width_ratios=[1, 1, 0.95])
+        grid = figure.subplots(
+            len(rollouts) + 1, 3, squeeze=False, height_ratios=tall, width_ratios=[1, 1, 0.95]
+        )
         spec = grid[0, 0].get_gridspec()[0, :]
         for axes in grid[0]:
             axes.remove()
-        parts = [draw_rollout(panels, rollout, letter) for panels, rollout, letter in zip(grid[1:], rollouts, "BCDE")]
+        parts = [
+            draw_rollout(panels, rollout, letter)
+            for panels, rollout, letter in zip(grid[1:], rollouts, "BCDE")
+        ]
         pipeline = figure.add_subplot(spec)
         draw_pipeline(pipeline)
         panel_title(pipeline, "A", "A rollout is scored by its events")
@@ -309,4 +380,7 @@ def describe_rollouts(
         parts.append(
             f"{rollout.title}: the carried object truly comes within {near[0]:.1f} m of the goal and, as imagined, within {near[1]:.1f} m."
         )
-    return "Trials seen from above, as they happened and as a model imagined them from the pickup on. " + " ".join(parts)
+    return (
+        "Trials seen from above, as they happened and as a model imagined them from the pickup on. "
+        + " ".join(parts)
+    )

@@ -51,11 +51,25 @@ def draw_room(
 ) -> None:
     "The walls, the observer and the goal's radius, seen from above; x to the right, z up."
     x, z = GROUND_PLANE
-    walls = axes.add_patch(Rectangle((-ROOM / 2, -ROOM / 2), ROOM, ROOM, facecolor="#F6F5F2", edgecolor=SOFT_INK, linewidth=0.8, zorder=1))
-    ring = Circle((GOAL[x], GOAL[z]), GOAL_RADIUS, fill=False, edgecolor=OBSERVER_COLOR, linewidth=1, linestyle=(0, (3, 2)), zorder=2)
-    axes.add_patch(ring).set_clip_path(walls.get_path(), walls.get_transform())  # beside the view's clip, not instead of it
+    walls = axes.add_patch(
+        Rectangle(
+            (-ROOM / 2, -ROOM / 2), ROOM, ROOM, facecolor="#F6F5F2", edgecolor=SOFT_INK, linewidth=0.8,
+            zorder=1
+        )
+    )
+    ring = Circle(
+        (GOAL[x], GOAL[z]), GOAL_RADIUS, fill=False, edgecolor=OBSERVER_COLOR, linewidth=1,
+        linestyle=(0, (3, 2)), zorder=2
+    )
+    # beside the view's clip, not instead of it
+    axes.add_patch(ring).set_clip_path(walls.get_path(), walls.get_transform())
     corner = (float(OBSERVER[x] - OBSERVER_SIDE / 2), float(OBSERVER[z] - OBSERVER_SIDE / 2))
-    axes.add_patch(Rectangle(corner, OBSERVER_SIDE, OBSERVER_SIDE, facecolor=OBSERVER_COLOR, edgecolor="white", linewidth=0.6, zorder=2.5))
+    axes.add_patch(
+        Rectangle(
+            corner, OBSERVER_SIDE, OBSERVER_SIDE, facecolor=OBSERVER_COLOR, edgecolor="white", linewidth=0.6,
+            zorder=2.5
+        )
+    )
     margin = ROOM / 2 + 0.15
     axes.set(xlim=(-margin, margin), ylim=(-margin, margin), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
@@ -120,7 +134,9 @@ class Stage(Actors):
         self.ground = self.states[..., POSITION][..., GROUND_PLANE]
         if not outlined:
             draw_room(axes)
-        self.traces = {name: [self.line(name, opacity) for opacity in (1.0, IMAGINED_OPACITY)] for name in self.entities}
+        self.traces = {
+            name: [self.line(name, opacity) for opacity in (1.0, IMAGINED_OPACITY)] for name in self.entities
+        }
         self.shapes = {name: self.shape(name) for name in self.entities}
         self.show(step)
 
@@ -135,7 +151,9 @@ class Stage(Actors):
         split = int(np.clip(self.context, first, last + 1))
         for name in self.entities:
             path = self.ground[:, ENTITIES.index(name)]
-            for line, part in zip(self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])):
+            for line, part in zip(
+                self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])
+            ):
                 line.set_data(*np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan).T)
                 line.set_visible(len(part) > 1)
             self.place(self.shapes[name], name, self.step)
@@ -143,7 +161,10 @@ class Stage(Actors):
 
     def moving(self) -> list:
         "The artists that change from step to step, lowest first."
-        return sorted([*(line for pair in self.traces.values() for line in pair), *self.shapes.values()], key=lambda artist: artist.zorder)
+        return sorted(
+            [*(line for pair in self.traces.values() for line in pair), *self.shapes.values()],
+            key=lambda artist: artist.zorder
+        )
 
     def copy(self, step: int) -> "Stage":
         "Draw what has moved once more, where it is at a step; the copy stays when the stage is moved."
@@ -162,10 +183,15 @@ def stage_key(
     "Legend entries for what stands on the stage."
 
     def mark(marker: str, color: str, label: str) -> Line2D:
-        return Line2D([], [], marker=marker, color=color, label=label, ls="", markersize=7, markeredgecolor="white", markeredgewidth=0.5)
+        return Line2D(
+            [], [], marker=marker, color=color, label=label, ls="", markersize=7, markeredgecolor="white",
+            markeredgewidth=0.5
+        )
 
     names = dict(zip(AGENTS, agents)) | dict(zip(OBJECTS, objects))
-    handles = [mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()]
+    handles = [
+        mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()
+    ]
     handles.append(mark("s", OBSERVER_COLOR, "observer"))
     handles.append(Line2D([], [], color=OBSERVER_COLOR, lw=1, ls=(0, (2, 1.5)), label="goal radius, 2 m"))
     if imagined:
@@ -185,5 +211,12 @@ def trace_table(
     parts = []
     for name in entities:
         place = np.asarray(states, dtype=float)[steps, ENTITIES.index(name)][:, POSITION]
-        parts.append(pd.DataFrame({**columns, "entity": name, "step": steps, "x": place[:, 0], "y": place[:, 1], "z": place[:, 2]}))
+        parts.append(
+            pd.DataFrame(
+                {
+                    **columns, "entity": name, "step": steps, "x": place[:, 0], "y": place[:, 1],
+                    "z": place[:, 2]
+                }
+            )
+        )
     return pd.concat(parts, ignore_index=True)

@@ -40,8 +40,12 @@ from aawm.viz.figures import (
 from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, styles_of
 
 # %% ../../nbs/viz/06_studies.ipynb #4cbc109a
-DRAFT_BEHAVIORS = tuple(name for name in BEHAVIORS if name != "static")  # that of a robot that does nothing is no figure's
-ERROR_PANELS = (("A", "ADE", "ade", "strict"), ("B", "FDE", "fde", "strict"), ("C", "ADE, published scoring", "ade", "published"))
+# that of a robot that does nothing is no figure's
+DRAFT_BEHAVIORS = tuple(name for name in BEHAVIORS if name != "static")
+ERROR_PANELS = (
+    ("A", "ADE", "ade", "strict"), ("B", "FDE", "fde", "strict"),
+    ("C", "ADE, published scoring", "ade", "published")
+)
 PUBLISHED_ADE = RELEASED_ADE
 
 
@@ -58,7 +62,9 @@ def error_row(
         high = rows.high.iloc[0]
     ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
     by_seed = " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna())
-    return dict(value=value, standard_error=error, seeds=seeds, by_seed=by_seed, **ends, count=rows["count"].max())
+    return dict(
+        value=value, standard_error=error, seeds=seeds, by_seed=by_seed, **ends, count=rows["count"].max()
+    )
 
 # %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
@@ -80,11 +86,18 @@ def error_table(
                 here = own[(own.metric == metric) & (own.scoring == scoring) & (own.behavior == behavior)]
                 numbers = error_row(here, interval)
                 value = np.nan if known is None else known.get(behavior, np.nan)
-                rows.append({"panel": letter, "title": title, "behavior": behavior, "scoring": scoring, **who, **numbers, "published": value})
+                rows.append(
+                    {
+                        "panel": letter, "title": title, "behavior": behavior, "scoring": scoring, **who,
+                        **numbers, "published": value
+                    }
+                )
     table = pd.DataFrame(rows)
     if not len(table) or table.value.isna().all():
         raise UsageError("the scores hold no errors by behaviour; evaluate the task error_by_step first")
-    return table[table.groupby(["panel", "behavior"]).value.transform(lambda values: values.notna().any())].reset_index(drop=True)
+    return table[
+        table.groupby(["panel", "behavior"]).value.transform(lambda values: values.notna().any())
+    ].reset_index(drop=True)
 
 # %% ../../nbs/viz/06_studies.ipynb #ff069e4e
 CROWDED = 2.5  # an axis ends at so many times the median bar of its highest group
@@ -101,18 +114,31 @@ def draw_error_panel(
     width = 0.86 / len(names)
     top = CROWDED * np.nanmax(rows.groupby("behavior").value.median())
     top = min(top, 1.08 * np.nanmax([rows.value.max(), rows.high.max(), rows.published.max()]))
-    middles = [behaviors.index(row.behavior) + (names.index(row.series) - (len(names) - 1) / 2) * width for row in rows.itertuples()]
+    middles = [
+        behaviors.index(row.behavior) + (names.index(row.series) - (len(names) - 1) / 2) * width
+        for row in rows.itertuples()
+    ]
     rows = rows.assign(place=middles)
     for row in rows[rows.value.notna()].itertuples():
-        look = dict(color=styles[row.series].color, hatch=styles[row.series].hatch, hatchcolor="white", linewidth=0, label=row.series)
+        look = dict(
+            color=styles[row.series].color, hatch=styles[row.series].hatch, hatchcolor="white", linewidth=0,
+            label=row.series
+        )
         axes.bar(row.place, row.value, 0.92 * width, zorder=2, **look)
         if pd.notna(row.low):
             ends = [[max(row.value - row.low, 0)], [max(row.high - row.value, 0)]]
-            axes.errorbar(row.place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4)
+            axes.errorbar(
+                row.place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4
+            )
     seed_dots(axes, rows[rows.value < top], upright=True)
-    look = dict(ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=7)
+    look = dict(
+        ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=7
+    )
     axes.plot(rows.place, rows.published, **look)
-    axes.set(xlim=(-0.5, len(behaviors) - 0.5), ylim=(0, top), ylabel="m" if rows.scoring.iloc[0] == "strict" else "norm")
+    axes.set(
+        xlim=(-0.5, len(behaviors) - 0.5), ylim=(0, top),
+        ylabel="m" if rows.scoring.iloc[0] == "strict" else "norm"
+    )
     counts = rows.groupby("behavior")["count"].max()
     axes.set_xticks(range(len(behaviors)), [f"{name}\nn = {counts[name]:.0f}" for name in behaviors])
     axes.tick_params(axis="x", length=0)
@@ -135,7 +161,11 @@ def swm3(
     with house_style():
         figure = Figure(figsize=(WIDTH, 1.3 + 1.9 * len(letters)))
         panels = np.ravel(figure.subplots(len(letters), 1, squeeze=False))
-        cut = [letter for letter, axes in zip(letters, panels) if draw_error_panel(axes, table[table.panel == letter], styles)]
+        cut = [
+            letter
+            for letter, axes in zip(letters, panels)
+            if draw_error_panel(axes, table[table.panel == letter], styles)
+        ]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
         add_legend(figure, [*line_handles(styles, bars=True), *marks], 4)
         note = [
@@ -188,7 +218,10 @@ def swm4(
         for axes in grid[len(shown) :]:
             axes.remove()
         figure.legend(handles=mark_handles(table), loc="outside upper right", ncols=3)
-        add_note(figure, [*note_sentences(table, "events in rollouts that truly never were", scoring, interval), remark])
+        add_note(
+            figure,
+            [*note_sentences(table, "events in rollouts that truly never were", scoring, interval), remark]
+        )
     return figure, table
 
 # %% ../../nbs/viz/06_studies.ipynb #a0568c75
@@ -214,11 +247,17 @@ def claims_figure(
             ink = INK if cell.verdict in ("undecided", "not tested") else "white"
             look = dict(facecolor=VERDICT_COLORS[cell.verdict], edgecolor="none", label=cell.verdict)
             axes.add_patch(Rectangle((cell.column + 0.03, cell.line - 0.44), 0.94, 0.88, **look))
-            word = re.sub("^(undecided: |not tested: |holds (?=by))", "", cell.word)  # its colour says the rest
-            axes.text(cell.column + 0.5, cell.line, word.replace(" hold)", ")"), ha="center", va="center", fontsize=7, color=ink)
+            # its colour says the rest
+            word = re.sub("^(undecided: |not tested: |holds (?=by))", "", cell.word)
+            axes.text(
+                cell.column + 0.5, cell.line, word.replace(" hold)", ")"), ha="center", va="center",
+                fontsize=7, color=ink
+            )
         axes.set(xlim=(0, len(titles)), ylim=(len(claims) - 0.5, -0.5))
         axes.set_yticks(range(len(claims)), [f"{briefs[claim]}  {claim}" for claim in claims])
-        axes.set_xticks([place + 0.5 for place in range(len(titles))], [title.replace(", ", ",\n") for title in titles])
+        axes.set_xticks(
+            [place + 0.5 for place in range(len(titles))], [title.replace(", ", ",\n") for title in titles]
+        )
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
@@ -250,18 +289,25 @@ def sensitivity_table(
         keys = ["series", "model", "variant", "setting"]
         means = here.pivot_table(index=keys, columns="metric", values="value", dropna=False)
         means = means.reindex(columns=[metric, "false_positive", "ceiling"])  # a small run lacks some
-        own = here[here.metric == metric].groupby(keys).agg(seeds=("seed", "nunique"), count=("count", "max"), left_out=("left_out", "max"))
-        part = own.assign(value=means[metric], false_positive=means.false_positive, ceiling=means.ceiling).reset_index()
+        own = here[here.metric == metric].groupby(keys).agg(
+            seeds=("seed", "nunique"), count=("count", "max"), left_out=("left_out", "max")
+        )
+        part = own.assign(
+            value=means[metric], false_positive=means.false_positive, ceiling=means.ceiling
+        ).reset_index()
         parts.append(part.assign(panel=letter, title=title, parameter=parameter, metric=metric))
     table = pd.concat(parts, ignore_index=True)
     if not len(table):
-        raise UsageError("the evaluations hold no scores under other thresholds; evaluate with sensitivity=True first")
+        raise UsageError(
+            "the evaluations hold no scores under other thresholds; evaluate with sensitivity=True first"
+        )
     table["label"] = [styles[name].name for name in table.series]
     fair = ~table.series.map({name: style.privileged for name, style in styles.items()})
     table["rank"] = table[fair].groupby(["panel", "setting"]).value.rank(ascending=False, method="min")
     order = {name: place for place, name in enumerate(styles)}
     return table.sort_values(
-        ["panel", "series", "setting"], key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
+        ["panel", "series", "setting"],
+        key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
     )
 
 # %% ../../nbs/viz/06_studies.ipynb #749a37d9
@@ -291,11 +337,16 @@ def sensitivity_figure(
     changes = rank_changes(table, defaults)
     with house_style():
         figure = Figure(figsize=(WIDTH, 5.0))
-        for (letter, title, parameter, *_, label), axes in zip(SENSITIVITY_PANELS, np.ravel(figure.subplots(2, 3, sharey=True))):
+        for (letter, title, parameter, *_, label), axes in zip(
+            SENSITIVITY_PANELS, np.ravel(figure.subplots(2, 3, sharey=True))
+        ):
             rows = table[table.panel == letter]
             for name, style in styles.items():
                 line = rows[rows.series == name]
-                look = dict(color=style.color, ls=style.line, marker=style.marker, markersize=4, markeredgecolor="white", markeredgewidth=0.4)
+                look = dict(
+                    color=style.color, ls=style.line, marker=style.marker, markersize=4,
+                    markeredgecolor="white", markeredgewidth=0.4
+                )
                 axes.plot(line.setting, line.value, label=name, **look)
             ceiling = rows.drop_duplicates("setting").sort_values("setting")
             axes.plot(ceiling.setting, ceiling.ceiling, color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth")
@@ -307,10 +358,20 @@ def sensitivity_figure(
                 no_data(axes)
         add_legend(figure, line_handles(styles), 4)
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
-        share = offset.left_out.max() / max(offset.left_out.max() + offset["count"].max(), 1) if len(offset) else np.nan
+        share = offset.left_out.max() / max(
+            offset.left_out.max() + offset["count"].max(), 1
+        ) if len(offset) else np.nan
         gone = f"At offset {offset.setting.max():+.0f}, {share:.0%} of the deliveries have begun and are left out." if share == share else ""
-        moved = [f"{panel} at {', '.join(f'{setting:g}' for setting in settings)}" for panel, settings in changes.items() if settings]
-        lead = f"another model than usual leads in {'; '.join(moved)}" if moved else "the same model leads under every setting"
+        moved = [
+            f"{panel} at {', '.join(f'{setting:g}' for setting in settings)}"
+            for panel, settings in changes.items()
+            if settings
+        ]
+        lead = (
+            f"another model than usual leads in {'; '.join(moved)}"
+            if moved
+            else "the same model leads under every setting"
+        )
         words = [
             f"Lines: means over {table.seeds.max()} training seeds." if table.seeds.max() > 1 else "One training seed.",
             "Dashed: the usual setting. Dotted: the score of the true trials.",

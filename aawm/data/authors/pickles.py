@@ -99,7 +99,9 @@ class Machine:
         return BadData(f"{self.what}: damaged at byte {self.position}: {why}; get the file again")
 
     def refused(self, why: str) -> Refused:
-        return Refused(f"{self.what}: refused at byte {self.position}: it {why}, which no file of the authors does")
+        return Refused(
+            f"{self.what}: refused at byte {self.position}: it {why}, which no file of the authors does"
+        )
 
     def take(self, size: int) -> int:  # where these bytes start
         "Go on by so many bytes."
@@ -163,7 +165,9 @@ for code, size in ((b"K", 1), (b"M", 2)):
     instruction(code)(lambda machine, size=size: machine.stack.append(_unsigned(machine, size)))
 for code, layout in ((b"J", struct.Struct("<i")), (b"G", struct.Struct(">d"))):
     instruction(code)(
-        lambda machine, layout=layout: machine.stack.append(layout.unpack_from(machine.data, machine.take(layout.size))[0])
+        lambda machine, layout=layout: machine.stack.append(
+            layout.unpack_from(machine.data, machine.take(layout.size))[0]
+        )
     )
 
 
@@ -310,7 +314,9 @@ def _set_marked_items(machine: Machine) -> None:
 # %% ../../../nbs/data/authors/01_pickles.ipynb #501621b0
 def called(value: object, function: str) -> TypeGuard[Call]:
     "Is this a call of a function, whatever its module, with arguments or a state?"
-    return type(value) is Call and value.name.name == function and (value.arguments != () or value.state is not None)
+    return type(value) is Call and value.name.name == function and (
+        value.arguments != () or value.state is not None
+    )
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #57ca7e2f
 def _look_up(machine: Machine, module: object, name: object) -> None:
@@ -346,7 +352,8 @@ def _global_name(machine: Machine) -> None:
 def _call(machine: Machine) -> None:
     arguments = machine.stack.pop()
     function = machine.stack.pop()
-    if called(function, "partial") and type(function.arguments[0]) is Name:  # pandas 1.3 calls one of its functions like this
+    # pandas 1.3 calls one of its functions like this
+    if called(function, "partial") and type(function.arguments[0]) is Name:
         function = function.arguments[0]
     if type(function) is not Name or type(arguments) is not tuple:
         raise machine.refused(f"calls a {type(function).__name__} with a {type(arguments).__name__}")
@@ -442,7 +449,9 @@ def unexpected(what: str, expected: str, got: object) -> BadData:
 
 def read_dtype(value: object, what: str) -> np.dtype:  # of numbers; object for "O8"
     "The type of an array's elements."
-    if called(value, "dtype") and value.arguments and type(code := value.arguments[0]) is str and code in DTYPES:
+    if called(
+        value, "dtype"
+    ) and value.arguments and type(code := value.arguments[0]) is str and code in DTYPES:
         order = value.state[1] if type(value.state) is tuple and len(value.state) > 1 else "<"
         if order in ("<", ">", "|", "="):
             return np.dtype(code if code in ("O8", "O") else f"{order.replace('|', '<')}{code}")
@@ -468,10 +477,14 @@ def read_array(
     else:
         raise unexpected(what, "an array", value)
     dtype = read_dtype(kind, what)
-    if type(shape) is not tuple or not all(type(size) is int and 0 <= size < 1 << 32 for size in shape) or len(shape) > 4:
+    if type(shape) is not tuple or not all(
+        type(size) is int and 0 <= size < 1 << 32 for size in shape
+    ) or len(shape) > 4:
         raise unexpected(what, "the shape of an array", shape)
     count = math.prod(shape)
-    if dtype.kind == "O" and type(content) is list and len(content) == count and all(type(item) in PLAIN for item in content):
+    if dtype.kind == "O" and type(content) is list and len(content) == count and all(
+        type(item) in PLAIN for item in content
+    ):
         elements = np.array(content, dtype=object)
         return elements.reshape(shape, order="F") if fortran else elements.reshape(shape)
     if type(content) is Span and dtype.kind != "O" and len(content) == count * dtype.itemsize:
@@ -489,10 +502,18 @@ def read_whole_numbers(
     if type(value) is list:
         if all(type(number) is int and abs(number) < 1 << 62 for number in value):
             return np.array(value, dtype=np.int64)
-        scalars = all(called(item, "scalar") and len(item.arguments) == 2 and type(item.arguments[1]) is Span for item in value)
+        scalars = all(
+            called(item, "scalar") and len(item.arguments) == 2 and type(item.arguments[1]) is Span
+            for item in value
+        )
         if not scalars:
-            raise unexpected(what, "a list of whole numbers", next(item for item in value if type(item) is not int))
-        parts = [np.frombuffer(data[span.start : span.stop], read_dtype(kind, what)) for kind, span in (item.arguments for item in value)]
+            raise unexpected(
+                what, "a list of whole numbers", next(item for item in value if type(item) is not int)
+            )
+        parts = [
+            np.frombuffer(data[span.start : span.stop], read_dtype(kind, what))
+            for kind, span in (item.arguments for item in value)
+        ]
         array = np.concatenate(parts)
     else:
         array = read_array(value, data, what)
@@ -548,7 +569,9 @@ def arrow_texts(value: object, data: bytes | mmap.mmap, what: str) -> list:
 # %% ../../../nbs/data/authors/01_pickles.ipynb #58a0c5b2
 def buffer_bytes(value: object, data: bytes | mmap.mmap, what: str) -> bytes:
     "The bytes behind `py_buffer(bytearray(...))`, or behind `None`."
-    while type(value) is Call and value.name.name in ("py_buffer", "bytearray", "_frombuffer") and value.arguments:
+    while type(value) is Call and value.name.name in (
+        "py_buffer", "bytearray", "_frombuffer"
+    ) and value.arguments:
         value = value.arguments[0]
     if value is None or value == ():
         return b""
@@ -587,7 +610,11 @@ def read_index(value: object, data: bytes | mmap.mmap, what: str) -> list | rang
         raise unexpected(what, "an index", value)
     if "data" in fields:
         return read_column(fields["data"], data, what).ravel().tolist()
-    ends = [end for name in ("start", "stop", "step") if type(end := fields.get(name)) is int and abs(end) < ABSURD]
+    ends = [
+        end
+        for name in ("start", "stop", "step")
+        if type(end := fields.get(name)) is int and abs(end) < ABSURD
+    ]
     if len(ends) != 3 or not ends[2]:
         raise unexpected(what, "a range", value)
     return range(*ends)
@@ -595,7 +622,9 @@ def read_index(value: object, data: bytes | mmap.mmap, what: str) -> list | rang
 # %% ../../../nbs/data/authors/01_pickles.ipynb #624d63be
 def read_places(value: object, data: bytes | mmap.mmap, what: str) -> list:
     "Which columns a block holds."
-    if called(value, "slice") and len(value.arguments) == 3 and all(part is None or type(part) is int for part in value.arguments):
+    if called(value, "slice") and len(value.arguments) == 3 and all(
+        part is None or type(part) is int for part in value.arguments
+    ):
         start, stop, step = value.arguments
         if type(start) is int and type(stop) is int and 0 <= start <= stop <= MOST_COLUMNS and step in (None, 1, 2):
             return list(range(start, stop, step or 1))
@@ -610,11 +639,17 @@ def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values 
     if len(manager.arguments) == 2 and state is None:
         blocks, axes = manager.arguments
         sizes = {"_unpickle_block": 3, "new_block": 2}
-        if type(blocks) is tuple and all(type(block) is Call and len(block.arguments) == sizes.get(block.name.name) for block in blocks):
+        if type(blocks) is tuple and all(
+            type(block) is Call and len(block.arguments) == sizes.get(block.name.name) for block in blocks
+        ):
             return axes, [block.arguments[:2] for block in blocks]
-    elif type(state) is tuple and len(state) == 4 and type(state[3]) is dict and type(modern := state[3].get("0.14.1")) is dict:
+    elif type(state) is tuple and len(state) == 4 and type(state[3]) is dict and type(
+        modern := state[3].get("0.14.1")
+    ) is dict:
         blocks = modern.get("blocks")
-        if type(blocks) is list and all(type(block) is dict and {"values", "mgr_locs"} <= set(block) for block in blocks):
+        if type(blocks) is list and all(
+            type(block) is dict and {"values", "mgr_locs"} <= set(block) for block in blocks
+        ):
             return modern.get("axes"), [(block["values"], block["mgr_locs"]) for block in blocks]
     raise unexpected(what, "the blocks of a table", manager)
 
@@ -682,7 +717,9 @@ def read_storage(
     parts = []
     for _ in range(5):
         within = f"{what}, within its tensor storage"
-        machine = Machine(data, STORAGE_NAMES, within, position, span.stop, persistent=True, longest=LONGEST_DESCRIPTION)
+        machine = Machine(
+            data, STORAGE_NAMES, within, position, span.stop, persistent=True, longest=LONGEST_DESCRIPTION
+        )
         parts.append(walk(machine))
         position = machine.position
     magic, version, system, storage, keys = parts
@@ -702,7 +739,9 @@ def read_storage(
     said = int.from_bytes(data[position : position + 8], "little")
     if said != count or position + 8 + count * dtype.itemsize != span.stop:
         found = (span.stop - position - 8) / dtype.itemsize
-        raise BadData(f"{what}: {count} numbers are said to be in its tensor storage, {found:g} are; get the file again")
+        raise BadData(
+            f"{what}: {count} numbers are said to be in its tensor storage, {found:g} are; get the file again"
+        )
     return dtype, position + 8, count
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #2d32db0a
@@ -715,16 +754,24 @@ def read_tensor_record(
     if not called(value, "_rebuild_tensor_v2") or len(value.arguments) not in (6, 7):
         raise unexpected(what, "a tensor", value)
     storage = value.arguments[0]
-    span = storage.arguments[0] if called(storage, "_load_from_bytes") and len(storage.arguments) == 1 else None
+    span = storage.arguments[0] if called(
+        storage, "_load_from_bytes"
+    ) and len(storage.arguments) == 1 else None
     if type(span) is not Span:
         raise unexpected(what, "a tensor", value)
     offset, shape, strides = value.arguments[1:4]
-    numbers = [offset, *(shape if type(shape) is tuple else [None]), *(strides if type(strides) is tuple else [None])]
+    numbers = [
+        offset, *(shape if type(shape) is tuple else [None]), *(strides if type(strides) is tuple else [None])
+    ]
     if not all(type(number) is int and number >= 0 for number in numbers) or len(shape) != len(strides):
         raise unexpected(what, "the shape of a tensor", shape)
     dtype, start, count = read_storage(data, span, what)
     axes = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1)))
-    dense = all(strides[axis] == math.prod(shape[after] for after in axes[i + 1 :]) for i, axis in enumerate(axes) if shape[axis] > 1)
+    dense = all(
+        strides[axis] == math.prod(shape[after] for after in axes[i + 1 :])
+        for i, axis in enumerate(axes)
+        if shape[axis] > 1
+    )
     if offset or math.prod(shape) != count or not dense:
         raise Refused(f"{what}: its tensor {list(shape)} is not the {count} numbers of its storage, each once; the authors' is")
     return TensorPlace(dtype, start, shape, axes)

@@ -25,12 +25,16 @@ from aawm.data.authors.released import (
     write_content,
 )
 from ..selections import split_trials
-from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
+from aawm.data.trials import (
+    CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash,
+)
 from ...errors import AawmError, BadData, EnvironmentProblem, UsageError, whole_number
 from ...files import visible_files, write_json, write_text
 from ...small_files import Form, Seed, read_small
 from ...processes import cores, without_main_script
-from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
+from aawm.schema import (
+    COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS,
+)
 
 if TYPE_CHECKING:
     from aawm.sim import RawTrial
@@ -41,7 +45,9 @@ EVENT_LOG = "event_log.csv"
 BESIDE = "aawm.json"
 OBSERVER_NAME = "agent2"
 OBSERVER_STATE = (0, 0, -6, 0, 0, 0, 1)
-RAW_COLUMNS = ("", *(f"{entity}_{part}" for entity in (*ENTITIES, OBSERVER_NAME) for part in ("name", *FEATURES)))
+RAW_COLUMNS = (
+    "", *(f"{entity}_{part}" for entity in (*ENTITIES, OBSERVER_NAME) for part in ("name", *FEATURES))
+)
 LOG_COLUMNS = ("Agent", "Event", "Frame")
 RELEASED_KINDS = {  # the names that the raw files have for the kinds of objects
     "jug05": "jug",
@@ -63,10 +69,14 @@ def read_observations(
             header = file.readline().rstrip("\r\n").split(",")
         if header != list(RAW_COLUMNS):
             pairs = zip(RAW_COLUMNS, header)
-            differ = next((f"{i} is {got!a}, expected {name!r}" for i, (name, got) in enumerate(pairs) if name != got), "the first agree")
+            differ = next(
+                (f"{i} is {got!a}, expected {name!r}" for i, (name, got) in enumerate(pairs) if name != got),
+                "the first agree"
+            )
             raise BadData(f"{OBSERVATIONS} has {len(header)} columns, expected {len(RAW_COLUMNS)}: {differ}")
         names = {f"{entity}_name": str for entity in (*ENTITIES, OBSERVER_NAME)}
-        table = pd.read_csv(path, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=names, index_col=False)  # exact since pandas 3.1
+        # exact since pandas 3.1
+        table = pd.read_csv(path, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=names, index_col=False)
     except (OSError, UnicodeDecodeError, ValueError, pd.errors.ParserError) as fault:
         if isinstance(fault, BadData):
             raise
@@ -82,7 +92,9 @@ def read_observations(
     if any(len(found) != 1 or not isinstance(found[0], str) for found in kinds):
         raise BadData(f"{OBSERVATIONS} has an object without a name, or one that changes it")
     states = table[list(COLUMNS)].to_numpy(dtype=np.float32)
-    return states.reshape(FRAMES, len(ENTITIES), len(FEATURES)), [RELEASED_KINDS.get(found[0], found[0]) for found in kinds]
+    return states.reshape(FRAMES, len(ENTITIES), len(FEATURES)), [
+        RELEASED_KINDS.get(found[0], found[0]) for found in kinds
+    ]
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #a4de9748
 def read_event_log(
@@ -90,7 +102,9 @@ def read_event_log(
 ) -> tuple[str, pd.DataFrame]:  # "table", "no events" or "missing", and the events: frame, agent (0, 1), event
     "The event log of a raw trial."
     path = Path(path)
-    none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype({"frame": np.int64, "agent": np.int64, "event": object})
+    none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype(
+        {"frame": np.int64, "agent": np.int64, "event": object}
+    )
     if not path.exists():
         return "missing", none
     if not path.stat().st_size:
@@ -98,7 +112,9 @@ def read_event_log(
     try:
         table = pd.read_csv(path, dtype={"Event": str})
         if tuple(table.columns) != LOG_COLUMNS:
-            raise BadData(f"{EVENT_LOG} has columns {', '.join(table.columns)}, expected {', '.join(LOG_COLUMNS)}")
+            raise BadData(
+                f"{EVENT_LOG} has columns {', '.join(table.columns)}, expected {', '.join(LOG_COLUMNS)}"
+            )
         if not len(table):
             return "table", none
         numbers = table[["Frame", "Agent"]].astype(np.int64)
@@ -114,7 +130,9 @@ def read_event_log(
         raise BadData(f"{EVENT_LOG} has the unknown event {unknown[0]!a}")
     if unknown := sorted(set(numbers.Agent) - set(AGENT_IDS)):
         raise BadData(f"{EVENT_LOG} has the unknown agent {unknown[0]}")
-    return "table", pd.DataFrame({"frame": numbers.Frame, "agent": numbers.Agent.map(AGENT_IDS), "event": table.Event.astype(object)})
+    return "table", pd.DataFrame(
+        {"frame": numbers.Frame, "agent": numbers.Agent.map(AGENT_IDS), "event": table.Event.astype(object)}
+    )
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #00e609e5
 class Beside(Form):
@@ -148,7 +166,9 @@ def read_raw_trial(
         rows = event_rows(events, 0)
         with np.errstate(invalid="ignore"):
             beyond = np.argwhere(~(np.abs(states) <= MAX_VALUE))
-        faults = [f"frame {beyond[0][0]} {ENTITIES[beyond[0][1]]}: not finite or beyond {MAX_VALUE:g}"] if len(beyond) else []
+        faults = [
+            f"frame {beyond[0][0]} {ENTITIES[beyond[0][1]]}: not finite or beyond {MAX_VALUE:g}"
+        ] if len(beyond) else []
         faults += convention_faults(states) if not faults else []
         state = np.ascontiguousarray(states[::FRAMES_PER_STEP])
         faults += state_faults(state[None]) + event_faults(rows, 1)
@@ -157,7 +177,10 @@ def read_raw_trial(
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
         return {"name": folder.name, "bad": str(fault).replace(str(folder / BESIDE), BESIDE)}
-    return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist(), "told": told}
+    return {
+        "name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist(),
+        "told": told
+    }
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #7d3e4131
 def read_all(folders: list, workers: int):  # yields what `read_raw_trial` gives, in order
@@ -186,7 +209,9 @@ def raw_content(
     if all(told):
         table = table.assign(seed=[one.seed for one in told], split=[one.split for one in told])
     place = np.repeat(np.arange(len(read)), [len(one) for one in logs])
-    events = event_rows(pd.concat(logs, ignore_index=True), place) if len(place) else pd.DataFrame(columns=EVENT_COLUMNS)
+    events = event_rows(
+        pd.concat(logs, ignore_index=True), place
+    ) if len(place) else pd.DataFrame(columns=EVENT_COLUMNS)
     events = events.astype({name: str if name == "event" else np.int64 for name in EVENT_COLUMNS})
     steps = {kind: first_steps_by_trial(events, len(read), kind) for kind in ("pickup", "goal")}
     for array in steps.values():
@@ -216,8 +241,13 @@ def import_raw(
         bad: dict[str, str] = {}  # name -> why
         seen: dict[str, str] = {}  # hash of the states -> name
         with open(spool, "wb") as file:
-            for trial in tqdm(read_all(folders, workers), total=len(folders), desc="reading", unit="trial", disable=not progress):
-                if "bad" not in trial and (twin := seen.setdefault(state_hash(trial["state"]), trial["name"])) != trial["name"]:
+            for trial in tqdm(
+                read_all(folders, workers), total=len(folders), desc="reading", unit="trial",
+                disable=not progress
+            ):
+                if "bad" not in trial and (
+                    twin := seen.setdefault(state_hash(trial["state"]), trial["name"])
+                ) != trial["name"]:
                     trial["bad"] = f"the same states as {twin}"
                 if "bad" in trial:
                     bad[trial["name"]] = trial["bad"]
@@ -231,8 +261,12 @@ def import_raw(
             raise BadData(f"{folder} holds no trials; give the folder that holds the trials' folders")
         states = np.memmap(spool, np.float32, "r", shape=(len(kept), STEPS, len(ENTITIES), len(FEATURES)))
         source = {"made_by": "aawm.data.import_raw", "folder": folder.resolve().name, "seed": seed}
-        if faults := write_content(store, raw_content(kept, seed), lambda chosen: np.array(states[chosen]), source, bad, progress):
-            raise BadData(f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder")
+        if faults := write_content(
+            store, raw_content(kept, seed), lambda chosen: np.array(states[chosen]), source, bad, progress
+        ):
+            raise BadData(
+                f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder"
+            )
     return Path(out)
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #0ab59fea
@@ -275,7 +309,9 @@ def write_trial(
     folder = Path(folder)
     agents = {place: number for number, place in AGENT_IDS.items()}
     if log is not None:
-        rows = [] if isinstance(log, str) else [f"{agents[row.agent]},{row.event},{row.frame}" for row in log.itertuples()]
+        rows = [] if isinstance(log, str) else [
+            f"{agents[row.agent]},{row.event},{row.frame}" for row in log.itertuples()
+        ]
         text = log if isinstance(log, str) else "\n".join([",".join(LOG_COLUMNS), *rows]) + "\n"
         write_text(folder / EVENT_LOG, text)
     write_text(folder / OBSERVATIONS, "\n".join(lines) + "\n")
@@ -300,15 +336,22 @@ def export_raw(
     if visible_files(folder):
         raise UsageError(f"{folder} is not empty; choose a new folder")
     if odd := [name for name in names if roles_of(name) is None]:
-        raise BadData(f"{store}: no folder can be named after {len(odd)} of its trials, first {odd[0]!a}; rename them")
+        raise BadData(
+            f"{store}: no folder can be named after {len(odd)} of its trials, first {odd[0]!a}; rename them"
+        )
     logs = {trial: rows for trial, rows in events.groupby("trial", sort=False)}
     for first in tqdm(range(0, len(names), CHUNK), desc="exporting", unit="chunk", disable=not progress):
         for trial, state in enumerate(dataset.state[first : first + CHUNK].values, first):
             rows = logs.get(trial, events[:0])
             seed = int(dataset.seed.values[trial])
             rows = None if log[trial] == "missing" else rows if log[trial] == "table" or len(rows) else ""
-            beside = {"seed": seed, "split": str(dataset.split.values[trial]), "place": trial} if seed != NO_SEED else None
-            write_trial(folder / names[trial], observation_lines(state, dataset.object_kind.values[trial]), rows, beside)
+            beside = {
+                "seed": seed, "split": str(dataset.split.values[trial]), "place": trial
+            } if seed != NO_SEED else None
+            write_trial(
+                folder / names[trial], observation_lines(state, dataset.object_kind.values[trial]), rows,
+                beside
+            )
     return folder
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #4aeb368a

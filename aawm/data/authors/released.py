@@ -65,7 +65,9 @@ from aawm.data.trials import (
 )
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
 from ...files import digest, exclusive, replacing, sha256, visible_files, write_json
-from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
+from aawm.schema import (
+    COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS,
+)
 from ...small_files import Form, Line, Sha256, read_small
 from ...store import create_arrays, finish_store, write_chunk
 
@@ -115,16 +117,23 @@ def read_data_file(
         what = str(path)
         calls = subsets if type(subsets) is list else []
         states = [subset.state for subset in calls if called(subset, "Subset") and type(subset.state) is dict]
-        if not len(calls) == len(states) == 2 or not all(set(state) == {"dataset", "indices"} for state in states):
+        if not len(calls) == len(states) == 2 or not all(
+            set(state) == {"dataset", "indices"} for state in states
+        ):
             raise unexpected(what, "a list of two subsets", subsets)
         dataset = states[0]["dataset"]
-        if states[1]["dataset"] is not dataset or not called(dataset, "TensorDataset") or type(dataset.state) is not dict:
+        if states[1]["dataset"] is not dataset or not called(
+            dataset, "TensorDataset"
+        ) or type(dataset.state) is not dict:
             raise unexpected(what, "two subsets of one set of trials", dataset)
         tensors = dataset.state.get("tensors")
         if type(tensors) is not tuple or len(tensors) != 1:
             raise unexpected(what, "a set of one tensor", tensors)
         place = read_tensor_record(tensors[0], data, what)
-        rows = {split: read_whole_numbers(state["indices"], data, f"{what}, {split}") for split, state in zip(SPLITS, states)}
+        rows = {
+            split: read_whole_numbers(state["indices"], data, f"{what}, {split}")
+            for split, state in zip(SPLITS, states)
+        }
     if len(place.shape) != 3 or place.shape[1:] != (STEPS, STATE_SIZE) or not place.shape[0]:
         raise BadData(f"{path}: a tensor [trials, {STEPS}, {STATE_SIZE}] expected, got {list(place.shape)}; turn or cut it first")
     if place.axes[0] != 0 and place.shape[0] > 1:
@@ -146,7 +155,9 @@ def read_states(
     if len(numbers) != count * size:
         raise BadData(f"{path}: cut short while it was read; get the file again")
     inner = [axis for axis in place.axes if axis != 0]
-    states = numbers.reshape(count, *(place.shape[axis] for axis in inner)).transpose(0, *(1 + np.argsort(inner)))
+    states = numbers.reshape(count, *(place.shape[axis] for axis in inner)).transpose(
+        0, *(1 + np.argsort(inner))
+    )
     return np.ascontiguousarray(states, dtype=np.float32).reshape(count, STEPS, len(ENTITIES), len(FEATURES))
 
 # %% ../../../nbs/data/authors/02_released.ipynb #30bda4fe
@@ -180,7 +191,9 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
             continue
         columns = read_table_record(log, data, f"{what}, event log {row}")
         if tuple(columns) != ("Agent", "Event", "Frame"):
-            raise BadData(f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}")
+            raise BadData(
+                f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}"
+            )
         kinds.append("table")
         parts.append([np.full(len(columns["Frame"]), row), *columns.values()])
     rows, agent, event, frame = (np.concatenate([part[i] for part in parts] or [[]]) for i in range(4))
@@ -188,7 +201,9 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
         whole = {"row": rows.astype(np.int64), "agent": agent.astype(np.int64)}
         whole |= {"event": event.astype(object), "frame": frame.astype(np.int64)}
     except (TypeError, ValueError, OverflowError):
-        raise BadData(f"{what}: the event logs hold an agent or a frame that is no number; get the file again") from None
+        raise BadData(
+            f"{what}: the event logs hold an agent or a frame that is no number; get the file again"
+        ) from None
     return np.array(kinds, dtype=object), pd.DataFrame(whole)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #4746c0de
@@ -203,16 +218,24 @@ def read_steps(value: object, data: mmap.mmap, what: str, rows: int) -> np.ndarr
 
 def read_rows(part: dict, data: mmap.mmap, what: str) -> Rows:
     "One split of the information file."
-    needed = ("indices", "exp_names", "event_logs", "pickup_timepoints", "goal_timepoints", "single_goal_trajs", "multi_goal_trajs")
+    needed = (
+        "indices", "exp_names", "event_logs", "pickup_timepoints", "goal_timepoints", "single_goal_trajs",
+        "multi_goal_trajs"
+    )
     if type(part) is not dict or (missing := [key for key in needed if key not in part]):
-        raise unexpected(what, f"the entries {', '.join(needed if type(part) is not dict else missing)}", part)
+        raise unexpected(
+            what, f"the entries {', '.join(needed if type(part) is not dict else missing)}", part
+        )
     names = part["exp_names"]
     if type(names) is not list or not all(type(name) is str for name in names):
         raise unexpected(what, "a list of trial names", names)
     log, events = read_logs(part["event_logs"], data, what)
-    numbers = {key: read_whole_numbers(part[key], data, f"{what}, {key}") for key in part if key not in needed[1:5]}
+    numbers = {
+        key: read_whole_numbers(part[key], data, f"{what}, {key}") for key in part if key not in needed[1:5]
+    }
     pickup_step, goal_step = (
-        read_steps(part[key], data, f"{what}, {key}", len(names)) for key in ("pickup_timepoints", "goal_timepoints")
+        read_steps(part[key], data, f"{what}, {key}", len(names))
+        for key in ("pickup_timepoints", "goal_timepoints")
     )
     if not len(numbers["indices"]) == len(names) == len(log):
         raise BadData(f"{what}: {len(numbers['indices'])} indices, {len(names)} names and {len(log)} event logs; get the file again")
@@ -312,8 +335,13 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
     steps = {name: np.asarray(value) for name, value in steps.items()}
     told = {**rows.pairs, "single_goal_trajs": rows.single_goal, "multi_goal_trajs": rows.multi_goal}
     view = xr.Dataset({name: (("trial", "object")[: value.ndim], value) for name, value in steps.items()})
-    derived |= {"single_goal_trajs": np.flatnonzero(single_goal_trials(view)), "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))}
-    differ = [name for name in {**told, **derived} if not np.array_equal(told.get(name, ()), derived.get(name, ()))]
+    derived |= {
+        "single_goal_trajs": np.flatnonzero(single_goal_trials(view)),
+        "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
+    }
+    differ = [
+        name for name in {**told, **derived} if not np.array_equal(told.get(name, ()), derived.get(name, ()))
+    ]
     if differ:
         raise BadData(f"{what}: its rows of {', '.join(sorted(differ))} are not those that names and steps give; get the file again")
 
@@ -331,24 +359,37 @@ def joined_rows(rows: dict, what: str) -> Rows:
     "Both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
     train = rows["train"]
     validation = rows["val"]
-    events = pd.concat([train.events, validation.events.assign(row=validation.events.row + len(train.names))], ignore_index=True)
+    events = pd.concat(
+        [train.events, validation.events.assign(row=validation.events.row + len(train.names))],
+        ignore_index=True
+    )
     if unknown := sorted({str(event) for event in events.event[~events.event.isin(EVENTS)]}):
-        raise BadData(f"{what}: unknown events in its logs: {', '.join(map(ascii, unknown))}; get the file again")
+        raise BadData(
+            f"{what}: unknown events in its logs: {', '.join(map(ascii, unknown))}; get the file again"
+        )
     names = train.names + validation.names
     if odd := [name for name in names if roles_of(name) is None]:
         raise BadData(f"{what}: {len(odd)} names tell no pair of behaviours: {', '.join(map(ascii, odd))}; get the file again")
-    arrays = {key: np.concatenate([getattr(part, key) for part in rows.values()]) for key in ("indices", "log", "pickup_step", "goal_step")}
+    arrays = {
+        key: np.concatenate([getattr(part, key) for part in rows.values()])
+        for key in ("indices", "log", "pickup_step", "goal_step")
+    }
     return Rows(names=names, events=events, pairs={}, single_goal=None, multi_goal=None, **arrays)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #e5fde53c
 def check_repeats(joined: Rows, first: np.ndarray, what: str) -> None:
     "Raise `BadData` unless rows of one trial say the same."
-    names, ends = np.array(joined.names, dtype=object), np.searchsorted(joined.events.row, np.arange(len(joined.names) + 1))
+    names, ends = np.array(joined.names, dtype=object), np.searchsorted(
+        joined.events.row, np.arange(len(joined.names) + 1)
+    )
     columns = [joined.events[name].to_numpy() for name in ("agent", "event", "frame")]
     same = first[joined.indices]
     for row in np.flatnonzero(same != np.arange(len(names))):
         logs = [[column[ends[at] : ends[at + 1]].tolist() for column in columns] for at in (row, same[row])]
-        rest = [(names[at], joined.log[at], *joined.pickup_step[at], *joined.goal_step[at]) for at in (row, same[row])]
+        rest = [
+            (names[at], joined.log[at], *joined.pickup_step[at], *joined.goal_step[at])
+            for at in (row, same[row])
+        ]
         if logs[0] != logs[1] or rest[0] != rest[1]:
             trial = joined.indices[row]
             raise BadData(f"{what}: rows {row} and {same[row]} are of trial {trial} and say different things; get the file again")
@@ -398,7 +439,8 @@ class TrialsBeside(Form):
 
     format: Literal["aawm, beside a released pair"]  # `BESIDE_FORMAT`
     information_sha256: Sha256
-    object_kind: list[Annotated[list[Line], Field(min_length=len(OBJECTS), max_length=len(OBJECTS))]]  # of each trial
+    # of each trial
+    object_kind: list[Annotated[list[Line], Field(min_length=len(OBJECTS), max_length=len(OBJECTS))]]
     seed: list[Annotated[int, Field(ge=NO_SEED, lt=2**63)]]
 
 
@@ -409,7 +451,9 @@ def add_beside(content: Content, data_pkl: str | Path, info_pkl: str | Path) -> 
     told = read_small(path, TrialsBeside, LARGEST_BESIDE)
     trials = len(content.trials)
     if told.information_sha256 != sha256(info_pkl):
-        raise BadData(f"{path} was not written with {info_pkl}; remove it to import without seeds and kinds of objects")
+        raise BadData(
+            f"{path} was not written with {info_pkl}; remove it to import without seeds and kinds of objects"
+        )
     if not len(told.seed) == len(told.object_kind) == trials:
         raise BadData(f"{path} tells of {len(told.seed)} trials, the pair of {trials}; remove it to import without seeds and kinds of objects")
     kinds = np.array(told.object_kind, dtype=object)
@@ -426,7 +470,12 @@ def faulty_trials(
     first: dict[int, str] = {}
     for fault in faults:
         words = fault.replace(",", "").replace(":", "").split()
-        numbers = [int(word) for word in words[1 : next((i for i, word in enumerate(words[1:], 1) if not word.isdigit()), len(words))]]
+        numbers = [
+            int(word)
+            for word in words[
+                1 : next((i for i, word in enumerate(words[1:], 1) if not word.isdigit()), len(words))
+            ]
+        ]
         for number in numbers if words[0] == "trial" else numbers[1:]:
             first.setdefault(number, fault)
     return first
@@ -478,7 +527,9 @@ def staged(
     except KeyboardInterrupt:
         raise Interrupted(f"stopped, and nothing of {out} was kept; run the same again") from None
     except OSError as fault:
-        raise EnvironmentProblem(f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again") from fault
+        raise EnvironmentProblem(
+            f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again"
+        ) from fault
 
 # %% ../../../nbs/data/authors/02_released.ipynb #4ef00e42
 def write_content(
@@ -494,7 +545,9 @@ def write_content(
     faults = []
     hashes = []
     files = create_arrays(path, LAYOUT, {"trial": trials}, CHUNK)
-    for number, first in enumerate(tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)):
+    for number, first in enumerate(
+        tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)
+    ):
         rows = slice(first, min(first + CHUNK, trials))
         state = states(np.arange(trials)[rows])
         faults += state_faults(state, first)
@@ -504,10 +557,14 @@ def write_content(
     table = content.trials.assign(state_sha256=hashes)
     faults += table_faults(table)
     if not faults:
-        extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | ({} if content.rows is None else {ROW_TABLE: content.rows})
+        extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | (
+            {} if content.rows is None else {ROW_TABLE: content.rows}
+        )
         reasons = Counter(reason_kind(reason) for reason in left_out.values())
         draws = [{"trial": trial, "reason": reason} for trial, reason in left_out.items()]
-        entries = store_entries(table, content.events, content.pickup_step, content.goal_step, dict(reasons), draws, extra)
+        entries = store_entries(
+            table, content.events, content.pickup_step, content.goal_step, dict(reasons), draws, extra
+        )
         finish_store(path, LAYOUT, files=files, settings=settings, **entries)
     return faults
 
@@ -527,8 +584,15 @@ def unpack(
     "Unpack the authors' pair of files."
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if member.filename.endswith(".pkl") and "__MACOSX" not in member.filename]
-            pair = [[member for member in members if member.filename.endswith("_exp_info.pkl") is told] for told in (False, True)]
+            members = [
+                member
+                for member in archive.infolist()
+                if member.filename.endswith(".pkl") and "__MACOSX" not in member.filename
+            ]
+            pair = [
+                [member for member in members if member.filename.endswith("_exp_info.pkl") is told]
+                for told in (False, True)
+            ]
             if [len(found) for found in pair] != [1, 1]:
                 names = ", ".join(ascii(member.filename) for member in members) or "none"
                 raise BadData(f"{path}: one data file and one *_exp_info.pkl expected in the zip, found {names}; unpack it first")
@@ -569,7 +633,8 @@ def import_released(
 
 # %% ../../../nbs/data/authors/02_released.ipynb #1e681995
 def write_released(
-    store: str | Path, data_pkl: str | Path, info_pkl: str | Path, source: dict, skip_bad: bool, progress: bool,
+    store: str | Path, data_pkl: str | Path, info_pkl: str | Path, source: dict, skip_bad: bool,
+    progress: bool
 ) -> None:
     "Read the pair and write the store."
     what = str(info_pkl)
@@ -614,10 +679,16 @@ def published_trials(
 ) -> xr.Dataset:  # as `open_trials` gives, one entry for each published row, training rows first
     "The rows of the authors' split, repeats and all; evaluations take it like any other trials."
     if (rows := open_extra(store, ROW_TABLE)) is None:
-        raise UsageError(f"{store} was not imported from the authors' files, so it has no published split; use open_trials")
+        raise UsageError(
+            f"{store} was not imported from the authors' files, so it has no published split; use open_trials"
+        )
     trials = open_trials(store).drop_vars("published_validation")
-    chosen = trials.isel(trial=rows.trial.to_numpy()).assign(split=("trial", rows.split.to_numpy().astype(str)))
-    return chosen.assign_attrs(data_hash=digest([trials.attrs["data_hash"], rows.values.tolist()]), split="published")
+    chosen = trials.isel(trial=rows.trial.to_numpy()).assign(
+        split=("trial", rows.split.to_numpy().astype(str))
+    )
+    return chosen.assign_attrs(
+        data_hash=digest([trials.attrs["data_hash"], rows.values.tolist()]), split="published"
+    )
 
 # %% ../../../nbs/data/authors/02_released.ipynb #58ff329b
 def log_tables(events: pd.DataFrame, log: np.ndarray) -> list:  # DataFrame, "No events" or False for each trial
@@ -625,7 +696,10 @@ def log_tables(events: pd.DataFrame, log: np.ndarray) -> list:  # DataFrame, "No
     events = events.sort_values("trial", kind="stable")
     agent = events.agent.map({place: number for number, place in AGENT_IDS.items()}).to_numpy()
     columns = pd.Index(["Agent", "Event", "Frame"], dtype=object)
-    data = {"Agent": agent, "Event": pd.Series(events.event.to_numpy(), dtype=object), "Frame": events.frame.to_numpy()}
+    data = {
+        "Agent": agent, "Event": pd.Series(events.event.to_numpy(), dtype=object),
+        "Frame": events.frame.to_numpy()
+    }
     whole = pd.DataFrame(data).set_axis(columns, axis=1)
     empty = pd.DataFrame({name: pd.Series(dtype=object) for name in columns}).set_axis(columns, axis=1)
     ends = np.searchsorted(events.trial, np.arange(len(log) + 1))
@@ -651,14 +725,16 @@ def information(
         pairs = ["_".join(roles_of(name) or (UNKNOWN,)) for name in names[chosen].tolist()]
         view = trials[["scenario", "pickup_step", "goal_step"]].isel(trial=chosen)
         content[split] = {
-            "indices": chosen.tolist(),
-            "exp_names": names[chosen].tolist(),
-            **{pair: [row for row, other in enumerate(pairs) if other == pair] for pair in dict.fromkeys(pairs)},
+            "indices": chosen.tolist(), "exp_names": names[chosen].tolist(),
+            **{
+                pair: [row for row, other in enumerate(pairs) if other == pair]
+                for pair in dict.fromkeys(pairs)
+            },
             "event_logs": [tables[trial] for trial in chosen],
             "pickup_timepoints": view.pickup_step.values.astype(float),
             "goal_timepoints": view.goal_step.values.astype(float),
             "single_goal_trajs": np.flatnonzero(single_goal_trials(view)),
-            "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view)),
+            "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
         }
     return content | {"data_columns": list(COLUMNS)}
 
@@ -670,7 +746,11 @@ def say(value: object) -> bytes:
     if value is None or isinstance(value, bool):
         return {None: b"N", True: b"\x88", False: b"\x89"}[value]
     if isinstance(value, int):
-        return b"J" + struct.pack("<i", value) if -(1 << 31) <= value < 1 << 31 else b"\x8a\x10" + value.to_bytes(16, "little", signed=True)
+        return (
+            b"J" + struct.pack("<i", value)
+            if -(1 << 31) <= value < 1 << 31
+            else b"\x8a\x10" + value.to_bytes(16, "little", signed=True)
+        )
     if isinstance(value, str):
         return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
     if isinstance(value, tuple):
@@ -695,7 +775,10 @@ def say_object(module: str, name: str, state: object) -> bytes:
 
 def storage_head(count: int) -> bytes:
     "What torch writes before the numbers of a storage."
-    sizes = {"protocol_version": TORCH_PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    sizes = {
+        "protocol_version": TORCH_PROTOCOL, "little_endian": True,
+        "type_sizes": {"short": 2, "int": 4, "long": 4}
+    }
     storage = say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", count, None)) + b"Q"
     magic = b"\x8a\x0a" + TORCH_MAGIC.to_bytes(10, "little")
     parts = [magic, say(TORCH_PROTOCOL), say(sizes), storage, say(["0"])]
@@ -716,8 +799,12 @@ def write_data_file(
     storage = say_call("torch.storage", "_load_from_bytes", [mark])
     shape = (count, STEPS, STATE_SIZE)
     strides = (STEPS * STATE_SIZE, STATE_SIZE, 1)
-    tensor = say_call("torch._utils", "_rebuild_tensor_v2", [storage, 0, shape, strides, False, say_call("collections", "OrderedDict")])
-    dataset = say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"  # remembered as 0 ...
+    tensor = say_call(
+        "torch._utils", "_rebuild_tensor_v2",
+        [storage, 0, shape, strides, False, say_call("collections", "OrderedDict")]
+    )
+    # remembered as 0 ...
+    dataset = say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
     indices = [rows.trial[rows.split == ours].tolist() for ours in SPLITS.values()]
     subsets = [
         say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": chosen})
@@ -727,7 +814,9 @@ def write_data_file(
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(before + mark[:1] + struct.pack("<Q", len(head) + size) + head)
         for first in tqdm(range(0, count, CHUNK), desc="exporting", unit="chunk", disable=not progress):
-            file.write(np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes())
+            file.write(
+                np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes()
+            )
         file.write(after)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #5cc64270
@@ -740,13 +829,20 @@ def published_rows(
         return rows
     split = trials.split.values.astype(str)
     chosen = [np.flatnonzero(split == ours) for ours in SPLITS.values()]
-    return pd.DataFrame({"split": np.repeat(list(SPLITS.values()), [len(part) for part in chosen]), "trial": np.concatenate(chosen)})
+    return pd.DataFrame(
+        {
+            "split": np.repeat(list(SPLITS.values()), [len(part) for part in chosen]),
+            "trial": np.concatenate(chosen)
+        }
+    )
 
 
 def store_log(store: str | Path, trials: xr.Dataset) -> np.ndarray:  # of `LOGS`
     "What kind of log each trial of a store has."
     table = open_extra(store, LOG_TABLE)
-    return np.where(trials.has_log.values, "table", "missing").astype(object) if table is None else table.log.to_numpy(dtype=object)
+    return np.where(
+        trials.has_log.values, "table", "missing"
+    ).astype(object) if table is None else table.log.to_numpy(dtype=object)
 
 
 def export_released(
@@ -773,5 +869,7 @@ def export_released(
         pickle.dump(information(dataset, events, rows, log), file, protocol=4)
     if (dataset.seed.values != NO_SEED).any() or (dataset.object_kind.values != UNKNOWN).any():
         told = {"seed": dataset.seed.values.tolist(), "object_kind": dataset.object_kind.values.tolist()}
-        write_json(beside(data_pkl), {"format": BESIDE_FORMAT, "information_sha256": sha256(info_pkl), **told})
+        write_json(
+            beside(data_pkl), {"format": BESIDE_FORMAT, "information_sha256": sha256(info_pkl), **told}
+        )
     return folder

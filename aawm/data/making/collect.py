@@ -33,4 +33,7 @@ def store_trials(
     events = [(place, *event) for place, trial in enumerate(drawn) for event in trial["events"]]
     events = pd.DataFrame(events, columns=["trial", "frame", "agent", "event"])
     settings = {"made_by": "aawm.data.store_trials", "split_seed": seed, "fidelity": kept[0].fidelity}
-    return write_trials(path, np.stack([trial["state"] for trial in drawn]), trials, event_rows(events, events.trial), settings)
+    return write_trials(
+        path, np.stack([trial["state"] for trial in drawn]), trials, event_rows(events, events.trial),
+        settings
+    )

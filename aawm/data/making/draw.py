@@ -26,7 +26,9 @@ def trial_seed(
     attempt: int = 0,  # how many draws were rejected before
 ) -> int:  # 0 .. 2**63 - 1
     "The seed of one draw of one trial."
-    return int(np.random.SeedSequence([root_seed, index, attempt]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return int(
+        np.random.SeedSequence([root_seed, index, attempt]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+    )
 
 # %% ../../../nbs/data/making/01_draw.ipynb #db302141
 def draw_trial(
@@ -58,4 +60,7 @@ def as_steps(raw: "RawTrial", index: int) -> dict:
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}
     steps = {f"{kind}_step": first_event_steps(raw.events, kind) for kind in ("pickup", "goal")}
-    return {"index": index, "state": state, **steps, "row": row, "events": raw.events[["frame", "agent", "event"]].values.tolist()}
+    return {
+        "index": index, "state": state, **steps, "row": row,
+        "events": raw.events[["frame", "agent", "event"]].values.tolist()
+    }

@@ -121,18 +121,26 @@ def simulated_trials(
         running: dict[Future, int] = {}  # which trial each is at
         try:
             with process_pool(workers) as executor:
-                yield from submitted_trials(executor, draw_trial, 2 * workers, left, running, root_seed, fidelity)
+                yield from submitted_trials(
+                    executor, draw_trial, 2 * workers, left, running, root_seed, fidelity
+                )
         except BrokenProcessPool:
             yield from (draw_alone(root_seed, index, fidelity) for index in sorted(running.values()))
 
 # %% ../../../nbs/data/making/02_generate.ipynb #3463691a
 def code_hash() -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
-    aside = ("render", "calibration")  # drawing and measuring change no trial; nor do comments and blank lines
+    # drawing and measuring change no trial; nor do comments and blank lines
+    aside = ("render", "calibration")
     room = Path(aawm.__file__).parent / "sim"
     files = [file for file in room.glob("*.py") if file.stem not in aside]
     lines = {file.name: file.read_text(encoding="utf-8").splitlines() for file in files}
-    return digest({name: [line for line in text if line.strip() and not line.startswith("#")] for name, text in lines.items()})
+    return digest(
+        {
+            name: [line for line in text if line.strip() and not line.startswith("#")]
+            for name, text in lines.items()
+        }
+    )
 
 
 @functools.cache
@@ -166,7 +174,9 @@ def trials_elsewhere(
         raise
     except Exception as fault:
         what = " ".join([f"{type(fault).__name__}:", *str(fault).strip().splitlines()[:1]])
-        raise EnvironmentProblem(f"the executor lost trials ({what}); see to its workers and run the same again to go on") from fault
+        raise EnvironmentProblem(
+            f"the executor lost trials ({what}); see to its workers and run the same again to go on"
+        ) from fault
 
 # %% ../../../nbs/data/making/02_generate.ipynb #3582aaaa
 def generation_settings(
@@ -180,7 +190,10 @@ def generation_settings(
 
     own = {"trials": trials, "seed": seed, "fidelity": fidelity, "chunk": chunk}
     own |= {"aawm_version": aawm.__version__, "simulator_code": code_hash()}
-    own |= {"made_by": "aawm.data.generate", "format_version": LAYOUT.version, "validation_share": VALIDATION_SHARE}
+    own |= {
+        "made_by": "aawm.data.generate", "format_version": LAYOUT.version,
+        "validation_share": VALIDATION_SHARE
+    }
     return {**SIMULATOR_SETTINGS, **own}
 
 # %% ../../../nbs/data/making/02_generate.ipynb #45a00b28
@@ -198,7 +211,9 @@ def gathered_chunks(
             trials = [waiting[number][index] for index in chunks[number]]
             del waiting[number]
             arrays = {name: np.stack([trial[name] for trial in trials]) for name in LAYOUT.arrays}
-            yield number, arrays, {name: [trial[name] for trial in trials] for name in ("row", "events", "rejected")}
+            yield number, arrays, {
+                name: [trial[name] for trial in trials] for name in ("row", "events", "rejected")
+            }
 
 # %% ../../../nbs/data/making/02_generate.ipynb #56075983
 def gathered_entries(
@@ -260,12 +275,15 @@ def generate(
     def make(chunks):
         indices = [index for places in chunks.values() for index in places]
         processes = workers if isinstance(workers, Executor) else max(1, min(workers, len(indices)))
-        with tqdm(total=trials, initial=trials - len(indices), unit="trial", desc="simulating", disable=not progress) as bar:
+        with tqdm(
+            total=trials, initial=trials - len(indices), unit="trial", desc="simulating", disable=not progress
+        ) as bar:
             drawn = simulated_trials(indices, seed, fidelity, processes)
             yield from gathered_chunks(chunks, counted(drawn, bar))
 
     command = f"aawm generate {path} --trials {trials} --seed {seed} --fidelity {fidelity}"
     return build_store(
         path, LAYOUT, {"trial": trials}, generation_settings(trials, seed, fidelity, chunk), make,
-        finish=functools.partial(gathered_entries, path, seed=seed), chunk=chunk, resume=f"the same call goes on from there ({command})",
+        finish=functools.partial(gathered_entries, path, seed=seed), chunk=chunk,
+        resume=f"the same call goes on from there ({command})"
     )

@@ -18,7 +18,10 @@ import torch
 from torch.nn import functional
 
 from ...events.labels import NEAR
-from ...schema import AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STEPS
+from aawm.schema import (
+    AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION,
+    STEPS,
+)
 
 # %% ../../../nbs/models/event/01_features.ipynb #47ed6def
 def heading(
@@ -55,7 +58,9 @@ def turned(
     x, y, z, w = rotation.unbind(-1)
     sine = (angle / 2).sin()
     cosine = (angle / 2).cos()
-    return torch.stack([cosine * x + sine * z, cosine * y + sine * w, cosine * z - sine * x, cosine * w - sine * y], -1)
+    return torch.stack(
+        [cosine * x + sine * z, cosine * y + sine * w, cosine * z - sine * x, cosine * w - sine * y], -1
+    )
 
 # %% ../../../nbs/models/event/01_features.ipynb #de5a06ce
 GROUND = slice(GROUND_PLANE[0], GROUND_PLANE[1] + 1, GROUND_PLANE[1] - GROUND_PLANE[0])  # a slice: no copy
@@ -98,11 +103,14 @@ def in_holder_frame(
 ) -> torch.Tensor:  # `[..., object, n]`
     "Of each object, what is seen from its holder's frame; for one at rest, the first agent's."
     frame = (holder - 1).clamp(min=0)
-    return values.gather(-3, frame[..., None, :, None].expand(*frame.shape[:-1], 1, frame.shape[-1], values.shape[-1]))[..., 0, :, :]
+    return values.gather(
+        -3, frame[..., None, :, None].expand(*frame.shape[:-1], 1, frame.shape[-1], values.shape[-1])
+    )[..., 0, :, :]
 
 # %% ../../../nbs/models/event/01_features.ipynb #f2a95802
 STIRRED = 1e-3  # an object that moves farther in a step does not lie still, m
-CARRIED_ABOVE = 0.15  # nor does one that is so much higher than it ever lay, m; what has toppled may lie up to .13 higher
+# nor does one that is so much higher than it ever lay, m; what has toppled may lie up to .13 higher
+CARRIED_ABOVE = 0.15
 ALOFT = 0.2  # and nothing that is so much higher than it lay at the start can lie at all, m
 
 
@@ -183,7 +191,9 @@ def errand() -> torch.Tensor:  # `[1, 300, 5, 7]`
 
 # %% ../../../nbs/models/event/01_features.ipynb #02f5a21b
 OTHER = [1, 0]  # the other of two agents
-LANDMARKS = ("observer", "own start", "other robot", "its start", *OBJECTS, *(f"start of {thing}" for thing in OBJECTS))
+LANDMARKS = (
+    "observer", "own start", "other robot", "its start", *OBJECTS, *(f"start of {thing}" for thing in OBJECTS)
+)
 FIRST_OBJECT = LANDMARKS.index(OBJECTS[0])
 OBJECT_LANDMARKS = slice(FIRST_OBJECT, FIRST_OBJECT + len(OBJECTS))  # the landmarks that are objects
 
@@ -230,7 +240,9 @@ def describe_place(
     distance = seen.norm(dim=-1, keepdim=True)
     way = seen / distance.clamp(min=0.05)
     bearing = torch.atan2(seen[..., 1:], seen[..., :1])
-    return torch.cat([seen / 4, distance / 4, way, torch.tanh(4 * bearing), torch.tanh(3 * (distance - 0.5))], -1)
+    return torch.cat(
+        [seen / 4, distance / 4, way, torch.tanh(4 * bearing), torch.tanh(3 * (distance - 0.5))], -1
+    )
 
 # %% ../../../nbs/models/event/01_features.ipynb #328646fe
 MOTION_UNIT = (0.2, 0.05, 0.3)  # m, m, radians
@@ -246,7 +258,9 @@ def object_features(
     from_goal = (now.objects - goal).norm(dim=-1)
     moved = (now.objects - before.objects).norm(dim=-1).clamp(max=0.5) / 0.1
     rise = (height - before.objects[..., HEIGHT]) / 0.1
-    common = torch.cat([height / 0.4, rise, moved, torch.tanh(2 * (from_goal - GOAL_RADIUS)), from_goal / 5], -1)
+    common = torch.cat(
+        [height / 0.4, rise, moved, torch.tanh(2 * (from_goal - GOAL_RADIUS)), from_goal / 5], -1
+    )
     common = common[..., None, :].expand(*now.facing.shape, common.shape[-1])
     slid = (seen_from(now) - seen_from(before))[..., : len(AGENTS), :, :2].clamp(-0.5, 0.5) / 0.1
     apart = (now.objects[..., None, :, GROUND] - now.place[..., :, None, :]).norm(dim=-1)
@@ -268,10 +282,16 @@ def features(
     if end is not None:
         last = Scene.of(end[:, None].expand_as(states))
         given = torch.stack([last.place, last.place.flip(-2)], -2)
-        parts.append(describe_place(seen_places(torch.cat([given, for_both(last.objects[..., GROUND])], -2), now)).flatten(-2))
+        parts.append(
+            describe_place(
+                seen_places(torch.cat([given, for_both(last.objects[..., GROUND])], -2), now)
+            ).flatten(-2)
+        )
     angles = torch.stack([now.facing, now.facing.flip(-1) - now.facing, first.facing - now.facing], -1)
     did = own_motion(now, then) / torch.tensor(MOTION_UNIT, dtype=states.dtype, device=states.device)
-    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(*now.facing.shape, 1)
+    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(
+        *now.facing.shape, 1
+    )
     parts += [angles.sin(), angles.cos(), did, did.flip(-2), now.place / 5, time, object_features(now, then)]
     return torch.cat(parts, -1).transpose(1, 2)
 
@@ -281,7 +301,8 @@ FEATURE_COUNT = features(EMPTY, EMPTY, EMPTY[0], torch.zeros(1)).shape[-1]
 PRIVILEGED_FEATURE_COUNT = features(EMPTY, EMPTY, EMPTY[0], torch.zeros(1), EMPTY[0]).shape[-1]
 
 # %% ../../../nbs/models/event/01_features.ipynb #7af6ddf6
-LANDMARK_SORTS = (*range(FIRST_OBJECT), *(FIRST_OBJECT,) * len(OBJECTS), *(FIRST_OBJECT + 1,) * len(OBJECTS))  # of landmarks
+# of landmarks
+LANDMARK_SORTS = (*range(FIRST_OBJECT), *(FIRST_OBJECT,) * len(OBJECTS), *(FIRST_OBJECT + 1,) * len(OBJECTS))
 SORTS_ONE_HOT = torch.eye(max(LANDMARK_SORTS) + 1)[list(LANDMARK_SORTS)]
 
 
@@ -295,14 +316,20 @@ def landmark_features(
     first = Scene.of(start[:, None].expand_as(states))
     places = landmarks(now, first)
     goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
-    facts = [(now.objects - goal).norm(dim=-1) - GOAL_RADIUS, (now.objects - first.objects).norm(dim=-1), now.objects[..., HEIGHT] / 0.2]
+    facts = [
+        (now.objects - goal).norm(dim=-1) - GOAL_RADIUS, (now.objects - first.objects).norm(dim=-1),
+        now.objects[..., HEIGHT] / 0.2
+    ]
     if end is not None:
         last = Scene.of(end[:, None].expand_as(states)).objects
         facts += [(now.objects - last).norm(dim=-1), (last - goal).norm(dim=-1) - GOAL_RADIUS]
-    facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(*now.facing.shape, -1, -1)
+    facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(
+        *now.facing.shape, -1, -1
+    )
     apart = (now.objects[..., None, :, GROUND] - now.place.flip(-2)[..., None, :]).norm(dim=-1)
     facts = torch.cat([facts, torch.tanh(apart - NEAR)[..., None]], -1)
-    facts = functional.pad(torch.cat([facts, facts], -2), (0, 0, FIRST_OBJECT, 0))  # objects, their starts; nothing of other landmarks
+    # objects, their starts; nothing of other landmarks
+    facts = functional.pad(torch.cat([facts, facts], -2), (0, 0, FIRST_OBJECT, 0))
     sorts = SORTS_ONE_HOT.to(states).expand(*places.shape[:-1], -1)
     return torch.cat([describe_place(seen_places(places, now)), sorts, facts], -1)
 

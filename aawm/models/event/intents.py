@@ -17,7 +17,8 @@ from ...schema import AGENTS, OBJECTS
 
 # %% ../../../nbs/models/event/03_intents.ipynb #0f05db80
 NO_LANDMARK = len(LANDMARKS)  # the intent of a segment that ends at none of them
-ARRIVAL_RADIUS = (2.6, 0.45, 0.9, 0.45, *(0.95,) * len(OBJECTS), *(0.8,) * len(OBJECTS))  # how near to each landmark counts as there, m
+# how near to each landmark counts as there, m
+ARRIVAL_RADIUS = (2.6, 0.45, 0.9, 0.45, *(0.95,) * len(OBJECTS), *(0.8,) * len(OBJECTS))
 SHORT_GAP = 6  # a grasp that is lost for fewer steps has not been lost
 AT_REST = 0.03  # a robot's place changes less in a step when it stands, m
 
@@ -41,7 +42,9 @@ def drop_short_runs(
 ) -> torch.Tensor:  # bool, of the same shape
     "Times in which something is true for at least so many steps, or up to an end of the trial."
     runs = true.movedim(1, -1).float()
-    inner = -functional.max_pool1d(-functional.pad(runs, (steps - 1, steps - 1), value=1.0).flatten(0, -2)[:, None], steps, 1)
+    inner = -functional.max_pool1d(
+        -functional.pad(runs, (steps - 1, steps - 1), value=1.0).flatten(0, -2)[:, None], steps, 1
+    )
     outer = functional.max_pool1d(inner, steps, 1)[:, 0].unflatten(0, runs.shape[:-1])
     return (outer > 0.5).movedim(-1, 1)
 
@@ -70,7 +73,9 @@ def landmark_reached(
     after = functional.pad(held, (0, 0, 0, 0, 0, 1))
     barred = torch.zeros_like(away, dtype=torch.bool)
     carried = before.any(-1)
-    barred[..., OBJECT_LANDMARKS], barred[..., LANDMARKS.index("observer")] = after | carried[..., None], ~carried
+    barred[..., OBJECT_LANDMARKS], barred[..., LANDMARKS.index("observer")] = (
+        after | carried[..., None], ~carried
+    )
     nearest = away.masked_fill(barred, torch.inf).min(-1)
     intent = torch.where(nearest.values < 1, nearest.indices, NO_LANDMARK)
     taken = after & ~before
@@ -101,5 +106,7 @@ def hindsight_intents(
     carrying = functional.pad(held.any(-1), (0, 0, 0, 1))
     ends = grasp_changes | (stops & ~(carrying & (there == NO_LANDMARK)))
     intent = next_value(there, ends)
-    ends &= grasp_changes | (functional.pad(intent, (0, 0, 0, 1), value=NO_LANDMARK) != there) | (there == NO_LANDMARK)
+    ends &= grasp_changes | (functional.pad(intent, (0, 0, 0, 1), value=NO_LANDMARK) != there) | (
+        there == NO_LANDMARK
+    )
     return Intents(intent, ends[:, 1:])

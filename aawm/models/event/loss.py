@@ -54,11 +54,18 @@ def token_nll(
     grasp = functional.cross_entropy(grasp.flatten(0, 2), holds.flatten(), reduction="sum")
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
     by = holder[trial, step, thing]
-    handling = network.carry(intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing])
+    handling = network.carry(
+        intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing]
+    )
     token = trials.carry[trial, step, thing]
     pushed = by == PUSHED
-    carry = torch.where(pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)).sum()
-    return {name: part / holder[..., 0].numel() for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))}
+    carry = torch.where(
+        pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)
+    ).sum()
+    return {
+        name: part / holder[..., 0].numel()
+        for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))
+    }
 
 # %% ../../../nbs/models/event/05_loss.ipynb #4aebdfaa
 def grasp_changes(
@@ -79,7 +86,9 @@ def intent_nll(
     start_weight: float,  # further weight of the first step of each segment
 ) -> tuple:  # of intents, and of segment ends: nats per step
     "Negative log-likelihood of what each agent heads for, and of where segments end."
-    intent = functional.cross_entropy(logits.flatten(0, 2), labels.intent.flatten(), reduction="none").view_as(weights)
+    intent = functional.cross_entropy(
+        logits.flatten(0, 2), labels.intent.flatten(), reduction="none"
+    ).view_as(weights)
     ends = network.intents.ends(intended, trials.motion, network.motion, grasp_changes(trials.holder))
     ends = functional.binary_cross_entropy_with_logits(ends, labels.ends.to(weights.dtype), reduction="none")
     begins = functional.pad(labels.ends[:, :-1], (0, 0, 1, 0))

@@ -25,7 +25,9 @@ from aawm.models.event.features import (
 )
 from .intents import hindsight_intents
 from .loss import EventLabels, event_labels, event_nll, intent_nll, step_weights, token_nll
-from .network import NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts
+from aawm.models.event.network import (
+    NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts,
+)
 from .sampling import sample_futures, sequences_at_once
 from .tokens import Codebooks, fit_codebooks, tokenise
 from ...schema import AGENTS, STEPS, flatten, unflatten
@@ -47,19 +49,26 @@ class EventTransformer(WorldModel):
     def feature_counts(self) -> tuple:
         "How many numbers an agent sees, and how many of each landmark."
         given = "end_state" in self.privileged
-        return (PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT) if given else (FEATURE_COUNT, LANDMARK_FEATURE_COUNT)
+        return (PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT) if given else (
+            FEATURE_COUNT, LANDMARK_FEATURE_COUNT
+        )
 
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects."
-        return Codebooks(self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook)
+        return Codebooks(
+            self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook
+        )
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, self.grasping)
         for name, book in vars(self.codebooks).items():
             book.copy_(getattr(fitted, name))
 
-    def observe(self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor, end: torch.Tensor):
+    def observe(
+        self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor,
+        end: torch.Tensor
+    ):
         "What each agent sees `[B, agent, T, features]`; see `features`."
         return features(states, before, start, step, end)
 
@@ -69,11 +78,16 @@ class EventTransformer(WorldModel):
         steps = torch.arange(first, states.shape[1], device=states.device)
         return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
 
-    def read_landmarks(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor):
+    def read_landmarks(
+        self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor
+    ):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
         return self.network.landmarks(hidden, landmark_features(states, start, end))
 
-    def condition(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, intent: torch.Tensor, plan: torch.Tensor):
+    def condition(
+        self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, intent: torch.Tensor,
+        plan: torch.Tensor
+    ):
         "`hidden [B, T, agent, width]` after `states [B, T, 5, 7]`, given `intent [B, T, agent]` and `plan [..., B, T, agent, object, facts]`."
         now = Scene.of(states)
         places = seen_places(landmarks(now, Scene.of(start[:, None].expand_as(states))), now)

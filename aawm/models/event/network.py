@@ -42,31 +42,47 @@ class EventTransformerConfig:
     motions: int = 320  # motion tokens of an agent
     carries: int = 192  # motion tokens of an object that is held or pushed
     noise: float = 0.02  # input noise in training: spread of how far robots are displaced in a step, m
-    handling_weight: float = 4.0  # further weight of the motion of an agent that holds something; half of it near an object it may take
+    # further weight of the motion of an agent that holds something; half of it near an object it may take
+    handling_weight: float = 4.0
     intent_weight: float = 0.15  # of the intents' nll
-    segment_start_weight: float = 20.0  # further weight of it where a segment begins: a rollout samples intents there
+    # further weight of it where a segment begins: a rollout samples intents there
+    segment_start_weight: float = 20.0
     segment_end_weight: float = 0.3  # of the nll of segment ends
     event_weight: float = 1.0  # of the event head's nll
     grasp_weight: float = 1.0  # of the grasp states' nll
     carry_weight: float = 1.0  # of the carries' nll
-    planned: bool = False  # rollouts are given the events that the event head expects, and the carry head sees where objects are
-    unplanned: float = 0.1  # share of training trials that are given none, so that guidance knows what they change
+    # rollouts are given the events that the event head expects, and the carry head sees where objects are
+    planned: bool = False
+    # share of training trials that are given none, so that guidance knows what they change
+    unplanned: float = 0.1
     guidance: float = 2.0  # how far sampling exaggerates what planned events change; 0: not at all
     samples: int = 4  # rollouts that the best is chosen from
     resample_every: int = 25  # steps after which the better rollouts replace the others; 0: never
-    event_threshold: float = EVENT_THRESHOLD  # decision threshold: events that are less probable are better left out
-    temperature: float = 1.0  # of which motion is sampled, though not of whether; below 1 favours the likely ones
+    # decision threshold: events that are less probable are better left out
+    event_threshold: float = EVENT_THRESHOLD
+    # of which motion is sampled, though not of whether; below 1 favours the likely ones
+    temperature: float = 1.0
 
     def __post_init__(self):
-        if min(self.width, self.layers, self.heads, self.window, self.samples) < 1 or self.width % (2 * self.heads):
+        if min(
+            self.width, self.layers, self.heads, self.window, self.samples
+        ) < 1 or self.width % (2 * self.heads):
             raise UsageError(f"width {self.width} must be a multiple of twice the heads ({self.heads}); layers, window and samples at least 1")
         if min(self.motions, self.carries) < 3 or not 0 <= self.dropout < 1 or self.resample_every < 0:
-            raise UsageError("motions and carries must be at least 3, dropout 0 to below 1, resample_every at least 0")
-        weights = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_weight")]
-        if not all(0 <= weight < math.inf for weight in (*weights, self.noise, self.guidance)) or not 0 < self.temperature < math.inf:
+            raise UsageError(
+                "motions and carries must be at least 3, dropout 0 to below 1, resample_every at least 0"
+            )
+        weights = [
+            getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_weight")
+        ]
+        if not all(
+            0 <= weight < math.inf for weight in (*weights, self.noise, self.guidance)
+        ) or not 0 < self.temperature < math.inf:
             raise UsageError("noise, guidance and weights must be 0 or more, and temperature above 0")
         if not (0 <= self.event_threshold <= 1 and 0 <= self.unplanned <= 1):
-            raise UsageError(f"event_threshold {self.event_threshold} and unplanned {self.unplanned} must be 0 to 1")
+            raise UsageError(
+                f"event_threshold {self.event_threshold} and unplanned {self.unplanned} must be 0 to 1"
+            )
 
 # %% ../../../nbs/models/event/04_network.ipynb #b2bf536b
 class SlidingWindowAttention(Attention):
@@ -81,7 +97,9 @@ class SlidingWindowAttention(Attention):
         parts = (self.query, self.key, self.value)  # one product for all three, and one rotation for two
         weight = torch.cat([part.weight for part in parts])
         every = functional.linear(inputs, weight, torch.cat([part.bias for part in parts]))
-        turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split([2 * self.heads, self.heads], 1)
+        turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split(
+            [2 * self.heads, self.heads], 1
+        )
         query, key = rotate(turned, positions).chunk(2, 1)
         mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
@@ -93,14 +111,18 @@ class SlidingWindowAttention(Attention):
         blocks = -(-steps // window)
         parts = (functional.pad(part, (0, 0, 0, blocks * window - steps)) for part in (query, key, value))
         query, key, value = (part.unflatten(2, (blocks, window)) for part in parts)
-        key, value = (torch.cat([functional.pad(part, (0, 0, 0, 0, 1, 0))[:, :, :-1], part], 3) for part in (key, value))
+        key, value = (
+            torch.cat([functional.pad(part, (0, 0, 0, 0, 1, 0))[:, :, :-1], part], 3) for part in (key, value)
+        )
         at = torch.arange(2 * window, device=query.device)
         back = at[:window, None] + window - at
         near = ((back >= 0) & (back < window)).repeat(blocks, 1, 1)
         near[0, :, :window] = False  # nothing is before the first block
         dropout = self.dropout if self.training else 0.0
         query, key, value = (part.flatten(1, 2) for part in (query, key, value))
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=near.repeat(self.heads, 1, 1)[None], dropout_p=dropout)
+        mixed = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=near.repeat(self.heads, 1, 1)[None], dropout_p=dropout
+        )
         return mixed.unflatten(1, (self.heads, blocks)).flatten(2, 3)[:, :, :steps]
 
     def in_ring(
@@ -150,7 +172,9 @@ class Trunk(nn.Module):
 
     def __init__(self, c: EventTransformerConfig, inputs: int):
         super().__init__()
-        self.embedder = nn.Sequential(nn.Linear(inputs, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
+        self.embedder = nn.Sequential(
+            nn.Linear(inputs, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width)
+        )
         self.drop = nn.Dropout(c.dropout)
         self.stack = Stack(c, rotary=True)
         for block in self.stack.blocks:
@@ -164,7 +188,8 @@ class Trunk(nn.Module):
 # %% ../../../nbs/models/event/04_network.ipynb #588bfca6
 MOTION_SIZE = (0.4, 0.1, 0.7)  # of a large motion: ahead, right (m), turn (radians)
 CARRY_SIZE = (0.2, 0.2, 0.1, 0.7)  # of a large push: ahead, right, up (m), turn (radians)
-HAND_SIZE = (0.6, 0.4, 0.4, 0.7)  # of where a held object is from its holder: ahead, right, up (m); turn (radians)
+# of where a held object is from its holder: ahead, right, up (m); turn (radians)
+HAND_SIZE = (0.6, 0.4, 0.4, 0.7)
 WAVES = (1.0, 2.0, 4.0, 8.0)  # half turns at the size of a unit
 
 
@@ -183,7 +208,9 @@ class TokenHead(nn.Module):
         super().__init__()
         self.register_buffer("codebook", torch.zeros(tokens, len(unit)))
         self.register_buffer("unit", torch.tensor(unit), persistent=False)
-        self.smooth = nn.Sequential(nn.Linear((2 * len(WAVES) + 1) * len(unit) + 1, 96), nn.GELU(), nn.Linear(96, width + 1))
+        self.smooth = nn.Sequential(
+            nn.Linear((2 * len(WAVES) + 1) * len(unit) + 1, 96), nn.GELU(), nn.Linear(96, width + 1)
+        )
         self.free = nn.Parameter(torch.zeros(tokens, width + 1))
 
     def weights(self):
@@ -199,7 +226,9 @@ class TokenHead(nn.Module):
     def nll(self, hidden: torch.Tensor, token: torch.Tensor):
         "Negative log-likelihood of `token`, in nats, of its shape."
         logits = self(hidden)
-        return functional.cross_entropy(logits.flatten(0, -2), token.flatten(), reduction="none").view_as(token)
+        return functional.cross_entropy(
+            logits.flatten(0, -2), token.flatten(), reduction="none"
+        ).view_as(token)
 
 
 def sample_token(
@@ -284,17 +313,24 @@ class IntentHead(nn.Module):
         if c.planned:
             facts = len(OBJECTS) * PLAN_FACTS
             self.mark = nn.Linear(PLAN_FACTS, c.width)
-            self.all = nn.Sequential(nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width))
+            self.all = nn.Sequential(
+                nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width)
+            )
             self.mixed = nn.Linear(c.width, c.width)
             inside += facts
-        self.condition_on = nn.Sequential(nn.Linear(inside, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
-        self.end = nn.ModuleList([nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)])
+        self.condition_on = nn.Sequential(
+            nn.Linear(inside, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width)
+        )
+        self.end = nn.ModuleList(
+            [nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)]
+        )
 
     def logits(self, hidden: torch.Tensor, read: torch.Tensor, plan: torch.Tensor):
         "Logits of intents `[..., agent, landmark or none]`; `read`: see `LandmarkReader`; `plan`: see `plan_facts`."
         if self.planned:
             every = self.all(with_facts(hidden, plan.flatten(-2)))
-            own = functional.pad(plan, (0, 0, FIRST_OBJECT, NO_LANDMARK - FIRST_OBJECT - len(OBJECTS)))  # other landmarks have none
+            # other landmarks have none
+            own = functional.pad(plan, (0, 0, FIRST_OBJECT, NO_LANDMARK - FIRST_OBJECT - len(OBJECTS)))
             read = functional.gelu(self.mixed(read) + self.mark(own) + every[..., None, :])
             hidden = hidden + every
         return torch.cat([self.some(read)[..., 0], self.none(hidden)], -1).expand(*plan.shape[:-2], -1)
@@ -303,7 +339,10 @@ class IntentHead(nn.Module):
         "`hidden [..., agent, width]` given intent `[..., agent]` and plan; `places [..., agent, landmark, 2]` as the agents see them."
         places = functional.pad(places, (0, 0, 0, 1))  # no landmark has no place
         there = places.gather(-2, intent[..., None, None].expand(*intent.shape, 1, 2))[..., 0, :]
-        facts = [describe_place(there), distance_scale(there.norm(dim=-1)), one_hot(intent, NO_LANDMARK + 1, hidden.dtype)]
+        facts = [
+            describe_place(there), distance_scale(there.norm(dim=-1)),
+            one_hot(intent, NO_LANDMARK + 1, hidden.dtype)
+        ]
         known = torch.cat([hidden, torch.cat(facts, -1).to(hidden.dtype)], -1)
         layer = self.condition_on[0]
         weight, of_plan = layer.weight.split([known.shape[-1], layer.in_features - known.shape[-1]], -1)
@@ -312,12 +351,16 @@ class IntentHead(nn.Module):
             inside = inside + functional.linear(plan.flatten(-2).to(hidden.dtype), of_plan)
         return (hidden + self.condition_on[1:](inside)).expand(*plan.shape[:-2], -1)
 
-    def ends(self, hidden: torch.Tensor, token: torch.Tensor, motions: torch.Tensor, grasp_changed: torch.Tensor):
+    def ends(
+        self, hidden: torch.Tensor, token: torch.Tensor, motions: torch.Tensor, grasp_changed: torch.Tensor
+    ):
         "Log odds that a step ends the segment `[..., agent]`: `token` of `motions`, a `TokenHead`, is what the agent does in it."
         own, does, ends = self.end
         motion = motions.codebook[token]
         slow = torch.tanh(motion[..., :2].norm(dim=-1, keepdim=True) / AT_REST)
-        facts = torch.cat([motion / motions.unit, slow, (token == 0)[..., None], grasp_changed[..., None]], -1).to(hidden.dtype)
+        facts = torch.cat(
+            [motion / motions.unit, slow, (token == 0)[..., None], grasp_changed[..., None]], -1
+        ).to(hidden.dtype)
         return ends(functional.gelu(own(hidden) + does(facts)))[..., 0]
 
 # %% ../../../nbs/models/event/04_network.ipynb #30257712
@@ -344,11 +387,15 @@ class CarryHead(nn.Module):
         super().__init__()
         self.moving = nn.Embedding(c.motions, c.width)
         self.holding, self.pushing = nn.Linear(c.width, c.width), nn.Linear(c.width, c.width)
-        self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(c.width, c.carries, CARRY_SIZE)
+        self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(
+            c.width, c.carries, CARRY_SIZE
+        )
         self.planned = c.planned
         if c.planned:
             place = (2 * len(WAVES) + 1) * 3
-            self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
+            self.where = nn.Sequential(
+                nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width)
+            )
 
     def forward(self, hidden: torch.Tensor, motion: torch.Tensor, holder: torch.Tensor, seen: torch.Tensor):
         """What is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
@@ -361,7 +408,9 @@ class CarryHead(nn.Module):
         if not self.planned:
             return handling
         place = in_waves(seen / self.held.unit[:3])
-        return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (holder < PUSHED)[:, None]
+        return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (
+            holder < PUSHED
+        )[:, None]
 
 # %% ../../../nbs/models/event/04_network.ipynb #f06e2f2b
 SPANS = (5, 10, 20, 40, 80, 160, STEPS)  # steps to the event, at most; a further class is never
@@ -420,7 +469,9 @@ class Network(nn.Module):
         self.trunk = Trunk(c, inputs)
         self.motion = TokenHead(c.width, c.motions, MOTION_SIZE)
         self.grasp, self.carry = GraspHead(c), CarryHead(c)
-        self.landmarks, self.intents, self.events = LandmarkReader(c.width, marks), IntentHead(c), EventHead(c)
+        self.landmarks, self.intents, self.events = LandmarkReader(
+            c.width, marks
+        ), IntentHead(c), EventHead(c)
         for part in self.modules():
             if isinstance(part, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(part.weight, std=0.02)
@@ -429,7 +480,10 @@ class Network(nn.Module):
         read = self.landmarks
         intents = self.intents
         wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
-        wide += [self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each, *intents.end[:2]]
+        wide += [
+            self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each,
+            *intents.end[:2]
+        ]
         wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []
         for part in wide:
             nn.init.normal_(part.weight, std=part.in_features**-0.5)

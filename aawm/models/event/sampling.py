@@ -68,7 +68,9 @@ def clipped_paths(
     trials, samples, steps = imagined.shape[:3]
     paths = torch.cat([last[:, None, None].expand(-1, samples, 1, -1, -1), imagined], 2)
     past_end = torch.arange(steps + 1, device=left.device) > left[:, None]
-    frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
+    frozen = paths.gather(
+        2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:])
+    )
     return torch.where(past_end[:, None, :, None, None], frozen, paths).flatten(0, 1)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
@@ -145,7 +147,9 @@ def planned_events(
     held: torch.Tensor,  # bool `[B, object]`: by whoever, when the context ends
 ) -> torch.Tensor:  # bool `[B, agent, kind, object]`
     "The events that rollouts are given: what is expected, of the agent that is likelier to do it."
-    likelier = functional.one_hot(probability_by_agent(expected.time, left).argmax(1), len(AGENTS)).movedim(-1, 1).bool()
+    likelier = functional.one_hot(
+        probability_by_agent(expected.time, left).argmax(1), len(AGENTS)
+    ).movedim(-1, 1).bool()
     plan = likelier & (probability_before(expected.time, left) >= threshold)[:, None]
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     plan[:, :, pickup] |= plan[:, :, goal] & ~held[:, None]  # nothing is brought that is not picked up
@@ -201,7 +205,10 @@ def grasped_at_end(
     return grasped_by(holders(states[torch.arange(len(states), device=states.device)[:, None], steps])[:, 1])
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #35970209
-CHOICES_OF_STEP = {"motion": len(AGENTS), "holder": len(OBJECTS), "carry": len(OBJECTS), "end": len(AGENTS), "intent": len(AGENTS)}
+CHOICES_OF_STEP = {
+    "motion": len(AGENTS), "holder": len(OBJECTS), "carry": len(OBJECTS), "end": len(AGENTS),
+    "intent": len(AGENTS)
+}
 
 
 def step_noise(
@@ -302,7 +309,8 @@ class Outset:
     lengths: torch.Tensor  # int64 `[N]`: steps shown
     start: torch.Tensor  # first states of the trials `[N, 5, 7]`
     end: torch.Tensor | None  # their last states `[N, 5, 7]`, for the model that is given them
-    ring_lengths: torch.Tensor | None  # int64 `[2 N]`: steps shown; None: no context is shorter than ring buffers
+    # int64 `[2 N]`: steps shown; None: no context is shorter than ring buffers
+    ring_lengths: torch.Tensor | None
 
     def __repr__(self) -> str:
         how = "at the mode" if self.streams is None else "sampled"
@@ -378,8 +386,8 @@ def begin_futures(
     kept = [tuple(part[rows_of_agents(rows)] for part in pair) for pair in rings]
     return outset, Futures(
         now=last[rows], hidden=hidden[rows], held=outset.held[rows], ahead=ahead,
-        intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None),
-        kept=kept, spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:]),
+        intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None), kept=kept,
+        spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:])
     )
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a181b71e
@@ -452,7 +460,9 @@ def sample_intents(
     c = outset.model.config
     read = read_now(outset, futures, rows)
     logits = outset.model.network.intents.logits(futures.hidden[rows], read, plans_of(c, futures.ahead[rows]))
-    return sample_categorical(guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None)
+    return sample_categorical(
+        guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None
+    )
 
 
 def sample_next(
@@ -490,7 +500,8 @@ def score_futures(
     threshold = outset.model.config.event_threshold
     held_at_start = outset.held.any(1)
     return expected_event_score(
-        outset.expected, outset.last, imagined, outset.left, threshold, held_at_start, outset.horizon, ahead, held
+        outset.expected, outset.last, imagined, outset.left, threshold, held_at_start, outset.horizon, ahead,
+        held
     )
 
 
@@ -506,7 +517,8 @@ def resample(
     held = futures.held.any(1).unflatten(0, shape)
     chosen = in_proportion(score_futures(outset, futures, step, ahead, held))
     goes_on = (outset.left > step).repeat_interleave(outset.samples)
-    rows = torch.where(goes_on, chosen, torch.arange(len(chosen), device=chosen.device))  # a trial that is over stays
+    # a trial that is over stays
+    rows = torch.where(goes_on, chosen, torch.arange(len(chosen), device=chosen.device))
     futures.kept, futures.spare = in_order(futures.kept, rows_of_agents(rows), futures.spare)
     futures.sampled[:, :step] = futures.sampled[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held", "ahead"):
@@ -534,7 +546,8 @@ def sample_futures(
     return rollouts, score_futures(outset, futures, horizon)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a5b9ef74
-SEQUENCES = {"cpu": 2048, "cuda": 32_768}  # sampled together, by the kind of device; 32,768 of the laptop's size take some 4 GB
+# sampled together, by the kind of device; 32,768 of the laptop's size take some 4 GB
+SEQUENCES = {"cpu": 2048, "cuda": 32_768}
 
 
 def sequences_at_once(

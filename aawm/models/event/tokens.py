@@ -43,7 +43,8 @@ class Codebooks:
     "The codebooks of a model: of agents' motions, and of what objects do that do not lie still."
 
     motion: torch.Tensor  # of agents: ahead, right (m), turn (radians) `[C, 3]`
-    held: torch.Tensor  # where a held object comes to be in its holder's frame: ahead, right, up (m); turn (radians) `[R, 4]`
+    # where a held object comes to be in its holder's frame: ahead, right, up (m); turn (radians) `[R, 4]`
+    held: torch.Tensor
     pushed: torch.Tensor  # how a pushed object moves: ahead, right, up (m), turn (radians) `[R, 4]`
 
     def changes(
@@ -76,7 +77,10 @@ def carry_changes(
     slid = in_holder_frame(seen[:, 1:] - seen[:, :-1], holder)
     turn = heading(states[..., OBJECT_INDEX, ROTATION]).diff(dim=1)
     turn = turn - functional.pad(scene.facing.diff(dim=1), (0, 1)).gather(-1, (holder - 1).clamp(min=0))
-    slid, there = (torch.cat([part, wrapped(turn)[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
+    slid, there = (
+        torch.cat([part, wrapped(turn)[..., None]], -1)
+        for part in (slid, in_holder_frame(seen[:, 1:], holder))
+    )
     return there[(holder > STILL) & (holder < PUSHED) & needs_token(slid)], slid[holder == PUSHED]
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #81efebb7
@@ -89,7 +93,10 @@ def fit_codebooks(
     "Codebooks that cover the training trials."
     motion = own_motion(Scene.of(states[:, 1:]), Scene.of(states[:, :-1])).reshape(-1, 3)
     motion = codebook(motion, MOTION_SCALE, motions, MOTION_RADIUS, (1.0, -1.0, -1.0))
-    carry = (codebook(part, CARRY_SCALE, carries, CARRY_RADIUS, (1.0, -1.0, 1.0, -1.0)) for part in carry_changes(states, grasping))
+    carry = (
+        codebook(part, CARRY_SCALE, carries, CARRY_RADIUS, (1.0, -1.0, 1.0, -1.0))
+        for part in carry_changes(states, grasping)
+    )
     return Codebooks(motion, *carry)
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #22ffc45f
@@ -112,7 +119,9 @@ def advance(
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
     ground = now.place + own_frame(motion[..., :2], now.facing)
-    agents = torch.cat([upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1)
+    agents = torch.cat(
+        [upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1
+    )
     frame = (holder - 1).clamp(min=0)
     place = functional.pad(ground, (0, 0, 0, 1)).gather(-2, frame[..., None].expand(*frame.shape, 2))
     turn = functional.pad(motion[..., 2], (0, 1))
@@ -130,7 +139,8 @@ class TokenTrials:
     states: torch.Tensor  # `[B, T, 5, 7]`
     motion: torch.Tensor  # int64 tokens `[B, T - 1, 2]`: what leads to where the agent truly goes next
     holder: torch.Tensor  # int64 `[B, T - 1, 3]`
-    carry: torch.Tensor  # int64 tokens `[B, T - 1, 3]` of `held` or `pushed`, of use where an object does not lie still
+    # int64 tokens `[B, T - 1, 3]` of `held` or `pushed`, of use where an object does not lie still
+    carry: torch.Tensor
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #1db052f4
 def with_input_noise(
@@ -143,7 +153,9 @@ def with_input_noise(
     scene = Scene.of(states)
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
-    error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(MOTION_SCALE, device=states.device)
+    error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(
+        MOTION_SCALE, device=states.device
+    )
     error = hold_last(error * moving[..., None], moving)
     place = scene.place + own_frame(error[..., :2], scene.facing)
     who = functional.pad(holder, (0, 0, 1, 0))
@@ -156,7 +168,9 @@ def with_input_noise(
     arm = own_frame(own_frame(ground - scene.place.gather(2, pair), facing), facing + turn)
     shift = torch.cat([place.gather(2, pair) + arm - ground, turn[..., None]], -1)
     shift = hold_last(shift * held[..., None], held)
-    agents = torch.cat([upright(place, agents[..., HEIGHT]), turned(agents[..., ROTATION], error[..., 2])], -1)
+    agents = torch.cat(
+        [upright(place, agents[..., HEIGHT]), turned(agents[..., ROTATION], error[..., 2])], -1
+    )
     where = upright(ground + shift[..., :2], objects[..., HEIGHT])
     return torch.cat([torch.cat([where, turned(objects[..., ROTATION], shift[..., 2])], -1), agents], -2)
 
@@ -175,16 +189,22 @@ def tokenise(
     still = own_motion(after, before).abs().sum(-1) < STANDING
     shown = with_input_noise(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
     here = Scene.of(shown[:, :-1])
-    motion = torch.cat([own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1)
+    motion = torch.cat(
+        [own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1
+    )
     motion = nearest_token(motion.masked_fill(still[..., None], 0), codebooks.motion, MOTION_SCALE)
     seen = seen_from(true)
     pushed = holder == PUSHED
-    slid = in_holder_frame(seen[:, 1:] - torch.where(pushed[..., None, :, None], seen[:, :-1], seen_from(here)), holder)
+    slid = in_holder_frame(
+        seen[:, 1:] - torch.where(pushed[..., None, :, None], seen[:, :-1], seen_from(here)), holder
+    )
     way = heading(states[..., OBJECT_INDEX, ROTATION])
     twist = way[:, 1:] - torch.where(pushed, way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
     turn = functional.pad(after.facing - here.facing, (0, 1))
     twist = wrapped(twist - turn.gather(-1, (holder - 1).clamp(min=0)))
-    slid, there = (torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder)))
+    slid, there = (
+        torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder))
+    )
     carry = torch.zeros_like(holder)
     moved = (holder > STILL).nonzero(as_tuple=True)
     slid = slid[moved]

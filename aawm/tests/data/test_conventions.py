@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
-from aawm.data.authors.raw import EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial, write_trial
+from aawm.data.authors.raw import (
+    EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial, write_trial,
+)
 from aawm.data.checks import convention_counts
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES
@@ -46,7 +48,12 @@ def test_another_convention_is_refused(raw, tmp_path, change, said):
 
 
 def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
-    assert all(number == 0 for number, _ in convention_counts(import_raw(raw, tmp_path / "right", workers=1, progress=False)).values())
+    assert all(
+        number == 0
+        for number, _ in convention_counts(
+            import_raw(raw, tmp_path / "right", workers=1, progress=False)
+        ).values()
+    )
     folder = shutil.copytree(raw, tmp_path / "odd")
     (trial,) = Path(folder).iterdir()
     log = (trial / EVENT_LOG).read_text()
@@ -54,7 +61,9 @@ def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
     taken = next(k for k in range(3) if f"pickup_{k}" in log)
     swapped = log.replace(f"_{taken}", "_x").replace(f"_{free}", f"_{taken}").replace("_x", f"_{free}")
     (trial / EVENT_LOG).write_text(swapped)
-    found = CliRunner().invoke(app, ["import-raw", str(folder), "--out", str(tmp_path / "store"), "--workers", "1", "--no-progress"])
+    found = CliRunner().invoke(
+        app, ["import-raw", str(folder), "--out", str(tmp_path / "store"), "--workers", "1", "--no-progress"]
+    )
     told = CliRunner().invoke(app, ["verify", str(tmp_path / "store")])
     for result in (found, told):
         assert not result.exit_code and "logged pickups that the rule does not find" in result.output, result.output

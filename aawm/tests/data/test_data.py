@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 
 import aawm.sim
 from aawm import cli
-from aawm.data import generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify, write_store
+from aawm.data import (
+    generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify,
+    write_store,
+)
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
 from aawm.data.trials import event_rows
@@ -40,7 +43,11 @@ CHUNKS = TRIALS // CHUNK
 
 
 def contents(path) -> dict:
-    return {file.relative_to(path).as_posix(): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
+    return {
+        file.relative_to(path).as_posix(): file.read_bytes()
+        for file in Path(path).rglob("*")
+        if file.is_file()
+    }
 
 
 def call(path, workers=1, trials=TRIALS, seed=SEED, **options):
@@ -82,7 +89,10 @@ aawm.store.keep_chunk = keep_and_hold
 
 def start(path, chunks: int):
     "A process that generates and stops still once it has finished so many chunks; its workers go on."
-    process = subprocess.Popen([sys.executable, "-c", HOLD.format(chunks=chunks) + script(path)], stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupt)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD.format(chunks=chunks) + script(path)], stderr=subprocess.PIPE, text=True,
+        preexec_fn=heed_interrupt
+    )
     while len(list(path.glob("unfinished/chunk-*.json"))) < chunks:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
@@ -109,7 +119,8 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
     with pytest.raises(BadData, match="not finished"):
         open_trials(path)
     (path / "arrays.zarr/state/.half-written").write_bytes(b"0")
-    for file in path.glob("arrays.zarr/state/c.1.*"):  # a chunk of which the record came to disk and the data did not
+    # a chunk of which the record came to disk and the data did not
+    for file in path.glob("arrays.zarr/state/c.1.*"):
         file.write_bytes(file.read_bytes()[:-1])
     call(path)
     assert contents(path) == contents(store)
@@ -125,7 +136,10 @@ def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
     message = process.communicate(timeout=600)[1].strip()
     assert len(list(path.glob("unfinished/chunk-*.json"))) < CHUNKS, "it does not go on to the end first"
     message = message.splitlines()[-1]
-    assert process.returncode and "Interrupted" in message and "the same call goes on" in message and str(path) in message
+    assert (
+        process.returncode and "Interrupted" in message and "the same call goes on" in message
+        and str(path) in message
+    )
     call(path)
     assert contents(path) == contents(store)
 
@@ -135,7 +149,9 @@ def test_a_whole_store_is_left_as_it_is(store):
     call(store)
     assert times == {file: file.stat().st_mtime_ns for file in store.rglob("*")}
     for other in ({"seed": 6}, {"trials": 19}):
-        with pytest.raises(Refused, match=f"{next(iter(other))}: {SEED if 'seed' in other else TRIALS} there"):
+        with pytest.raises(
+            Refused, match=f"{next(iter(other))}: {SEED if 'seed' in other else TRIALS} there"
+        ):
             call(store, **other)
 
 
@@ -154,12 +170,17 @@ def die(root_seed, index, fidelity):
 def test_a_dask_scheduler_in_place_of_processes(tmp_path, capsys):
     from distributed import LocalCluster
 
-    with LocalCluster(2, threads_per_worker=1, dashboard_address=None, scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}, silence_logs=50) as cluster:
+    with LocalCluster(
+        2, threads_per_worker=1, dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}, silence_logs=50
+    ) as cluster:
         words = ["--trials", "9", "--seed", "5", "--fidelity", "planar", "--no-progress"]
         with pytest.raises(SystemExit) as end:
             cli.main(["generate", str(tmp_path / "there"), "--scheduler", cluster.scheduler_address, *words])
     assert not end.value.code and "9 trials, 2 of them for validation" in capsys.readouterr().out
-    assert contents(tmp_path / "there") == contents(generate(tmp_path / "here", 9, seed=5, workers=1, fidelity="planar", progress=False))
+    assert contents(tmp_path / "there") == contents(
+        generate(tmp_path / "here", 9, seed=5, workers=1, fidelity="planar", progress=False)
+    )
 
 
 @pytest.mark.slow
@@ -174,20 +195,31 @@ def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_pa
     kept = []
     for number in range(20):
         path = tmp_path / f"killed {number}"
-        process = subprocess.Popen([sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE
+        )
         while not path.exists() and process.poll() is None:
             time.sleep(0.01)
         time.sleep(draw.uniform(0, seconds))
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        victims = list(map(int, children.read_text().split())) if process.poll() is None and children.exists() else []
+        victims = list(
+            map(int, children.read_text().split())
+        ) if process.poll() is None and children.exists() else []
         how = number % 3
         with contextlib.suppress(ProcessLookupError):
             if how == 1:
                 os.killpg(process.pid, signal.SIGKILL)
             else:
-                os.kill(victims[draw.integers(len(victims))] if how == 2 and victims else process.pid, signal.SIGKILL)
+                os.kill(
+                    victims[draw.integers(len(victims))] if how == 2 and victims else process.pid,
+                    signal.SIGKILL
+                )
         process.communicate()
-        kept.append(len(list(path.glob("unfinished/chunk-*.json"))) if not (path / "manifest.json").exists() else CHUNKS)
+        kept.append(
+            len(list(path.glob("unfinished/chunk-*.json")))
+            if not (path / "manifest.json").exists()
+            else CHUNKS
+        )
         subprocess.run([sys.executable, "-c", script(path, workers)], check=True, timeout=600)
         assert contents(path) == contents(store), number
     print(f"{workers} workers: {seconds:.1f} s undisturbed; chunks of {CHUNKS} kept by each kill: {kept}")
@@ -202,7 +234,9 @@ def quick(scenario, seed, fidelity):
     states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
     events = pd.DataFrame({"frame": [100, 200, 300], "agent": 0, "event": ["pickup_1", "pickup_1", "goal_1"]})
     rejected = "obj1 x is beyond 7 in frame 31" if draw.random() < 0.4 else None
-    return aawm.sim.RawTrial(scenario, seed, fidelity, states, events, SCENARIO_ROLES[scenario], ("jug", "purse", "vase"), rejected)
+    return aawm.sim.RawTrial(
+        scenario, seed, fidelity, states, events, SCENARIO_ROLES[scenario], ("jug", "purse", "vase"), rejected
+    )
 
 
 @pytest.fixture
@@ -216,11 +250,15 @@ def test_an_executor_in_place_of_processes(quick_simulator, tmp_path):
     assert contents(path) == contents(call(tmp_path / "one"))
 
 
-def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(quick_simulator, tmp_path, monkeypatch):
+def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(
+    quick_simulator, tmp_path, monkeypatch
+):
     with ThreadPoolExecutor(2) as threads:
         with monkeypatch.context() as patch:
             patch.setattr(generating, "draw_trial", lambda *a: 1 / 0)
-            with pytest.raises(EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"):
+            with pytest.raises(
+                EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"
+            ):
                 call(tmp_path / "trials", workers=threads)
             patch.setattr(generating, "simulator_hash", iter(["ours", *["theirs"] * TRIALS]).__next__)
             with pytest.raises(EnvironmentProblem, match="has another simulator"):
@@ -246,7 +284,9 @@ def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
 
 
 def test_a_simulator_that_never_yields_is_an_error(quick_simulator, tmp_path, monkeypatch):
-    monkeypatch.setattr(aawm.sim, "simulate", lambda *a: aawm.sim.RawTrial(*a, None, None, (), (), "watchdog: stuck"))
+    monkeypatch.setattr(
+        aawm.sim, "simulate", lambda *a: aawm.sim.RawTrial(*a, None, None, (), (), "watchdog: stuck")
+    )
     with pytest.raises(EnvironmentProblem, match="trial 0 .* rejected 50 times.*watchdog: stuck"):
         call(tmp_path / "trials")
 
@@ -305,8 +345,19 @@ def small(tmp_path):
 def made_up(path):
     states = np.random.default_rng(0).uniform(-1, 1, (7, 300, 5, 7)).astype(np.float32)
     states[..., 3:] /= np.linalg.norm(states[..., 3:], axis=-1, keepdims=True)
-    roles = {"role_agent0": "gathering", "role_agent1": "static", "obj0_kind": "jug", "obj1_kind": "vase", "obj2_kind": "bread"}
-    table = pd.DataFrame([{"name": f"t{i}", "scenario": "gathering_static", **roles, "seed": i, "split": "train", "has_log": True} for i in range(7)])
+    roles = {
+        "role_agent0": "gathering", "role_agent1": "static", "obj0_kind": "jug", "obj1_kind": "vase",
+        "obj2_kind": "bread"
+    }
+    table = pd.DataFrame(
+        [
+            {
+                "name": f"t{i}", "scenario": "gathering_static", **roles, "seed": i, "split": "train",
+                "has_log": True
+            }
+            for i in range(7)
+        ]
+    )
     log = event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
     return write_store(path, states, table, log, {}, chunk=3)
 
@@ -406,7 +457,12 @@ def test_the_dataset_is_as_described(store):
     assert (events.step == frame_to_step(events.frame)).all()
     for kind in ("pickup", "goal"):
         first = events[events.event.str.startswith(f"{kind}_")].groupby(["trial", "object"]).step.min()
-        found = {(t, k): int(trials[f"{kind}_step"][t, k]) for t in range(TRIALS) for k in range(3) if trials[f"{kind}_step"][t, k] >= 0}
+        found = {
+            (t, k): int(trials[f"{kind}_step"][t, k])
+            for t in range(TRIALS)
+            for k in range(3)
+            if trials[f"{kind}_step"][t, k] >= 0
+        }
         assert found == first.to_dict() and found
     for trial, scenario in enumerate(trials.scenario.values):
         roles = {str(trials[f"role_agent{i}"].values[trial]) for i in (0, 1)}
@@ -419,10 +475,14 @@ def test_the_dataset_is_as_described(store):
 def test_selections_agree_with_plain_code(quick_simulator, store):
     trials = open_trials(store)
     for trial in range(TRIALS):
-        picked, home = (set(np.flatnonzero(trials[name][trial].values >= 0)) for name in ("pickup_step", "goal_step"))
+        picked, home = (
+            set(np.flatnonzero(trials[name][trial].values >= 0)) for name in ("pickup_step", "goal_step")
+        )
         pair = set(SCENARIO_ROLES[str(trials.scenario.values[trial])])
         calm = bool(pair & {"random", "static"})
-        assert single_goal_trials(trials)[trial] == ("gathering" in pair and calm and len(picked) == len(home) == 1)
+        assert single_goal_trials(trials)[trial] == (
+            "gathering" in pair and calm and len(picked) == len(home) == 1
+        )
         many = "multistep" in pair and calm or "leader" in pair
         assert multi_goal_trials(trials)[trial] == (many and len(picked) == len(home) == 3)
 
@@ -469,12 +529,19 @@ def test_windows_at_pickups():
     pickups = np.full((6, 3), -1)
     pickups[0, 0], pickups[2], pickups[5, 1] = 0, (70, 80, -1), 298
     windows = Windows(states, 100, 6, 0, pickups, 1.0, context=20)
-    drawn = np.concatenate([np.stack([windows.batch(step)[name] for name in ("trial", "start")], 1) for step in range(200)])
+    drawn = np.concatenate(
+        [np.stack([windows.batch(step)[name] for name in ("trial", "start")], 1) for step in range(200)]
+    )
     ends = {(trial, start + 20) for trial, start in drawn.tolist()}
-    assert ends == {(0, 20), (5, 220)} | {(2, at + after) for at in (70, 80) for after in range(6)}  # windows lie within the trial
-    assert np.allclose(np.bincount(drawn[:, 0], minlength=6) / len(drawn), [1 / 4, 0, 1 / 2, 0, 0, 1 / 4], atol=0.05)
+    # windows lie within the trial
+    assert ends == {(0, 20), (5, 220)} | {(2, at + after) for at in (70, 80) for after in range(6)}
+    assert np.allclose(
+        np.bincount(drawn[:, 0], minlength=6) / len(drawn), [1 / 4, 0, 1 / 2, 0, 0, 1 / 4], atol=0.05
+    )
     none, some = (Windows(states, 100, 6, 0, pickups, share, context=20).batch(3) for share in (0.0, 0.5))
-    assert torch.equal(none["start"], Windows(states, 100, 6, 0).batch(3)["start"]) and not torch.equal(none["start"], some["start"])
+    assert torch.equal(none["start"], Windows(states, 100, 6, 0).batch(3)["start"]) and not torch.equal(
+        none["start"], some["start"]
+    )
     with pytest.raises(BadData, match="no training trial has one"):
         Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
 
@@ -482,7 +549,10 @@ def test_windows_at_pickups():
 @pytest.fixture(scope="module")
 def three():
     "Three simulated trials, as flat states."
-    trials = [aawm.sim.simulate(name, 2, "planar").states[::5] for name in ("gathering_static", "multistep_static", "gathering_random")]
+    trials = [
+        aawm.sim.simulate(name, 2, "planar").states[::5]
+        for name in ("gathering_static", "multistep_static", "gathering_random")
+    ]
     return torch.from_numpy(np.stack(trials)).flatten(2)
 
 
@@ -507,7 +577,9 @@ def test_events_of_renumbered_windows_are_those_of_the_trial_under_other_numbers
 def test_symmetries_change_no_other_choice(three):
     how = dict(window=100, batch=3, seed=1, pickups=np.full((3, 3), 60), at_pickups=0.5, context=20)
     plain, turned = (Windows(three, **how, symmetries=name).batch(5) for name in ("none", "renumbered"))
-    assert torch.equal(plain["start"], turned["start"]) and torch.equal(plain["trial"], turned["trial"]) and "order" not in plain
+    assert torch.equal(plain["start"], turned["start"]) and torch.equal(
+        plain["trial"], turned["trial"]
+    ) and "order" not in plain
     back = turned["order"].argsort(-1)
     assert torch.equal(renumbered(turned["states"], back), plain["states"])
     with pytest.raises(UsageError, match="symmetries"):
@@ -564,7 +636,9 @@ def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulat
         patch.setattr(aawm.sim, "simulate", counted)
         with pytest.raises(Interrupted, match="stopped with 50 of 60 trials kept; the same call goes on"):
             generate(tmp_path / "trials", 60, **options)
-        kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "trials").glob("arrays.zarr/state/c.[01].*")}
+        kept = {
+            file: file.stat().st_mtime_ns for file in (tmp_path / "trials").glob("arrays.zarr/state/c.[01].*")
+        }
         accepted.clear()
         generate(tmp_path / "trials", 60, **options)
     assert len(accepted) == 10 and kept == {file: file.stat().st_mtime_ns for file in kept} != {}

@@ -92,7 +92,9 @@ def test_event_logs_of_older_pandas(table):
     logs = [read_table_record(log, data, table.name) for log in read_pickle(data, TABLE_NAMES, table.name)]
     assert [list(log) for log in logs] == [["Agent", "Event", "Frame"]] * 4
     assert [log["Frame"].tolist() for log in logs] == [[77, 216, 259], [], [5, 9], [216, 259]]
-    assert logs[0]["Event"].tolist() == ["collision", "pickup_1", "goal_2"] and logs[0]["Agent"].tolist() == [3434, 1212, 3434]
+    assert logs[0]["Event"].tolist() == ["collision", "pickup_1", "goal_2"] and logs[0]["Agent"].tolist() == [
+        3434, 1212, 3434
+    ]
 
 
 # round trips
@@ -106,7 +108,10 @@ def same(one, other):
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, pd.DataFrame):
-        return list(one) == list(other) and one.astype(object).values.tolist() == other.astype(object).values.tolist()
+        return (
+            list(one) == list(other)
+            and one.astype(object).values.tolist() == other.astype(object).values.tolist()
+        )
     return type(one) is type(other) and one == other
 
 
@@ -117,7 +122,9 @@ def test_released_to_store_to_released(pair, store, tmp_path):
         if isinstance(one, dict):
             assert same(one, other)
         else:
-            assert torch.equal(one[0].dataset.tensors[0], other[0].dataset.tensors[0]) and other[0].dataset is other[1].dataset
+            assert torch.equal(
+                one[0].dataset.tensors[0], other[0].dataset.tensors[0]
+            ) and other[0].dataset is other[1].dataset
             assert [subset.indices for subset in one] == [subset.indices for subset in other]
     assert sorted(path.name for path in out.iterdir()) == ["swm_data.pkl", "swm_data_exp_info.pkl"]
 
@@ -134,15 +141,21 @@ def test_exported_files_need_torch_numpy_and_pandas_alone(store, tmp_path):
     export_released(store, tmp_path, progress=False)
     for path in tmp_path.glob("*.pkl"):
         read_pickle(path.read_bytes(), asked := Anything(), path.name)
-        assert {name.split(".")[0] for name in asked} <= {"torch", "numpy", "pandas", "collections", "builtins"}
+        assert {name.split(".")[0] for name in asked} <= {
+            "torch", "numpy", "pandas", "collections", "builtins"
+        }
         assert b"pyarrow" not in path.read_bytes()
 
 
 def test_generated_trials_come_back_the_same_by_both_ways(tmp_path):
     made = generate(tmp_path / "made", trials=4, seed=3, workers=1, progress=False)
     released = export_released(made, tmp_path / "released", progress=False)
-    first = import_released(released / "swm_data.pkl", released / "swm_data_exp_info.pkl", tmp_path / "first", progress=False)
-    second = import_raw(export_raw(made, tmp_path / "raw", progress=False), tmp_path / "second", progress=False)
+    first = import_released(
+        released / "swm_data.pkl", released / "swm_data_exp_info.pkl", tmp_path / "first", progress=False
+    )
+    second = import_raw(
+        export_raw(made, tmp_path / "raw", progress=False), tmp_path / "second", progress=False
+    )
     hashes = {verify(path)["data_hash"] for path in (made, first, second)}
     assert len(hashes) == 1
 
@@ -223,29 +236,45 @@ CALLS = {  # what a hostile file may ask for; each would leave the marker or do 
 
 def storage_with(place, evil):
     "A tensor storage in which one of its five pickles is another."
-    parts = [b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", b"\x80\x02M\xe9\x03.", b"\x80\x02}."]
-    parts += [b"\x80\x02" + say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", 0, None)) + b"Q.", b"\x80\x02" + say(["0"]) + b"."]
+    parts = [
+        b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", b"\x80\x02M\xe9\x03.", b"\x80\x02}."
+    ]
+    parts += [
+        b"\x80\x02" + say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", 0, None)) + b"Q.",
+        b"\x80\x02" + say(["0"]) + b"."
+    ]
     parts[place] = b"\x80\x02" + evil + b"."
     return b"".join(parts) + struct.pack("<q", 0)
 
 
-def data_file(storage=None, tensor=None, dataset=None, offset=0, shape=(0, 300, 35), strides=(10500, 35, 1), indices=()):
+def data_file(
+    storage=None, tensor=None, dataset=None, offset=0, shape=(0, 300, 35), strides=(10500, 35, 1), indices=()
+):
     "A data file of which parts are other than they should be; bytes are instructions."
     raw = storage_head(0) if storage is None else storage
     tensor = tensor or say_call(
-        "torch._utils",
-        "_rebuild_tensor_v2",
-        [say_call("torch.storage", "_load_from_bytes", [b"\x8e" + struct.pack("<Q", len(raw)) + raw]), offset, shape, strides, False, say_call("collections", "OrderedDict")],
+        "torch._utils", "_rebuild_tensor_v2",
+        [
+            say_call("torch.storage", "_load_from_bytes", [b"\x8e" + struct.pack("<Q", len(raw)) + raw]),
+            offset, shape, strides, False, say_call("collections", "OrderedDict")
+        ]
     )
-    dataset = dataset or say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
-    subset = [say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": list(indices)}) for which in (dataset, b"h\x00")]
+    dataset = (
+        dataset or say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
+    )
+    subset = [
+        say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": list(indices)})
+        for which in (dataset, b"h\x00")
+    ]
     return b"\x80\x04" + say(subset) + b"."
 
 
 def information_file(**changes):
     "An information file of no trials, with some entries changed."
     steps = say_call("numpy._core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
-    part = {"indices": [], "exp_names": [], "event_logs": [], "pickup_timepoints": steps, "goal_timepoints": steps}
+    part = {
+        "indices": [], "exp_names": [], "event_logs": [], "pickup_timepoints": steps, "goal_timepoints": steps
+    }
     part |= {"single_goal_trajs": [], "multi_goal_trajs": []} | changes
     return b"\x80\x04" + say({"train": part, "val": part, "data_columns": list(aawm.schema.COLUMNS)}) + b"."
 
@@ -319,7 +348,8 @@ def evil_instructions():
 def test_tricks_and_bombs_are_refused(pair, tmp_path):
     whole = [path.read_bytes() for path in pair]
     for name, code in evil_instructions().items():
-        within = data_file(storage=storage_with(0, code if name != "outside by value" else b"P" + code))  # a storage may refer to itself by value
+        # a storage may refer to itself by value
+        within = data_file(storage=storage_with(0, code if name != "outside by value" else b"P" + code))
         for files in ((b"\x80\x04" + code, whole[1]), (whole[0], b"\x80\x04" + code), (within, whole[1])):
             tracemalloc.start()
             fault = attempt(*files, tmp_path)
@@ -330,7 +360,9 @@ def test_tricks_and_bombs_are_refused(pair, tmp_path):
 
 
 def array_of(shape, dtype="i8", content=b"C\x08aaaaaaaa"):
-    kind = say_call("numpy", "dtype", [dtype, False, True]) + say((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    kind = (
+        say_call("numpy", "dtype", [dtype, False, True]) + say((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    )
     bare = say_call("numpy.core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
     return bare + say((1, shape, kind, False, content)) + b"b"
 
@@ -338,7 +370,10 @@ def array_of(shape, dtype="i8", content=b"C\x08aaaaaaaa"):
 def test_sizes_that_lie_are_refused(pair, tmp_path):
     whole = [path.read_bytes() for path in pair]
     one = storage_head(1) + b"aaaa"
-    log = say_call("pandas.core.indexes.base", "_new_Index", [b"cpandas\nRangeIndex\n", {"start": 0, "stop": 1 << 60, "step": 1}])
+    log = say_call(
+        "pandas.core.indexes.base", "_new_Index",
+        [b"cpandas\nRangeIndex\n", {"start": 0, "stop": 1 << 60, "step": 1}]
+    )
     manager = say_call("pandas.core.internals.managers", "BlockManager", [(), [log, log]])
     table = b"cpandas\nDataFrame\n)\x81" + say({"_mgr": manager}) + b"b"
     files = [
@@ -401,7 +436,8 @@ def test_flipped_bits_of_the_data_file_are_found(pair, store, tmp_path):
     assert accepted < 15  # keys of storages, sizes of types
     values = np.frombuffer(whole[0], "<f4", len(numbers) // 4, place.start)
     for at in random.choice(np.array(numbers[3::4])[(np.abs(values) > 0.01) & (np.abs(values) < 1.9)], 10):
-        assert type(attempt(flipped(whole[0], at, 6), whole[1], tmp_path)) is BadData  # the highest bit of the exponent, which is 0 below 2
+        # the highest bit of the exponent, which is 0 below 2
+        assert type(attempt(flipped(whole[0], at, 6), whole[1], tmp_path)) is BadData
 
 
 def remove(folder):
@@ -467,7 +503,9 @@ def test_the_command_line_tells_refusal_from_damage(pair, tmp_path, capsys):
     assert "os.system" in capsys.readouterr().err
     assert leaves_with("import-released", cut, pair[1], "--out", tmp_path / "out", "--no-progress") == 3
     assert leaves_with("import-released", tmp_path / "none.pkl", "--out", tmp_path / "out") == 2
-    assert leaves_with("import-released", HERE / "released.zip", "--out", tmp_path / "out", "--no-progress") == 0
+    assert leaves_with(
+        "import-released", HERE / "released.zip", "--out", tmp_path / "out", "--no-progress"
+    ) == 0
     assert leaves_with("export-released", tmp_path / "out", tmp_path / "again", "--no-progress") == 0
     assert leaves_with("export-raw", tmp_path / "out", tmp_path / "raw", "--no-progress") == 0
     assert leaves_with("import-raw", tmp_path / "raw", "--out", tmp_path / "back", "--no-progress") == 0
@@ -501,7 +539,9 @@ def test_an_imported_store_is_a_store_like_any_other(store):
     delivered = trials.goal_step.values >= 0
     assert path_goals(xyz)[delivered].all()
     assert (trials.pickup_step.values[~trials.has_log.values] == NO_LOG).all()
-    assert set(open_extra(store, ROW_TABLE).split) == {"train", "validation"} and len(open_extra(store, LOG_TABLE)) == 7
+    assert set(open_extra(store, ROW_TABLE).split) == {
+        "train", "validation"
+    } and len(open_extra(store, LOG_TABLE)) == 7
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(pair, tmp_path):
@@ -533,32 +573,64 @@ def change_rows(folder, change):
 
 
 RAW_FAULTS = {
-    "trial_obs.csv has 1499 rows": lambda folder: (folder / "trial_obs.csv").write_text("".join((folder / "trial_obs.csv").read_text().splitlines(True)[:-1])),
-    "trial_obs.csv has 48 columns": lambda folder: change_line(folder / "trial_obs.csv", 0, lambda line: line.rpartition(",")[0]),
+    "trial_obs.csv has 1499 rows": lambda folder: (folder / "trial_obs.csv").write_text(
+        "".join((folder / "trial_obs.csv").read_text().splitlines(True)[:-1])
+    ),
+    "trial_obs.csv has 48 columns": lambda folder: change_line(
+        folder / "trial_obs.csv", 0, lambda line: line.rpartition(",")[0]
+    ),
     "trial_obs.csv has 49 columns, expected 49: 2 is 'obj0_y'": lambda folder: change_line(
         folder / "trial_obs.csv", 0, lambda line: line.replace("obj0_x,obj0_y", "obj0_y,obj0_x")
     ),
-    "frame 1499 agent1: not finite": lambda folder: change_line(folder / "trial_obs.csv", 1500, lambda line: ",".join(line.split(",")[:38])),
-    "cannot be read": lambda folder: change_line(folder / "trial_obs.csv", 700, lambda line: line + ",1,2"),
-    "no number in obj1_z": lambda folder: change_line(folder / "trial_obs.csv", 5, lambda line: ",".join("1;5" if i == 12 else part for i, part in enumerate(line.split(",")))),
-    "frame 9 obj0: not finite or beyond 7": lambda folder: change_line(
-        folder / "trial_obs.csv", 10, lambda line: ",".join("9.5" if i == 2 else part for i, part in enumerate(line.split(",")))
+    "frame 1499 agent1: not finite": lambda folder: change_line(
+        folder / "trial_obs.csv", 1500, lambda line: ",".join(line.split(",")[:38])
     ),
-    "unknown event 'dance_1'": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,dance_1,5\n"),
-    "unknown agent 7": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n7,collision,5\n"),
-    "frame outside 0-1499": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,collision,1500\n"),
-    "delivered at step 1, picked up at -1": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1,5\n"),
-    "event_log.csv cannot be read": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,goal_1\n"),
-    "event_log.csv has columns": lambda folder: (folder / "event_log.csv").write_text("Agent,Frame\n3434,1\n"),
+    "cannot be read": lambda folder: change_line(folder / "trial_obs.csv", 700, lambda line: line + ",1,2"),
+    "no number in obj1_z": lambda folder: change_line(
+        folder / "trial_obs.csv", 5,
+        lambda line: ",".join("1;5" if i == 12 else part for i, part in enumerate(line.split(",")))
+    ),
+    "frame 9 obj0: not finite or beyond 7": lambda folder: change_line(
+        folder / "trial_obs.csv", 10,
+        lambda line: ",".join("9.5" if i == 2 else part for i, part in enumerate(line.split(",")))
+    ),
+    "unknown event 'dance_1'": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n3434,dance_1,5\n"
+    ),
+    "unknown agent 7": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n7,collision,5\n"
+    ),
+    "frame outside 0-1499": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n3434,collision,1500\n"
+    ),
+    "delivered at step 1, picked up at -1": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n3434,goal_1,5\n"
+    ),
+    "event_log.csv cannot be read": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n3434,goal_1\n"
+    ),
+    "event_log.csv has columns": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Frame\n3434,1\n"
+    ),
     "trial_obs.csv has frame 1499 in row 0": lambda folder: change_rows(folder, lambda rows: rows[::-1]),
-    "trial_obs.csv has frame 0 in row 1": lambda folder: change_rows(folder, lambda rows: rows[:1] * len(rows)),
-    "where whole numbers are expected": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n3434,collision,139.7\n"),
-    "the line 3434,collision,139 twice": lambda folder: (folder / "event_log.csv").write_text("Agent,Event,Frame\n" + 2 * "3434,collision,139\n"),
-    "aawm.json: seed: input should be a valid integer": lambda folder: (folder / "aawm.json").write_text('{"seed": "x", "split": "train"}'),
-    "aawm.json: split: input should be 'train' or 'validation', got 'trian'": lambda folder: (folder / "aawm.json").write_text('{"seed": 1, "split": "trian"}'),
+    "trial_obs.csv has frame 0 in row 1": lambda folder: change_rows(
+        folder, lambda rows: rows[:1] * len(rows)
+    ),
+    "where whole numbers are expected": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n3434,collision,139.7\n"
+    ),
+    "the line 3434,collision,139 twice": lambda folder: (folder / "event_log.csv").write_text(
+        "Agent,Event,Frame\n" + 2 * "3434,collision,139\n"
+    ),
+    "aawm.json: seed: input should be a valid integer": lambda folder: (folder / "aawm.json").write_text(
+        '{"seed": "x", "split": "train"}'
+    ),
+    "aawm.json: split: input should be 'train' or 'validation', got 'trian'": lambda folder: (
+        folder / "aawm.json"
+    ).write_text('{"seed": 1, "split": "trian"}'),
     "aawm.json is no JSON": lambda folder: (folder / "aawm.json").write_text('{"seed": 1'),
     "no trial_obs.csv": lambda folder: (folder / "trial_obs.csv").unlink(),
-    "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1")),
+    "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1"))
 }
 
 
@@ -582,8 +654,13 @@ def test_raw_trials_are_the_same_for_any_number_of_processes(raw, tmp_path):
             row[2] = str(float(row[2]) + 0.001 * (i + 1))
         (folder / "trial_obs.csv").write_text("\n".join(map(",".join, cells)) + "\n")
         (folder / "event_log.csv").write_bytes(b"")
-    stores = [import_raw(raw, tmp_path / name, workers=workers, progress=False) for name, workers in (("one", 1), ("two", 2))]
-    assert json.loads((stores[0] / "manifest.json").read_text()) == json.loads((stores[1] / "manifest.json").read_text())
+    stores = [
+        import_raw(raw, tmp_path / name, workers=workers, progress=False)
+        for name, workers in (("one", 1), ("two", 2))
+    ]
+    assert json.loads((stores[0] / "manifest.json").read_text()) == json.loads(
+        (stores[1] / "manifest.json").read_text()
+    )
 
 
 def test_a_raw_trial_is_written_with_a_seed_that_can_be_read_back(tmp_path):

@@ -30,7 +30,9 @@ from aawm.sim import simulate
 def hub(tmp_path_factory):
     "A store of nine trials, and the folder written from it."
     folder = tmp_path_factory.mktemp("hub")
-    store = store_trials(folder / "trials", [simulate(name, seed, fidelity="planar") for seed, name in enumerate(SCENARIOS)])
+    store = store_trials(
+        folder / "trials", [simulate(name, seed, fidelity="planar") for seed, name in enumerate(SCENARIOS)]
+    )
     export_hub(store, folder / "hub", "2026-11-22")
     return folder
 
@@ -98,13 +100,23 @@ def test_lerobots_layout_is_what_its_own_writer_makes(lerobot):
     }  # fmt: skip
     assert set(info["features"]) == set(schema.names)
     episodes = pq.read_schema(lerobot / EPISODES_PATH)
-    known = {"episode_index": "int64", "tasks": "list<element: string>", "length": "int64", "dataset_from_index": "int64", "dataset_to_index": "int64"}
-    known |= {f"{place}/{kind}_index": "int64" for place in ("data", "meta/episodes") for kind in ("chunk", "file")}
-    known |= {f"stats/observation.state/{name}": "list<element: double>" for name in ("min", "max", "mean", "std", "q01", "q50", "q99")}
+    known = {
+        "episode_index": "int64", "tasks": "list<element: string>", "length": "int64",
+        "dataset_from_index": "int64", "dataset_to_index": "int64"
+    }
+    known |= {
+        f"{place}/{kind}_index": "int64" for place in ("data", "meta/episodes") for kind in ("chunk", "file")
+    }
+    known |= {
+        f"stats/observation.state/{name}": "list<element: double>"
+        for name in ("min", "max", "mean", "std", "q01", "q50", "q99")
+    }
     assert {name: str(episodes.field(name).type) for name in known} == known
     tasks = pq.read_table(lerobot / "meta/tasks.parquet").to_pandas()
     assert list(tasks.columns) == ["task_index"] and set(tasks.index) == set(SCENARIOS)
-    assert sum(int(part.split(":")[1]) - int(part.split(":")[0]) for part in info["splits"].values()) == len(SCENARIOS)
+    assert sum(
+        int(part.split(":")[1]) - int(part.split(":")[0]) for part in info["splits"].values()
+    ) == len(SCENARIOS)
 
 
 def test_lerobots_rows_are_the_trials(hub, lerobot):
@@ -114,14 +126,21 @@ def test_lerobots_rows_are_the_trials(hub, lerobot):
     for number, name in enumerate(names):
         trial = trials.isel(trial=list(trials.name.values.astype(str)).index(name))
         part = rows[rows.episode_index == number]
-        assert np.array_equal(np.stack(part["observation.state"].to_list()), trial.state.values.reshape(STEPS, -1))
+        assert np.array_equal(
+            np.stack(part["observation.state"].to_list()), trial.state.values.reshape(STEPS, -1)
+        )
         happened = np.stack(part["observation.events"].to_list()).any(0)
-        assert happened.tolist() == [bool(step >= 0) for step in (*trial.pickup_step.values, *trial.goal_step.values)]
+        assert happened.tolist() == [
+            bool(step >= 0) for step in (*trial.pickup_step.values, *trial.goal_step.values)
+        ]
 
 
 def test_lerobots_own_reader_opens_it(lerobot, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    reader = pytest.importorskip("lerobot.datasets.lerobot_dataset", reason="lerobot pins an older torch; try it in an environment of its own")
+    reader = pytest.importorskip(
+        "lerobot.datasets.lerobot_dataset",
+        reason="lerobot pins an older torch; try it in an environment of its own"
+    )
     dataset = reader.LeRobotDataset("aawm/trials", root=lerobot)
     assert len(dataset) == len(SCENARIOS) * STEPS and dataset[301]["observation.state"].shape == (35,)
 
@@ -157,7 +176,9 @@ def test_what_is_not_whole_is_refused(hub, tmp_path):
 def test_a_damaged_store_json_is_one_clear_error(hub, tmp_path, field, value, said):
     shutil.copytree(hub / "hub", tmp_path / "copy")
     known = json.loads((tmp_path / "copy/store.json").read_text())
-    changed = {name: content for name, content in known.items() if name != field} | ({} if value is None else {field: value})
+    changed = {
+        name: content for name, content in known.items() if name != field
+    } | ({} if value is None else {field: value})
     (tmp_path / "copy/store.json").write_text(json.dumps(changed))
     with pytest.raises(BadData, match=said) as fault:
         import_hub(tmp_path / "copy", tmp_path / "out")
@@ -179,11 +200,20 @@ def test_imported_trials_are_not_handed_on(hub, tmp_path, capsys):
 def test_the_line_of_code_on_a_card_reads_its_own_folder(tmp_path, monkeypatch):
     for variant in ("corrected", "published"):
         small = build("multistep_delta", variant, recurrent_layers=1, recurrent_size=8, hidden_size=8)
-        record = {"model": "multistep_delta", "variant": variant, "config": vars(small.config), "seed": 0, "training": {}, "privileged": []}
+        record = {
+            "model": "multistep_delta", "variant": variant, "config": vars(small.config), "seed": 0,
+            "training": {}, "privileged": []
+        }
         ship_weights(small, tmp_path / "weights" / weights_name("multistep_delta", variant), record)
     made = export_models(tmp_path / "hub", tmp_path / "weights")
-    abouts = [(folder / "README.md").read_text(encoding="utf-8").split("# multistep_delta\n\n")[1].splitlines()[0] for folder in made]
-    assert abouts == [model_class("multistep_delta", variant).__doc__.splitlines()[0] for variant in ("corrected", "published")]
+    abouts = [
+        (folder / "README.md").read_text(encoding="utf-8").split("# multistep_delta\n\n")[1].splitlines()[0]
+        for folder in made
+    ]
+    assert abouts == [
+        model_class("multistep_delta", variant).__doc__.splitlines()[0]
+        for variant in ("corrected", "published")
+    ]
     assert abouts[0] != abouts[1]
     assert [folder.name for folder in made] == ["multistep_delta", "multistep_delta-published"]
     monkeypatch.chdir(tmp_path / "hub")
@@ -191,7 +221,9 @@ def test_the_line_of_code_on_a_card_reads_its_own_folder(tmp_path, monkeypatch):
         lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
         code = "\n".join(line.strip() for line in lines if line.startswith(("    from aawm", "    model =")))
         exec(code, found := {})
-        assert found["model"].variant == (folder.name.removeprefix("multistep_delta").lstrip("-") or "corrected")
+        assert found["model"].variant == (
+            folder.name.removeprefix("multistep_delta").lstrip("-") or "corrected"
+        )
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -224,7 +256,10 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             names = [{"rfilename": file.name} for file in self.folder.iterdir()]
             said = {"_id": "1", "id": "aawm/delta", "modelId": "aawm/delta", "sha": COMMIT, "siblings": names}
             if "/tree/" in path:
-                said = [{"type": "file", "path": file.name, "size": file.stat().st_size, "oid": "0" * 40} for file in self.folder.iterdir()]
+                said = [
+                    {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": "0" * 40}
+                    for file in self.folder.iterdir()
+                ]
             return self.answer(json.dumps(said).encode(), Content_Type="application/json")
         file = self.folder / path.rsplit("/", 1)[1]
         if not file.is_file():
@@ -265,8 +300,14 @@ except AawmError as fault:
 
 def test_pretrained_downloads_from_a_hub(endpoint, tmp_path):
     address, _ = endpoint
-    env = os.environ | {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run([sys.executable, "-c", FROM_HUB.format(commit=COMMIT)], env=env, capture_output=True, text=True, timeout=120)
+    env = os.environ | {
+        "HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1"
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FROM_HUB.format(commit=COMMIT)], env=env, capture_output=True, text=True,
+        timeout=120
+    )
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr[-2000:]
     assert lines[0] == "1 2 MultistepDelta" and lines[1].startswith("5 hf://aawm/nothing could not be read")
@@ -274,6 +315,8 @@ def test_pretrained_downloads_from_a_hub(endpoint, tmp_path):
 
 def test_an_address_names_a_commit():
     pytest.importorskip("huggingface_hub", reason="pip install --editable '.[hub]'")
-    for address in ("hf://aawm/delta", "hf://aawm/delta@main", f"hf://delta@{COMMIT}", f"hf://a/../b@{COMMIT}"):
+    for address in (
+        "hf://aawm/delta", "hf://aawm/delta@main", f"hf://delta@{COMMIT}", f"hf://a/../b@{COMMIT}"
+    ):
         with pytest.raises(UsageError, match="40 digits of a commit"):
             pretrained(address)

@@ -21,7 +21,8 @@ SHARES = {  # a world as the paper has it: share of positives found, share of ne
     ("pickup", "object"): (0.33, 0.15, 0.34, 0.10, 0.12, 0.14, 0.35),
     ("move", "object"): (0.60, 0.40, 0.75, 0.95, 0.96, 0.50, 0.90),
 }
-CALLED = (0.25, 0.02, 0.02, 0.95, 0.96, 0.05, 0.05)  # share of still objects called moved, twice as many as truly move
+# share of still objects called moved, twice as many as truly move
+CALLED = (0.25, 0.02, 0.02, 0.95, 0.96, 0.05, 0.05)
 STILL = (0.5, 0.3, 0.2, 3.0, 4.0, 0.3, 0.2)  # m, error of still objects
 PATHS = (9.0, 3.0, 0.6, 40.0, 50.0, 0.8, 0.5)  # m, their paths
 
@@ -31,7 +32,10 @@ def shares_of(value, trials):
     return np.random.default_rng(0).permutation(trials) < round(value * trials)
 
 
-def world(share=lambda key, value: value, curve=lambda key, step, value: value, seeds=3, trials=800, blur=0.01, models=MODELS, variant="corrected", scoring="strict"):
+def world(
+    share=lambda key, value: value, curve=lambda key, step, value: value, seeds=3, trials=800, blur=0.01,
+    models=MODELS, variant="corrected", scoring="strict"
+):
     "Tables as gathered."
     outcomes = []
     curves = []
@@ -60,10 +64,17 @@ def world(share=lambda key, value: value, curve=lambda key, step, value: value, 
             for name, (step, values) in shapes.items():
                 values = curve((model, name), step, values) * (1 + shift)
                 trial = np.arange(20).repeat(len(step))
-                side = np.where((trial + np.tile(np.arange(len(step)), 20)) % 2, 1, -1)  # a trial errs differently at each step
-                each = {"curve": name, "trial": trial, "step": np.tile(step, 20), "sum": np.tile(values, 20) + side * blur, "number": 1}
+                # a trial errs differently at each step
+                side = np.where((trial + np.tile(np.arange(len(step)), 20)) % 2, 1, -1)
+                each = {
+                    "curve": name, "trial": trial, "step": np.tile(step, 20),
+                    "sum": np.tile(values, 20) + side * blur, "number": 1
+                }
                 curves.append(pd.DataFrame(known | each))
-    return SimpleNamespace(outcomes=pd.concat(outcomes, ignore_index=True), trial_curves=pd.concat(curves, ignore_index=True), records=[{"scoring": scoring}])
+    return SimpleNamespace(
+        outcomes=pd.concat(outcomes, ignore_index=True), trial_curves=pd.concat(curves, ignore_index=True),
+        records=[{"scoring": scoring}]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +88,10 @@ def verdicts(results):
 
 def upside_down():
     "A world in which the opposite of every claim is true."
-    order = ("transformer", "multistep_delta", "sgnet", "rssm_continuous", "oracle", "multistep_predictor", "rssm_discrete")
+    order = (
+        "transformer", "multistep_delta", "sgnet", "rssm_continuous", "oracle", "multistep_predictor",
+        "rssm_discrete"
+    )
     flipped = {model: 0.99 - 0.13 * place for place, model in enumerate(order)}
 
     def share(key, value):
@@ -87,7 +101,9 @@ def upside_down():
         if task == "single_goal_later":
             return flipped[model] - 0.2
         if task == "multi_goal":
-            return {"2nd": 0.4, "3rd": 0.7}[target] + (0.2 if model in ("rssm_discrete", "multistep_delta") else 0)
+            return {
+                "2nd": 0.4, "3rd": 0.7
+            }[target] + (0.2 if model in ("rssm_discrete", "multistep_delta") else 0)
         if target == "called":
             return {"rssm_discrete": 0.9, "transformer": 0.0, "rssm_continuous": 0.0}.get(model, 0.5)
         return 1 - value
@@ -107,7 +123,9 @@ def upside_down():
 
 def test_a_world_as_the_paper_has_it_bears_every_claim_out(usual):
     table = paper_ledger(usual, released=False)
-    assert table.claim.tolist() == NUMBERS and set(table.verdict) == {HOLDS}, table[table.verdict != HOLDS][["claim", "because", "needs"]].to_string()
+    assert table.claim.tolist() == NUMBERS and set(
+        table.verdict
+    ) == {HOLDS}, table[table.verdict != HOLDS][["claim", "because", "needs"]].to_string()
     assert (table.seeds == 3).all() and table.measured.str.contains(r"RSSM-D \d", regex=True).sum() >= 12
 
 
@@ -119,16 +137,23 @@ def test_a_world_turned_upside_down_bears_none_out():
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_handful_of_noisy_trials_leaves_claims_undecided(seeds):
     table = paper_ledger(world(trials=6, blur=90.0, seeds=seeds), released=False)
-    assert UNDECIDED in set(table.verdict) and HOLDS not in set(table.verdict[table.claim.isin([9, 10, 11, 15, 16, 17])])
+    assert UNDECIDED in set(table.verdict) and HOLDS not in set(
+        table.verdict[table.claim.isin([9, 10, 11, 15, 16, 17])]
+    )
     assert set(table.needs[table.verdict == UNDECIDED]) <= {"trials", "seeds"}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_missing_model_leaves_its_claims_undecided(model, usual):
-    rest = SimpleNamespace(outcomes=usual.outcomes[usual.outcomes.model != model], trial_curves=usual.trial_curves[usual.trial_curves.model != model], records=usual.records)
+    rest = SimpleNamespace(
+        outcomes=usual.outcomes[usual.outcomes.model != model],
+        trial_curves=usual.trial_curves[usual.trial_curves.model != model], records=usual.records
+    )
     table = paper_ledger(rest, released=False).set_index("claim")
     touched = table[table.verdict == UNDECIDED]
-    assert len(touched) >= 3 and (touched.needs == "models").all() and set(table.verdict) <= {HOLDS, UNDECIDED}
+    assert (
+        len(touched) >= 3 and (touched.needs == "models").all() and set(table.verdict) <= {HOLDS, UNDECIDED}
+    )
 
 
 def test_one_seed_decides_less_and_says_so():
@@ -170,30 +195,49 @@ def test_one_curve_is_enough_to_fail(number, key, shape):
 
 def test_the_dip_before_a_delivery_is_not_the_pickup_again():
     "A loss that only peaks at the pickup, some 16 steps before, is no dip."
-    peak = world(curve=lambda here, step, value: 1 + 2 * np.exp(-(((step + 22) / 8) ** 2)) if here[1] == "loss_goal" else value)
+    peak = world(
+        curve=lambda here, step, value: 1 + 2 * np.exp(-(((step + 22) / 8) ** 2))
+        if here[1] == "loss_goal"
+        else value
+    )
     assert verdicts(peak)[10] != HOLDS
 
 
 def test_variants_and_scorings_are_kept_apart_and_pairs_the_claims_are_not_about_left_out(usual):
     def again(**fields):
-        return SimpleNamespace(outcomes=usual.outcomes.assign(**fields), trial_curves=usual.trial_curves.assign(**fields))
+        return SimpleNamespace(
+            outcomes=usual.outcomes.assign(**fields), trial_curves=usual.trial_curves.assign(**fields)
+        )
 
     other = world(variant="published", share=lambda key, value: 0.5)
     parts = [usual, again(scoring="published"), again(scoring="published", variant="published"), other]
-    both = SimpleNamespace(**{name: pd.concat([getattr(part, name) for part in parts]) for name in ("outcomes", "trial_curves")}, records=usual.records)
+    both = SimpleNamespace(
+        **{name: pd.concat([getattr(part, name) for part in parts]) for name in ("outcomes", "trial_curves")},
+        records=usual.records
+    )
     table = paper_ledger(both)
     pairs = list(table[["scoring", "variant"]].drop_duplicates().itertuples(index=False, name=None))
-    assert pairs == [("strict", "corrected"), ("published", "published"), ("strict", "published"), ("published", "authors' tables")] and len(table) == 4 * 17
+    assert pairs == [
+        ("strict", "corrected"), ("published", "published"), ("strict", "published"),
+        ("published", "authors' tables")
+    ] and len(table) == 4 * 17
     assert set(table.verdict[(table.variant == "published") & (table.scoring == "published")]) == {HOLDS}
     assert any("Claim 2 holds for corrected" in sentence for sentence in contrasts(table))
     with pytest.raises(UsageError):
-        paper_ledger(SimpleNamespace(outcomes=parts[0].outcomes.assign(variant="mine"), trial_curves=parts[0].trial_curves, records=[]))
+        paper_ledger(
+            SimpleNamespace(
+                outcomes=parts[0].outcomes.assign(variant="mine"), trial_curves=parts[0].trial_curves,
+                records=[]
+            )
+        )
 
 
 def test_infinite_errors_prove_nothing_good():
     results = world()
     curves = results.trial_curves
-    endless = (curves.model == "rssm_discrete") & curves.curve.isin(["ade", "ade_still", "displacement_still"])
+    endless = (
+        (curves.model == "rssm_discrete") & curves.curve.isin(["ade", "ade_still", "displacement_still"])
+    )
     curves.loc[endless, "sum"] = np.inf
     found = verdicts(results)
     assert (found[[15, 16, 17]] != HOLDS).all() and (found.drop([15, 16, 17]) == HOLDS).all()

@@ -50,12 +50,17 @@ from aawm.tests.conftest import FIXTURES
 
 STRICT = SCORINGS["strict"]
 LOWER_IS_BETTER = ("false_positive", "ade", "fde")
-QUICK = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2, "log_every": 1}
+QUICK = {
+    "steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2,
+    "log_every": 1
+}
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False)
+    return generate(
+        tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +95,15 @@ def made_up(paths, pickup, goal, scenario):
     pickup = np.array([pickup])
     goal = np.array([goal])
     return TrialSet(
-        states, np.array([0]), np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1, (goal >= 0).sum(1) == 3, "made-up", None
+        states, np.array([0]), np.array([0]), np.array([scenario]), pickup, goal, (pickup >= 0).sum(1) == 1,
+        (goal >= 0).sum(1) == 3, "made-up", None
     )
 
 
 def carried(start, end, since, until):
-    return np.array(start) + np.interp(np.arange(STEPS), [since, until], [0, 1])[:, None] * (np.array(end) - start)
+    return np.array(start) + np.interp(
+        np.arange(STEPS), [since, until], [0, 1]
+    )[:, None] * (np.array(end) - start)
 
 
 # strict scores, written once more, slowly
@@ -113,7 +121,9 @@ def slow_length(path):
 
 def of_trial(rollouts, test, row, context, horizon):
     "Last shown step and rollout of one trial, `[1 + horizon, 5, 7]`."
-    number = rollouts.requests.query(f"row == {row} and context == {context} and horizon == {horizon} and start == 0").index[0]
+    number = rollouts.requests.query(
+        f"row == {row} and context == {context} and horizon == {horizon} and start == 0"
+    ).index[0]
     rolled = rollouts.steps[rollouts.offset[number] :][:horizon].reshape(-1, 5, 7)
     return np.concatenate([test.states[row, context - 1 : context], rolled])
 
@@ -129,7 +139,9 @@ def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
     for row in np.flatnonzero(test.single_goal):
         thing = int(np.argmax(test.pickup_step[row] >= 0))
         context = test.pickup_step[row, thing] + 5
-        inside = [np.flatnonzero(np.linalg.norm(test.states[row, :, k, :3] - GOAL, axis=-1) < 2) for k in range(3)]
+        inside = [
+            np.flatnonzero(np.linalg.norm(test.states[row, :, k, :3] - GOAL, axis=-1) < 2) for k in range(3)
+        ]
         if inside[thing][0] < context:
             left_out += 1
             continue
@@ -139,7 +151,10 @@ def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
     table = scores[scores.behavior == "all"].set_index("metric")
     assert table.value["recall"] == np.mean(hits) and table.value["false_positive"] == np.mean(misses)
     both = len(hits) + len(misses)
-    assert table["count"].to_dict() == {"recall": len(hits), "ceiling": len(hits), "false_positive": len(misses), "auc": both, "recall_at_false_0.2": both}
+    assert table["count"].to_dict() == {
+        "recall": len(hits), "ceiling": len(hits), "false_positive": len(misses), "auc": both,
+        "recall_at_false_0.2": both
+    }
     score_of = outcomes.score.to_numpy()
     above = score_of[outcomes.truth][:, None] - score_of[~outcomes.truth]
     assert np.isclose(table.value["auc"], ((above > 0) + 0.5 * (above == 0)).mean())
@@ -171,10 +186,17 @@ def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
         drift += [slow_length(path[:, k]) for k in range(3) if slow_length(truth[:, k]) <= 0.1]
     true, said = np.array(pairs).T
     table = scores[scores.behavior == "all"].set_index("metric").value
-    assert table["precision"] == (true & said).sum() / said.sum() and table["recall"] == (true & said).sum() / true.sum()
+    assert (
+        table["precision"] == (true & said).sum() / said.sum()
+        and table["recall"] == (true & said).sum() / true.sum()
+    )
     assert 0 < table["recall"] < 1 and table["accuracy"] == (true == said).mean()
-    assert np.isclose(table["f1"], 2 * table["precision"] * table["recall"] / (table["precision"] + table["recall"]))
-    assert np.isclose(table["ade"], np.mean(errors)) and np.isclose(table["fde"], np.mean(errors, 0)[-1].mean())
+    assert np.isclose(
+        table["f1"], 2 * table["precision"] * table["recall"] / (table["precision"] + table["recall"])
+    )
+    assert (
+        np.isclose(table["ade"], np.mean(errors)) and np.isclose(table["fde"], np.mean(errors, 0)[-1].mean())
+    )
     ade = curves[curves.curve == "ade"].sort_values("step")
     assert np.allclose(ade.value, np.mean(errors, (0, 2))) and ade.step.tolist() == list(range(1, 251))
     last = curves[(curves.curve == "displacement_still") & (curves.step == 250)].iloc[0]
@@ -196,10 +218,16 @@ def test_behaviors_add_up_to_all(test, asked):
 def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, asked):
     plan, requests = asked
     frozen = roll_out(FrozenWorld(), requests, test, progress=False)
-    scores = score(Scorer(plan, frozen, test, STRICT), find_tasks("error_by_step"))[0].query("metric == 'ade'").set_index("behavior").value
-    far = np.linalg.norm(test.states[:, 50:, :, :3].astype(float) - test.states[:, 49:50, :, :3], axis=-1).mean((1, 2))
+    scores = score(
+        Scorer(plan, frozen, test, STRICT), find_tasks("error_by_step")
+    )[0].query("metric == 'ade'").set_index("behavior").value
+    far = np.linalg.norm(
+        test.states[:, 50:, :, :3].astype(float) - test.states[:, 49:50, :, :3], axis=-1
+    ).mean((1, 2))
     assert np.isclose(scores["all"], far.mean())
-    for behavior, part in (("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")):
+    for behavior, part in (
+        ("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")
+    ):
         assert np.isclose(scores[behavior], far[[part in name for name in test.scenario]].mean()), behavior
 
 
@@ -214,10 +242,14 @@ def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_fro
     states[:, :, 0, 0], states[:, :, 1, 0], states[:, :, 2, 0] = 3.0, 6.0, 9.0
     states[:, :, 3, 0], states[:, :, 4, 0] = 3.5, 6.2  # the second robot is the nearer one
     states[1, :, 4, 2] = torch.arange(4.0) - 3  # it goes
-    states[2, :, 1, :3] = states[2, :, 4, :3] = torch.tensor(GOAL, dtype=torch.float32)  # its object is delivered
+    # its object is delivered
+    states[2, :, 1, :3] = states[2, :, 4, :3] = torch.tensor(GOAL, dtype=torch.float32)
     rollout = NearestCarries().rollout(states.flatten(-2), torch.tensor([4, 4, 4]), 60).unflatten(-1, (5, 7))
     carried = (rollout[:, -1] - states[:, -1])[..., :3].norm(dim=-1) > 1
-    assert carried.tolist() == [[False, True, False, False, True], [True, False, False, True, False], [True, False, False, True, False]]
+    assert carried.tolist() == [
+        [False, True, False, False, True], [True, False, False, True, False],
+        [True, False, False, True, False]
+    ]
     still = ~carried[:, None].expand(-1, 60, -1)
     assert torch.equal(rollout[still], states[:, -1:].expand(-1, 60, -1, -1)[still])
     ends = rollout[[0, 1, 2], -1, carried.int().argmax(1), :3] - torch.tensor(GOAL)
@@ -227,13 +259,18 @@ def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_fro
 
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
     plan, requests = asked
-    scores, curves, *_ = score(Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks(["move", "error_by_step"]))
+    scores, curves, *_ = score(
+        Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks(["move", "error_by_step"])
+    )
     _, _, outcomes, _ = score(Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks("move"))
-    counts = outcomes.assign(hit=outcomes.truth & outcomes.prediction).groupby("trial")[["hit", "truth"]].sum().to_numpy()
+    counts = outcomes.assign(
+        hit=outcomes.truth & outcomes.prediction
+    ).groupby("trial")[["hit", "truth"]].sum().to_numpy()
     drawn = counts[np.random.default_rng(1).integers(len(counts), size=(20_000, len(counts)))].sum(1)
     drawn = drawn[:, 0] / drawn[:, 1]
     row = scores.query("task == 'move' and metric == 'recall' and behavior == 'all'").iloc[0]
-    for end, share in ((row.low, 0.025), (row.high, 0.975)):  # an end is one of `DRAWS` resamples: its rank is known to four standard errors
+    # an end is one of `DRAWS` resamples: its rank is known to four standard errors
+    for end, share in ((row.low, 0.025), (row.high, 0.975)):
         error = 4 * np.sqrt(share * (1 - share) / DRAWS)
         assert np.quantile(drawn, share - error) <= end <= np.quantile(drawn, share + error)
     assert row.low < row.value < row.high
@@ -245,8 +282,13 @@ def test_moves_above_any_threshold(test, threshold):
     tasks = [move(threshold)]
     plan = plan_tasks(tasks, test, STRICT)
     outcomes = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[2]
-    paths = [test.states[row, context - 1 :, thing, :3] for row, context, thing in zip(plan.row, plan.context, plan.object)]
-    assert outcomes.truth.tolist() == [slow_length(path) > threshold for path in paths] == outcomes.prediction.tolist()
+    paths = [
+        test.states[row, context - 1 :, thing, :3]
+        for row, context, thing in zip(plan.row, plan.context, plan.object)
+    ]
+    assert outcomes.truth.tolist() == [
+        slow_length(path) > threshold for path in paths
+    ] == outcomes.prediction.tolist()
 
 
 def test_goals_at_the_last_step_are_harder(test):
@@ -256,9 +298,15 @@ def test_goals_at_the_last_step_are_harder(test):
     away = true_rollouts(requests, test)
     ends = away.offset + requests.horizon.to_numpy() - 1
     away.steps[ends] = test.states[requests.row, 0].reshape(-1, 35)
-    scores = score(Scorer(plan, away, test, STRICT), tasks)[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
-    assert scores["single_goal_offset_+0", "object", "recall"] == 1 and scores["single_goal_offset_+0_final", "object", "recall"] == 0
-    assert scores["single_goal_offset_+0_final", "object", "ceiling"] == 1 and (scores["multi_goal_final"][:, "recall"] == 0).all()
+    scores = score(
+        Scorer(plan, away, test, STRICT), tasks
+    )[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
+    assert scores["single_goal_offset_+0", "object", "recall"] == 1 and scores[
+        "single_goal_offset_+0_final", "object", "recall"
+    ] == 0
+    assert scores["single_goal_offset_+0_final", "object", "ceiling"] == 1 and (
+        scores["multi_goal_final"][:, "recall"] == 0
+    ).all()
 
 
 @pytest.mark.parametrize("call", [lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf)])
@@ -271,14 +319,19 @@ def test_tasks_that_cannot_be(call):
 
 
 def test_a_delivery_that_began_before_the_context_ends_is_left_out():
-    paths = [carried([0, 0, 0], [0, 0, -5], 100, 120), np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
+    paths = [
+        carried([0, 0, 0], [0, 0, -5], 100, 120), np.zeros((STEPS, 3)) + [2, 0, 0],
+        np.zeros((STEPS, 3)) + [-2, 0, 0]
+    ]
     test = made_up(paths, [100, -1, -1], [121, -1, -1], "gathering_static")
     inside = int(test.first_inside()[0, 0])
     assert 110 < inside < 120
     for offset in (inside - 100, inside - 99):
         result = plan_tasks([single_goal(offset)], test, STRICT)
         assert set(result.left_out) == ({""} if offset == inside - 100 else {"event began"})
-        table = score(Scorer(result, true_rollouts(collect(result), test), test, STRICT), [single_goal(offset)])[0].set_index("metric")
+        table = score(
+            Scorer(result, true_rollouts(collect(result), test), test, STRICT), [single_goal(offset)]
+        )[0].set_index("metric")
         counted = offset == inside - 100
         recall = table[table.behavior == "all"].loc["recall"]
         assert (recall["count"], recall.left_out) == ((1, 0) if counted else (0, 1))
@@ -291,12 +344,17 @@ def test_undelivered_objects_of_incomplete_trials_are_the_false_positive_side_of
     plan = plan_tasks(find_tasks("multi_goal"), test, STRICT)
     assert not test.multi_goal.any() and set(test.scenario) <= set(MULTI_GOAL_SCENARIOS)
     assert plan[["target", "object", "context", "truth"]].values.tolist() == [["3rd", 2, 100, False]]
-    scores = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), find_tasks("multi_goal"))[0]
+    scores = score(
+        Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), find_tasks("multi_goal")
+    )[0]
     assert scores.query("metric == 'false_positive' and behavior == 'all'").value.tolist() == [0.0]
 
 
 def test_contexts_with_nothing_to_show_or_predict_are_counted():
-    paths = [carried([0, 0, 0], [0, 0, -5], 4, 299), np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
+    paths = [
+        carried([0, 0, 0], [0, 0, -5], 4, 299), np.zeros((STEPS, 3)) + [2, 0, 0],
+        np.zeros((STEPS, 3)) + [-2, 0, 0]
+    ]
     test = made_up(paths, [4, -1, -1], [299, -1, -1], "gathering_static")
     tasks = [single_goal(-4), TASK_TABLE["move"], TASK_TABLE["pickup"]]
     plan = plan_tasks(tasks, test, STRICT)
@@ -304,7 +362,9 @@ def test_contexts_with_nothing_to_show_or_predict_are_counted():
     assert reasons == {"single_goal_offset_-4": "nothing to show", "move": "", "pickup": "nothing to show"}
     assert plan[plan.task == "move"].context.tolist() == [299] * 3, "goal + 10 is past the end"
     scores = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[0]
-    assert scores.query("task == 'pickup' and metric == 'recall' and behavior == 'all'")[["count", "left_out"]].values.tolist() == [[0, 1]]
+    assert scores.query(
+        "task == 'pickup' and metric == 'recall' and behavior == 'all'"
+    )[["count", "left_out"]].values.tolist() == [[0, 1]]
 
 
 # faulty rollouts
@@ -323,18 +383,28 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     plan, requests = asked
     rollouts = noisy(test, requests, data.draw(st.integers(0, 5)), 0.05)
     steps = rollouts.steps.copy()
-    for number in data.draw(st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)):
+    for number in data.draw(
+        st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)
+    ):
         horizon = requests.horizon[number]
         first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
-        steps[rollouts.offset[number] + first : rollouts.offset[number] + horizon, data.draw(st.sampled_from(PLACES if np.isfinite(bad) else range(35)))] = bad
+        steps[
+            rollouts.offset[number] + first : rollouts.offset[number] + horizon,
+            data.draw(st.sampled_from(PLACES if np.isfinite(bad) else range(35)))
+        ] = bad
     tasks = find_tasks()
     before = score(Scorer(plan, rollouts, test, STRICT), tasks)
     after = score(Scorer(plan, Rollouts(requests, steps), test, STRICT), tasks)
     old, new = values(before[0]).align(values(after[0]), join="outer")
     worse = np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
     assert (worse | old.isna() | new.isna()).all()
-    assert (new.dropna()[old[new.dropna().index].isna()] == 0).all(), "what was undefined becomes zero at best"
-    curves = [table.query("not curve.str.endswith('_finite')").set_index(["curve", "step"]).value for table in (before[1], after[1])]
+    assert (
+        new.dropna()[old[new.dropna().index].isna()] == 0
+    ).all(), "what was undefined becomes zero at best"
+    curves = [
+        table.query("not curve.str.endswith('_finite')").set_index(["curve", "step"]).value
+        for table in (before[1], after[1])
+    ]
     assert (curves[1] >= curves[0]).all()
     assert ((before[2].truth == before[2].prediction) | (after[2].truth != after[2].prediction)).all()
 
@@ -347,7 +417,9 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
     requests = collect(plan)
     samples = [noisy(test, requests, seed, 0.05) for seed in range(3)]
     steps = [sample.steps.copy() for sample in samples]
-    for number in data.draw(st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)):
+    for number in data.draw(
+        st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)
+    ):
         sample, request = divmod(number, len(requests))
         steps[sample][samples[0].offset[request]] = np.nan
     first, *others = (Rollouts(requests, each) for each in steps)
@@ -357,7 +429,10 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
     spoilt = after[2]
     assert np.where(rows.truth, spoilt.score <= rows.score, spoilt.score >= rows.score).all()
     old, new = values(before[0]).align(values(after[0]))
-    assert (np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old) | old.isna()).all()
+    assert (
+        np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
+        | old.isna()
+    ).all()
 
 
 def test_faults_of_further_samples_are_counted(store):
@@ -368,9 +443,13 @@ def test_faults_of_further_samples_are_counted(store):
         return rollout[:, :0] if len(calls) == 2 else rollout
 
     calls = []
-    record = evaluate(faulty, store, Protocol(tasks="multi_goal", split=None, goal_samples=3), progress=False).record
+    record = evaluate(
+        faulty, store, Protocol(tasks="multi_goal", split=None, goal_samples=3), progress=False
+    ).record
     rollouts = record["counts"]["rollouts"] // 3
-    assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {"too short": rollouts, "not finite": 2}
+    assert len(calls) == 3 and record["non_finite"] == 2 + rollouts and record["faults"] == {
+        "too short": rollouts, "not finite": 2
+    }
     assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
 
 
@@ -382,7 +461,9 @@ def test_wild_but_finite_rollouts_fail_and_overflow_nowhere(test, asked):
     scores, curves, *_ = score(Scorer(plan, Rollouts(requests, steps), test, STRICT), find_tasks())
     table = scores[(scores.behavior == "all") & (scores.task == "move")].set_index("metric").value
     assert table["false_positive"] == 1 and table["recall"] == 0
-    assert np.isinf(scores[scores.metric == "ade"].value).all() and np.isinf(curves[curves.curve == "ade"].value).any()
+    assert np.isinf(scores[scores.metric == "ade"].value).all() and np.isinf(
+        curves[curves.curve == "ade"].value
+    ).any()
 
 
 def test_nan_in_a_rollout_is_counted_and_located(store, test):
@@ -391,7 +472,9 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
         rollout[2, 7:] = torch.nan
         return rollout
 
-    result = evaluate(faulty, store, Protocol(tasks="error_by_step", split=None), batch_size=30, progress=False)
+    result = evaluate(
+        faulty, store, Protocol(tasks="error_by_step", split=None), batch_size=30, progress=False
+    )
     assert result.record["non_finite"] == 2 and result.record["first_non_finite"] == [2, 50, 57]
     ade = result.scores.query("behavior == 'all'").set_index("metric")
     assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(test) - 2
@@ -411,7 +494,10 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
         return rollout
 
     tasks = ["move", "single_goal", "pickup", "error_by_step"]
-    absurd, nothing = (evaluate(flung(value), store, Protocol(tasks=tasks, split=None), progress=False) for value in (place, torch.nan))
+    absurd, nothing = (
+        evaluate(flung(value), store, Protocol(tasks=tasks, split=None), progress=False)
+        for value in (place, torch.nan)
+    )
     count = absurd.record["counts"]["rollouts"]
     assert absurd.record["faults"] == {said: count} and absurd.record["non_finite"] == count
     assert nothing.record["faults"] == {"not finite": count}
@@ -425,7 +511,9 @@ def test_a_jump_from_the_last_step_shown_is_a_jump(test, asked):
     steps[:, 0] = 19.0
     shown = np.zeros((1, 35), np.float32)
     assert Rollouts(requests, steps).broken.tolist() == [-1]
-    assert Rollouts(requests, steps, before=shown).broken.tolist() == [0] and Rollouts(requests, steps, before=shown).failed.tolist() == [2]
+    assert Rollouts(requests, steps, before=shown).broken.tolist() == [0] and Rollouts(
+        requests, steps, before=shown
+    ).failed.tolist() == [2]
     assert (true_rollouts(asked[1], test).broken == -1).all()
 
 
@@ -453,13 +541,17 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
 
         def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
             step = torch.arange(states.shape[1])
-            assert (states.isnan().all(-1) == (step >= context[:, None])).all(), "shown before the context ends, hidden after"
+            assert (
+                states.isnan().all(-1) == (step >= context[:, None])
+            ).all(), "shown before the context ends, hidden after"
             assert horizon <= STEPS - 1 and torch.is_inference_mode_enabled()
             ahead = torch.arange(1, horizon + 1)[None, :, None]
             last = states[torch.arange(len(states)), context - 1][:, None]
             return last + (privileged["end_state"][:, None] - last) * ahead / 300
 
-    whole, single = (roll_out(Watching(), requests, test, batch_size=size, progress=False) for size in (1000, 7))
+    whole, single = (
+        roll_out(Watching(), requests, test, batch_size=size, progress=False) for size in (1000, 7)
+    )
     assert np.array_equal(whole.steps, single.steps)
     number = int(np.argmax(requests.horizon == 250))
     row = requests.row[number]
@@ -491,7 +583,10 @@ def test_sampled_rollouts_repeat_with_the_seed(test, asked):
     def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
         return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
 
-    runs = [roll_out(sampling, asked[1], test, seed=seed, batch_size=64, progress=False).steps for seed in (1, 1, 2)]
+    runs = [
+        roll_out(sampling, asked[1], test, seed=seed, batch_size=64, progress=False).steps
+        for seed in (1, 1, 2)
+    ]
     assert np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
 
 
@@ -502,25 +597,42 @@ def test_a_sampled_rollout_follows_from_the_trial_and_the_seed_alone(store, test
     whole = roll_out(model, few, test, progress=False)
     order = np.random.default_rng(0).permutation(len(few))
     mixed = roll_out(model, few.iloc[order].reset_index(drop=True), test, batch_size=5, progress=False)
-    of = lambda rollouts, number: rollouts.steps[rollouts.offset[number] :][: rollouts.requests.horizon[number]]
-    assert all(np.allclose(of(mixed, place), of(whole, number), atol=1e-4) for place, number in enumerate(order)), "in any order, in any batch"
+    of = lambda rollouts, number: rollouts.steps[rollouts.offset[number] :][
+        : rollouts.requests.horizon[number]
+    ]
+    assert all(
+        np.allclose(of(mixed, place), of(whole, number), atol=1e-4) for place, number in enumerate(order)
+    ), "in any order, in any batch"
     trials = open_trials(store)
     turned = trial_set(trials.isel(trial=np.arange(len(trials.trial))[::-2]), split=None)
     kept = few[few.row.isin(range(len(test))[::-2])]
-    there = roll_out(model, kept.assign(row=[range(len(test))[::-2].index(row) for row in kept.row]).reset_index(drop=True), turned, progress=False)
+    there = roll_out(
+        model,
+        kept.assign(row=[range(len(test))[::-2].index(row) for row in kept.row]).reset_index(drop=True),
+        turned, progress=False
+    )
     assert len(kept) > 3
-    assert all(np.allclose(of(there, place), of(whole, number), atol=1e-4) for place, number in enumerate(kept.index)), "among other trials"
+    assert all(
+        np.allclose(of(there, place), of(whole, number), atol=1e-4) for place, number in enumerate(kept.index)
+    ), "among other trials"
     other = roll_out(model, few, test, seed=1, progress=False)
     second = roll_out(model, few, test, number=1, progress=False)
-    assert not np.allclose(other.steps, whole.steps, atol=0.1) and not np.allclose(second.steps, whole.steps, atol=0.1)
-    assert not np.allclose(other.steps, second.steps, atol=0.1), "the second rollout of one seed is not the first of the next"
+    assert not np.allclose(other.steps, whole.steps, atol=0.1) and not np.allclose(
+        second.steps, whole.steps, atol=0.1
+    )
+    assert not np.allclose(
+        other.steps, second.steps, atol=0.1
+    ), "the second rollout of one seed is not the first of the next"
 
 
 def test_a_model_that_ranks_over_the_horizon_gives_the_same_beside_longer_rollouts(test):
     rows = [(0, 0, 200, 30), (1, 0, 262, 38), (2, 0, 200, 30), (3, 0, 270, 30)]
     requests = collect(pd.DataFrame(rows, columns=REQUEST).assign(left_out=""))
     model = pretrained("event_transformer")
-    together, alone = (roll_out(model, part, test, progress=False) for part in (requests, requests.query("row == 0").reset_index(drop=True)))
+    together, alone = (
+        roll_out(model, part, test, progress=False)
+        for part in (requests, requests.query("row == 0").reset_index(drop=True))
+    )
     place = int(np.flatnonzero(requests.row == 0)[0])
     assert np.allclose(together.steps[together.offset[place] :][:30], alone.steps, atol=2e-3)
     asked_of = []
@@ -551,7 +663,9 @@ def test_a_model_that_breaks_down_is_not_taken_for_full_memory(test, asked):
 
 def test_what_models_must_say_of_themselves(test, asked):
     with pytest.raises(ModelContractError, match="true_staets"):
-        roll_out(type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], test, progress=False)
+        roll_out(
+            type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], test, progress=False
+        )
     with pytest.raises(ModelContractError, match="'name'"):
         roll_out(type("Nameless", (), {"rollout": None})(), asked[1], test, progress=False)
 
@@ -604,7 +718,9 @@ def saved(evaluated, tmp_path):
 )
 def test_a_damaged_record_is_refused(saved, change, said):
     record = json.loads((saved / "record.json").read_text()) | change
-    (saved / "record.json").write_text(json.dumps({name: value for name, value in record.items() if value is not None}))
+    (saved / "record.json").write_text(
+        json.dumps({name: value for name, value in record.items() if value is not None})
+    )
     with pytest.raises((BadData, UsageError), match=said):
         read_evaluation(saved)
 
@@ -646,12 +762,16 @@ def reseal(folder, name):
 def test_outcomes_say_whose_they_are_and_of_which_object_and_older_files_are_read(evaluated, saved, test):
     file = saved / "outcomes.parquet"
     table = pd.read_parquet(file)
-    assert list(table)[:2] == ["model", "seed"] and set(table.model) == {"frozen_world"} and set(table.seed) == {0}
+    assert list(table)[:2] == [
+        "model", "seed"
+    ] and set(table.model) == {"frozen_world"} and set(table.seed) == {0}
     pd.testing.assert_frame_equal(read_evaluation(saved).outcomes, evaluated.outcomes, check_dtype=False)
     row = {int(trial): place for place, trial in enumerate(test.trial)}
     for outcome in table.query("task == 'single_goal'").itertuples():
         place = row[outcome.trial]
-        assert (outcome.object == test.pickup_order[place, 0]) == outcome.truth and outcome.scenario == test.scenario[place]
+        assert (
+            outcome.object == test.pickup_order[place, 0]
+        ) == outcome.truth and outcome.scenario == test.scenario[place]
     table.drop(columns=["model", "seed", "scenario", "object"]).to_parquet(file, index=False)
     reseal(saved, file.name)
     older = read_evaluation(saved).outcomes
@@ -674,7 +794,9 @@ def test_an_object_with_a_rollout_alone_is_called_by_its_class(store):
 
     result = evaluate(Calm(), store, Protocol(tasks="move", split=None), progress=False)
     frozen = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
-    assert (result.record["model"], result.record["variant"], result.record["parameters"]) == ("Calm", "corrected", 7)
+    assert (result.record["model"], result.record["variant"], result.record["parameters"]) == (
+        "Calm", "corrected", 7
+    )
     pd.testing.assert_frame_equal(result.scores, frozen.scores)
 
 
@@ -684,7 +806,9 @@ def test_other_data_and_other_splits_do_not_mix(store):
         other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
         with pytest.raises(UsageError, match=field):
             gather([one, other])
-    other = evaluate(FrozenWorld(), store, Protocol(tasks="move", scoring="published", split=None), progress=False)
+    other = evaluate(
+        FrozenWorld(), store, Protocol(tasks="move", scoring="published", split=None), progress=False
+    )
     with pytest.raises(UsageError, match="scoring"):
         gather([one, other])
     assert gather([one, other], across="scoring").scores.groupby("scoring").size().nunique() == 1
@@ -696,12 +820,18 @@ def test_other_data_and_other_splits_do_not_mix(store):
 
 
 def test_a_protocol_checks_itself_and_is_the_record(evaluated, saved):
-    protocol = Protocol(tasks=["move", "pickup"], scoring="published", split=None, seed=3, mode=True, cap=7, sensitivity=True, keep=2)
+    protocol = Protocol(
+        tasks=["move", "pickup"], scoring="published", split=None, seed=3, mode=True, cap=7, sensitivity=True,
+        keep=2
+    )
     assert Protocol.of(protocol.record()) == protocol and protocol.record()["tasks"] == ["move", "pickup"]
     assert evaluated.protocol == read_evaluation(saved).protocol == Protocol(split=None, curve_trials=2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         protocol.cap = 8
-    for wrong, said in (({"scoring": "stric"}, "strict"), ({"split": "test"}, "split"), ({"goal_samples": 0}, "goal_samples"), ({"seed": -1}, "seed")):
+    for wrong, said in (
+        ({"scoring": "stric"}, "strict"), ({"split": "test"}, "split"), ({"goal_samples": 0}, "goal_samples"),
+        ({"seed": -1}, "seed")
+    ):
         with pytest.raises(UsageError, match=said):
             Protocol(**wrong)
 
@@ -713,7 +843,9 @@ def test_protocols_that_need_other_rollouts_are_not_answered_at_once(store):
 
 def test_a_record_of_the_version_before_opens(evaluated, saved):
     record = json.loads((saved / "record.json").read_text())
-    old = {name: value for name, value in record.items() if name not in ("sensitivity", "keep")} | {"record_version": 3}
+    old = {
+        name: value for name, value in record.items() if name not in ("sensitivity", "keep")
+    } | {"record_version": 3}
     (saved / "record.json").write_text(json.dumps(old))
     again = read_evaluation(saved)
     assert again.protocol == evaluated.protocol and len(again.scores) == len(evaluated.scores)
@@ -728,7 +860,9 @@ def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
         same = set(alone.record) - {"seconds", "commit"}
         assert {name: both.record[name] for name in same} == {name: alone.record[name] for name in same}
         save(both, tmp_path / both.record["scoring"])
-    assert find_evaluations(tmp_path, scoring="published") == [tmp_path / "published"] and len(find_evaluations(tmp_path)) == 2
+    assert find_evaluations(
+        tmp_path, scoring="published"
+    ) == [tmp_path / "published"] and len(find_evaluations(tmp_path)) == 2
     with pytest.raises(UsageError, match="no evaluation with scoring strict, seed 7"):
         find_evaluations(tmp_path, scoring="strict", seed=7)
 
@@ -747,7 +881,9 @@ def test_kept_rollouts_are_those_that_were_scored(store, test):
     for number, row in enumerate(rolled.find(kept.requests)):
         assert np.array_equal(kept.take(np.array([number]))[0], rolled.take(np.array([row]))[0])
     fifty = kept.requests[kept.requests.context == 50]
-    assert (pd.Series(test.scenario[fifty.row]).value_counts() >= 2).all() and len(evaluate(sampling, store, Protocol(tasks="move"), progress=False).kept) == 0
+    assert (pd.Series(test.scenario[fifty.row]).value_counts() >= 2).all() and len(
+        evaluate(sampling, store, Protocol(tasks="move"), progress=False).kept
+    ) == 0
 
 
 @pytest.mark.parametrize("name", ["single_goal", "multi_goal", "pickup", "move"])
@@ -767,13 +903,27 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
     requests = collect(pd.concat([plan, offset_plan(test, STRICT)]))
     rollouts = noisy(test, requests, 2, 0.05)
     table = sensitivity(rollouts, test, STRICT)
-    default = score(Scorer(plan, rollouts, test, STRICT), find_tasks())[0].query("behavior == 'all' and metric not in ('auc', 'recall_at_false_0.2')").drop(columns="behavior")
-    for parameter, task in (("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_rise", "pickup"), ("offset", "single_goal")):
-        here = table[(table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)]
-        pd.testing.assert_frame_equal(here.drop(columns=["parameter", "setting"]).reset_index(drop=True), default[default.task == task].reset_index(drop=True))
-    moved = table[(table.parameter == "move_threshold") & (table.metric == "false_positive")].set_index("setting")
+    default = score(
+        Scorer(plan, rollouts, test, STRICT), find_tasks()
+    )[0].query("behavior == 'all' and metric not in ('auc', 'recall_at_false_0.2')").drop(columns="behavior")
+    for parameter, task in (
+        ("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_rise", "pickup"),
+        ("offset", "single_goal")
+    ):
+        here = table[
+            (table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)
+        ]
+        pd.testing.assert_frame_equal(
+            here.drop(columns=["parameter", "setting"]).reset_index(drop=True),
+            default[default.task == task].reset_index(drop=True)
+        )
+    moved = table[
+        (table.parameter == "move_threshold") & (table.metric == "false_positive")
+    ].set_index("setting")
     assert moved.value.nunique() > 2, "the threshold matters"
-    radius = table.query("parameter == 'goal_radius' and task == 'single_goal' and metric == 'ceiling'").set_index("setting").value
+    radius = table.query(
+        "parameter == 'goal_radius' and task == 'single_goal' and metric == 'ceiling'"
+    ).set_index("setting").value
     assert radius[1.0] < radius[2.0] == 1
 
 
@@ -781,7 +931,9 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
 @given(numbers=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=8))
 def test_numbers_survive_keeping(numbers, store, tmp_path_factory):
     one = evaluate(FrozenWorld(), store, Protocol(tasks="error_by_step"), progress=False)
-    curves = pd.DataFrame({"curve": "ade", "step": range(len(numbers)), "value": numbers, "low": 0.0, "high": 1.0, "count": 1})
+    curves = pd.DataFrame(
+        {"curve": "ade", "step": range(len(numbers)), "value": numbers, "low": 0.0, "high": 1.0, "count": 1}
+    )
     folder = save(dataclasses.replace(one, curves=curves), tmp_path_factory.mktemp("kept"))
     np.testing.assert_array_equal(read_evaluation(folder).curves.value.to_numpy(dtype=float), numbers)
 
@@ -805,7 +957,9 @@ def test_published_scores_agree_with_the_released_code():
             label(known[name].reshape(-1, STEPS, 5, 7), measure, SCORINGS["published"], threshold)
             for name, threshold in (("states", 0.1), ("rollouts", 4.0))
         )
-        assert np.array_equal(true, known[f"{measure}_true"] > 0) and np.array_equal(said, known[f"{measure}_rollout"] > 0)
+        assert np.array_equal(true, known[f"{measure}_true"] > 0) and np.array_equal(
+            said, known[f"{measure}_rollout"] > 0
+        )
 
 
 def test_the_published_context_is_labelled_and_shown_late(test):
@@ -816,19 +970,32 @@ def test_the_published_context_is_labelled_and_shown_late(test):
     requests = collect(plan)
     frozen = roll_out(FrozenWorld(), requests, test, progress=False)
     late = np.flatnonzero(requests.start == 50)
-    assert np.array_equal(frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35))
-    scores = score(Scorer(plan, frozen, test, published), tasks)[0].query("behavior == 'all'").set_index("metric").value
+    assert np.array_equal(
+        frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35)
+    )
+    scores = score(
+        Scorer(plan, frozen, test, published), tasks
+    )[0].query("behavior == 'all'").set_index("metric").value
     true = test.states[:, 50:].reshape(-1, 250, 35).astype(np.float64)
-    assert np.isclose(scores["ade"], np.linalg.norm(true - test.states[:, 99].reshape(-1, 1, 35), axis=-1).mean())
+    assert np.isclose(
+        scores["ade"], np.linalg.norm(true - test.states[:, 99].reshape(-1, 1, 35), axis=-1).mean()
+    )
     nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))
-    scores = score(Scorer(plan, nowhere, test, published), tasks)[0].query("behavior == 'all'").set_index("metric").value
+    scores = score(
+        Scorer(plan, nowhere, test, published), tasks
+    )[0].query("behavior == 'all'").set_index("metric").value
     assert np.isclose(scores["ade"], np.linalg.norm(true, axis=-1).mean()), "what is not a number becomes 0"
 
 
 def test_a_run_folder_brings_its_seed(store, tmp_path):
     from aawm.training import fit
 
-    run = fit("multistep_predictor", store, tmp_path / "run", training_settings=QUICK, seed=5, device="cpu", progress=False)
+    run = fit(
+        "multistep_predictor", store, tmp_path / "run", training_settings=QUICK, seed=5, device="cpu",
+        progress=False
+    )
     result = evaluate(run, store, Protocol(tasks="move", seed=1), progress=False)
-    assert (result.record["seed"], result.record["evaluation_seed"], result.record["variant"]) == (5, 1, "corrected")
+    assert (result.record["seed"], result.record["evaluation_seed"], result.record["variant"]) == (
+        5, 1, "corrected"
+    )
     assert result.record["settings"]["recurrent_layers"] == 2

@@ -12,8 +12,8 @@ from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, FrozenWorld, Protocol, evaluate
 from aawm.evaluation.exchange import (
-    FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files, task_names, write_requests,
-    write_rollout_arrays,
+    FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files,
+    task_names, write_requests, write_rollout_arrays
 )
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
@@ -25,7 +25,9 @@ from aawm.schema import GOAL, STEPS, flatten
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False)
+    return generate(
+        tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False
+    )
 
 
 def answer_still(requests, folder, seed=0, **known):
@@ -34,19 +36,29 @@ def answer_still(requests, folder, seed=0, **known):
         shown, about = read_arrays(path, ("states", "context", "horizon"))
         last = shown["states"][np.arange(len(shown["context"])), shown["context"] - 1]
         order = np.random.default_rng(seed).permutation(len(last))
-        answer = {"rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order}
+        answer = {
+            "rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order
+        }
         write_rollout_arrays(folder / path.name, answer, {"digest": about["digest"], "seed": seed} | known)
     return folder
 
 
 @pytest.mark.parametrize("kind", ["npz", "zarr"])
 def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_path, kind):
-    requests = write_requests(store, tmp_path / f"requests.{kind}", ["single_goal@1", "single_goal_later", "error_by_step"], cap=9)
-    assert [path.name for path in requests] == [f"requests-{part}.{kind}" for part in range(len(requests))] and len(requests) > 1
+    requests = write_requests(
+        store, tmp_path / f"requests.{kind}", ["single_goal@1", "single_goal_later", "error_by_step"], cap=9
+    )
+    assert [path.name for path in requests] == [
+        f"requests-{part}.{kind}" for part in range(len(requests))
+    ] and len(requests) > 1
     (tmp_path / "rollouts").mkdir()
     rollouts = answer_still(requests, tmp_path / "rollouts", seed=4, model="outside")
     scored = score_files([rollouts], tmp_path / f"requests.{kind}", store)
-    own = evaluate(FrozenWorld(), store, Protocol(tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None), progress=False)
+    own = evaluate(
+        FrozenWorld(), store,
+        Protocol(tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None),
+        progress=False
+    )
     pd.testing.assert_frame_equal(scored.scores, own.scores)
     assert (scored.record["model"], scored.record["seed"], scored.record["cap"]) == ("outside", 4, 9)
     again = score_files(sorted(rollouts.iterdir())[::-1], requests[-1], store)
@@ -55,12 +67,24 @@ def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_
 
 def proper_prefixes(states, context):
     "Pairs of requests in which one shows all that the other shows, and more."
-    pairs = [(one, two) for one in range(len(context)) for two in range(len(context)) if context[one] < context[two]]
-    return [(one, two) for one, two in pairs if np.array_equal(states[one, : context[one]], states[two, : context[one]])]
+    pairs = [
+        (one, two)
+        for one in range(len(context))
+        for two in range(len(context))
+        if context[one] < context[two]
+    ]
+    return [
+        (one, two)
+        for one, two in pairs
+        if np.array_equal(states[one, : context[one]], states[two, : context[one]])
+    ]
 
 
 def test_no_part_shows_what_comes_after_the_context_of_another_of_its_requests(store, tmp_path):
-    parts = [read_arrays(path, ("states", "context"))[0] for path in write_requests(store, tmp_path / "requests.npz")]
+    parts = [
+        read_arrays(path, ("states", "context"))[0]
+        for path in write_requests(store, tmp_path / "requests.npz")
+    ]
     assert len(parts) > 2 and not any(proper_prefixes(part["states"], part["context"]) for part in parts)
     every, contexts = (np.concatenate([part[name] for part in parts]) for name in ("states", "context"))
     assert proper_prefixes(every, contexts), "in one file they would show it"
@@ -76,18 +100,25 @@ def test_a_trial_is_shown_in_one_way_a_part_and_further_in_each(store, scoring):
     shown = requests.drop_duplicates(["row", "start", "context"])
     assert not shown.duplicated(["row", "part"]).any() and shown.duplicated("row").any()
     ends = shown.sort_values("part").groupby("row")
-    assert ends.end.apply(lambda end: end.is_monotonic_increasing).all() and (ends.part.max() + 1 == ends.size()).all(), "none is left free"
+    assert ends.end.apply(lambda end: end.is_monotonic_increasing).all() and (
+        ends.part.max() + 1 == ends.size()
+    ).all(), "none is left free"
 
 
 def test_the_task_of_many_contexts_is_requested_by_name_only():
-    assert set(TASKS) - set(task_names(None)) == {"loss_around_events"} and task_names(["loss_around_events@1"]) == ["loss_around_events"]
+    assert set(TASKS) - set(task_names(None)) == {"loss_around_events"} and task_names(
+        ["loss_around_events@1"]
+    ) == ["loss_around_events"]
 
 
 def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, tmp_path):
     requests = write_requests(store, tmp_path / "requests.npz", ["single_goal", "single_goal_later"])
     (tmp_path / "rollouts").mkdir()
     files = sorted(answer_still(requests, tmp_path / "rollouts").iterdir())
-    for given, said in ((files[:1], "part 1 has no rollouts"), (files[1:], "part 0 has no rollouts"), ([*files, files[0]], "another file answers too")):
+    for given, said in (
+        (files[:1], "part 1 has no rollouts"), (files[1:], "part 0 has no rollouts"),
+        ([*files, files[0]], "another file answers too")
+    ):
         with pytest.raises(BadData, match=said) as fault:
             score_files(given, tmp_path / "requests.npz", store)
         assert "\n" not in str(fault.value)
@@ -96,9 +127,17 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
     with pytest.raises(BadData, match="differ in model"):
         score_files([files[0], other[1]], tmp_path / "requests.npz", store)
     arrays, about = read_arrays(files[0], ("rollouts", "request"))
-    wrong = [({"seed": "zero"}, "whole number"), ({"seed": None}, "whole number"), ({"seed": True}, "whole number"), ({"model": ""}, "must be a name")]
-    wrong += [({"privileged": given}, "privileged in about must be a list") for given in ("end_state", ["crystal"], 3, None, [["end_state"]])]
-    for k, (changed, said) in enumerate([*[(about | change, said) for change, said in wrong], ([about], "JSON object")]):
+    wrong = [
+        ({"seed": "zero"}, "whole number"), ({"seed": None}, "whole number"),
+        ({"seed": True}, "whole number"), ({"model": ""}, "must be a name")
+    ]
+    wrong += [
+        ({"privileged": given}, "privileged in about must be a list")
+        for given in ("end_state", ["crystal"], 3, None, [["end_state"]])
+    ]
+    for k, (
+        changed, said
+    ) in enumerate([*[(about | change, said) for change, said in wrong], ([about], "JSON object")]):
         file = write_rollout_arrays(tmp_path / f"wrong{k}.npz", arrays, changed)
         with pytest.raises(BadData, match=said):
             score_files([file, files[1]], tmp_path / "requests.npz", store)
@@ -106,7 +145,9 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
 
 def test_what_the_requests_hold_beyond_the_context_is_recorded_whatever_the_answers_say(store, tmp_path):
     requests = write_requests(store, tmp_path / "requests.npz", ["move"], privileged=("end_state",))
-    for name, said, recorded in (("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])):
+    for name, said, recorded in (
+        ("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])
+    ):
         (tmp_path / name).mkdir()
         files = answer_still(requests, tmp_path / name, privileged=said).iterdir()
         assert score_files(files, tmp_path / "requests.npz", store).record["privileged"] == recorded
@@ -139,7 +180,9 @@ def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):
     with pytest.raises(UsageError, match="end in .npz or .zarr"):
         write_requests(store, tmp_path / "wrong.json", ["move"])
     arrays, about = read_arrays(one[0], ("states",))
-    old = write_rollout_arrays(tmp_path / "old.npz", arrays, {name: value for name, value in about.items() if name != "format"})
+    old = write_rollout_arrays(
+        tmp_path / "old.npz", arrays, {name: value for name, value in about.items() if name != "format"}
+    )
     with pytest.raises(BadData, match=f"of format 1, this version reads {FORMAT}"):
         score_files([path], old, store)
     assert part_path(tmp_path / "a.zarr", 3).name == "a-3.zarr"
@@ -175,8 +218,13 @@ def test_what_rests_at_the_goal_does_not_enter_it():
 
 
 def test_the_chosen_threshold_keeps_false_goals_rare():
-    table = pd.DataFrame({"threshold": [0.3, 0.5, 0.7], "recall": [0.9, 0.6, 0.2], "false_positive": [0.5, 0.1, 0.0]})
-    assert best_threshold(table, 0.15) == 0.5 and best_threshold(table, 0.6) == 0.3 and best_threshold(table, 0.0) == 0.7
+    table = pd.DataFrame(
+        {"threshold": [0.3, 0.5, 0.7], "recall": [0.9, 0.6, 0.2], "false_positive": [0.5, 0.1, 0.0]}
+    )
+    assert (
+        best_threshold(table, 0.15) == 0.5 and best_threshold(table, 0.6) == 0.3
+        and best_threshold(table, 0.0) == 0.7
+    )
     assert best_threshold(table.assign(false_positive=0.9), 0.1) == 0.7, "of equals the highest"
     with pytest.raises(UsageError, match="no validation trial"):
         best_threshold(table.assign(recall=np.nan))
@@ -184,7 +232,9 @@ def test_the_chosen_threshold_keeps_false_goals_rare():
         threshold_table(FrozenWorld(), None)
     assert choose_threshold(FrozenWorld(), None) == {} and "strict" in SCORINGS
     generic = pretrained("event_transformer_generic")  # it has the setting and takes its first rollout
-    assert choose_threshold(generic, None) == {} and not generic.card["choice"] and has_threshold(pretrained("event_transformer"))
+    assert choose_threshold(
+        generic, None
+    ) == {} and not generic.card["choice"] and has_threshold(pretrained("event_transformer"))
 
 
 @dataclass(frozen=True)
@@ -199,19 +249,30 @@ class CoinWorld(FrozenWorld):
 
     def rollout(self, states, context, horizon, generator=None, **named):
         after = super().rollout(states, context, horizon).clone().unflatten(-1, (5, 7))
-        after[torch.rand(len(states), generator=generator) < 0.5, horizon // 2 :, :3, :3] = torch.tensor(GOAL, dtype=after.dtype)
+        after[torch.rand(len(states), generator=generator) < 0.5, horizon // 2 :, :3, :3] = torch.tensor(
+            GOAL, dtype=after.dtype
+        )
         return after.flatten(2)
 
 
 def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
     trials = trial_set(store, None)
     world = CoinWorld()
-    of_seeds = [threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)]
-    means = [threshold_table(world, trials, (0.3,), seed=0, rollouts=count).false_positive[0] for count in (1, 2, 4)]
+    of_seeds = [
+        threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)
+    ]
+    means = [
+        threshold_table(world, trials, (0.3,), seed=0, rollouts=count).false_positive[0]
+        for count in (1, 2, 4)
+    ]
     table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)
-    assert len(set(of_seeds)) > 1 and means[0] == of_seeds[0] and len(set(means)) > 1, "rollouts of a trial differ by their number"
+    assert len(
+        set(of_seeds)
+    ) > 1 and means[0] == of_seeds[0] and len(set(means)) > 1, "rollouts of a trial differ by their number"
     assert np.ptp(table.false_positive) == 0, "each threshold is judged by the same rollouts"
-    assert table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()
+    assert (
+        table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()
+    )
 
 
 @pytest.mark.parametrize("surplus", [True, False])
@@ -219,20 +280,32 @@ def test_rollouts_that_repeat_the_context_are_refused(store, tmp_path, surplus):
     "A perfect model that writes whole trials would have its context scored as its future."
     test = trial_set(store, None)
     about = requests_about(test, ["move"])
-    (file, *_), (_, requests) = write_requests(store, tmp_path / "requests.npz", ["move"]), requests_for(test, about)
+    (file, *_), (_, requests) = write_requests(
+        store, tmp_path / "requests.npz", ["move"]
+    ), requests_for(test, about)
     longest = int(requests.horizon.max())
     whole = flatten(test.states)[requests.row, : STEPS if surplus else longest]
     said = json.loads(str(np.load(file)["about"]))
     arrays = {"rollouts": whole, "request": np.arange(len(requests))}
-    path = write_rollout_arrays(tmp_path / "rollouts.npz", arrays, {"digest": said["digest"], "model": "whole"})
-    words = f"rollouts have {STEPS} steps, the longest request needs {longest}; they begin" if surplus else "they begin"
+    path = write_rollout_arrays(
+        tmp_path / "rollouts.npz", arrays, {"digest": said["digest"], "model": "whole"}
+    )
+    words = (
+        f"rollouts have {STEPS} steps, the longest request needs {longest}; they begin"
+        if surplus
+        else "they begin"
+    )
     with pytest.raises(BadData, match=f"{words} with the steps shown"):
         score_files([path], file, store)
     ahead = np.minimum(requests.context.to_numpy()[:, None] + np.arange(longest + surplus), STEPS - 1)
     arrays["rollouts"] = flatten(test.states)[requests.row.to_numpy()[:, None], ahead]
-    path = write_rollout_arrays(tmp_path / "future.npz", arrays, {"digest": said["digest"], "model": "future"})
+    path = write_rollout_arrays(
+        tmp_path / "future.npz", arrays, {"digest": said["digest"], "model": "future"}
+    )
     if surplus:
-        with pytest.raises(BadData, match=f"rollouts have {longest + 1} steps, the longest request needs {longest}$"):
+        with pytest.raises(
+            BadData, match=f"rollouts have {longest + 1} steps, the longest request needs {longest}$"
+        ):
             score_files([path], file, store)
     else:
         assert score_files([path], file, store).record["non_finite"] == 0

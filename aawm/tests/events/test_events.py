@@ -58,7 +58,9 @@ def test_the_hand_made_trials_meet_released_criterion_4(released):
 def plain_goal(xyz, final, rules, radius=2.0):
     xyz = np.where(np.isfinite(xyz), xyz, 0) if rules == "published" else xyz
     near = [sum((a - b) ** 2 for a, b in zip(point, (0, 0.5, -6))) ** 0.5 < radius for point in xyz.tolist()]
-    far = rules == "strict" or sum((a - b) ** 2 for a, b in zip(xyz[0].tolist(), xyz[-1].tolist())) ** 0.5 > 1.0
+    far = (
+        rules == "strict" or sum((a - b) ** 2 for a, b in zip(xyz[0].tolist(), xyz[-1].tolist())) ** 0.5 > 1.0
+    )
     return far and (near[-1] if final else any(near))
 
 
@@ -81,7 +83,9 @@ def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
         for t in range(steps):
             now = state[t, k, :3]
             before = state[max(t - 1, 0), k, :3]
-            finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(state[t, agent, [0, 2]]).all()
+            finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(
+                state[t, agent, [0, 2]]
+            ).all()
             change.append(abs(now[1] - before[1]) if finite else 0.0)
             held.append(
                 finite
@@ -115,7 +119,9 @@ def test_what_is_knocked_over_is_no_pickup():
     logged = [f"pickup_{k}" in set(trial.events.event) for k in range(3)]
     toppled = logged.index(False)
     rise = np.ptp(states[:, toppled, 1])
-    assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(states, rise=0.1)[toppled]
+    assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(
+        states, rise=0.1
+    )[toppled]
     assert pickups(states).tolist() == logged == [True, False, True]
     assert torch_carries(torch.as_tensor(states[None])).any(1)[0].tolist() == logged
 
@@ -138,7 +144,9 @@ both_rules = st.sampled_from(["strict", "published"])
 @given(paths, st.booleans(), both_rules, st.sampled_from([2.0, 1.5, 4.0]))
 def test_goals_and_moves_agree_with_plain_code(xyz, final, rules, radius):
     with np.errstate(invalid="ignore"):
-        assert path_goals(xyz, final, rules, radius).tolist() == [plain_goal(path, final, rules, radius) for path in xyz]
+        assert path_goals(xyz, final, rules, radius).tolist() == [
+            plain_goal(path, final, rules, radius) for path in xyz
+        ]
         lengths = np.array([plain_length(path, rules) for path in xyz])
     finite = np.isfinite(lengths)
     np.testing.assert_allclose(path_length(xyz, rules)[finite], lengths[finite], rtol=1e-4, atol=1e-5)
@@ -154,7 +162,9 @@ def walk(seed, trials=3, steps=100):
     state[..., :3] = np.cumsum(draw.normal(0, 0.05, (trials, steps, 5, 3)), axis=1)
     up = draw.random((trials, steps, 3)) < draw.choice([0.03, 0.1], size=(trials, 1, 3))
     lifted = np.cumsum(up, axis=1) % 2
-    state[..., :3, 1] = np.where(lifted, draw.choice([0.0, 0.2, 0.58], (trials, 1, 3)), 0) + draw.normal(0, 0.01, up.shape)
+    state[..., :3, 1] = (
+        np.where(lifted, draw.choice([0.0, 0.2, 0.58], (trials, 1, 3)), 0) + draw.normal(0, 0.01, up.shape)
+    )
     hold = draw.random((trials, steps, 3, 1)) < 0.1
     state[:, 1:, :3, :3] = np.where(hold[:, 1:], state[:, :-1, :3, :3], state[:, 1:, :3, :3])
     return state
@@ -174,11 +184,15 @@ def test_pickups_agree_with_plain_code(seed, rules, share, damaged, lifted, rise
     if damaged:
         draw = np.random.default_rng(seed)
         state[draw.random(state.shape) < 0.002] = draw.choice([np.nan, np.inf])
-    plain = np.stack([[plain_carry(trial, k, rules, share, lifted, rise) for k in range(3)] for trial in state])
+    plain = np.stack(
+        [[plain_carry(trial, k, rules, share, lifted, rise) for k in range(3)] for trial in state]
+    )
     assert np.array_equal(np.moveaxis(carries(state, rules, share, lifted, rise), -1, 1), plain)
     assert np.array_equal(pickups(state, rules, share, lifted, rise), plain.any(-1))
     if lifted == (0.001, 0.6) and rise == 0.2:
-        assert np.array_equal(first_pickup(state, rules, share), np.where(plain.any(-1), plain.argmax(-1), -1))
+        assert np.array_equal(
+            first_pickup(state, rules, share), np.where(plain.any(-1), plain.argmax(-1), -1)
+        )
 
 
 def test_walks_hold_both_answers():
@@ -219,7 +233,9 @@ def test_leading_axes_do_not_matter(released):
     for rules in ("strict", "published"):
         assert np.array_equal(pickups(state, rules).reshape(9, 3), pickups(released["states"], rules))
     step = np.where(pickups(state), first_pickup(state), -1)
-    assert np.array_equal(lift_start(state, step).reshape(9, 3), lift_start(released["states"], step.reshape(9, 3)))
+    assert np.array_equal(
+        lift_start(state, step).reshape(9, 3), lift_start(released["states"], step.reshape(9, 3))
+    )
 
 
 def test_the_lift_starts_where_it_does_whenever_it_is_logged(released):
@@ -227,7 +243,9 @@ def test_the_lift_starts_where_it_does_whenever_it_is_logged(released):
     first = first_pickup(state)
     late, early = (lift_start(state, np.where(pickups(state), first + later, -1)) for later in (8, 0))
     picked = pickups(state)
-    assert (late[~picked] == -1).all() and (late[picked] >= 0).all() and (late[picked] <= first[picked] + 8).all()
+    assert (late[~picked] == -1).all() and (late[picked] >= 0).all() and (
+        late[picked] <= first[picked] + 8
+    ).all()
     assert np.mean(late[picked] == early[picked]) > 0.9
 
 

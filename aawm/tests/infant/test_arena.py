@@ -31,11 +31,18 @@ def test_members_are_equal_up_to_the_branch_and_differ_after_it(pairs):
 
 
 def test_endings_are_what_they_are_called(pairs):
-    brought = {display: [[delivered(states) for states in pair.states] for pair in some] for display, some in pairs.items()}
-    assert all(expected - odd == 1 for name in ("delivery", "pickup") for expected, odd in brought[name]), brought
+    brought = {
+        display: [[delivered(states) for states in pair.states] for pair in some]
+        for display, some in pairs.items()
+    }
+    assert all(
+        expected - odd == 1 for name in ("delivery", "pickup") for expected, odd in brought[name]
+    ), brought
     assert all(expected == odd == 2 for expected, odd in brought["detour"]), brought
     for pair in pairs["detour"]:
-        ways = np.linalg.norm(np.diff(pair.states[:, pair.branch :, AGENT_INDEX][:, :, pair.actor, :3], axis=1), axis=-1).sum(1)
+        ways = np.linalg.norm(
+            np.diff(pair.states[:, pair.branch :, AGENT_INDEX][:, :, pair.actor, :3], axis=1), axis=-1
+        ).sum(1)
         assert ways[1] > ways[0] + 1
 
 
@@ -51,15 +58,23 @@ def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the
         "Knows the expected members."
 
         def __init__(self, some):
-            self.futures = [pair.states[0, pair.branch + 1 : pair.branch + 1 + COMPARED].reshape(COMPARED, -1) for pair in some]
+            self.futures = [
+                pair.states[0, pair.branch + 1 : pair.branch + 1 + COMPARED].reshape(COMPARED, -1)
+                for pair in some
+            ]
 
         def rollout(self, states, context, horizon, generator=None):
-            assert all(states[row, length:].isnan().all() and not states[row, :length].isnan().any() for row, length in enumerate(context))
+            assert all(
+                states[row, length:].isnan().all() and not states[row, :length].isnan().any()
+                for row, length in enumerate(context)
+            )
             return states.new_tensor(np.repeat(self.futures, len(states) // len(self.futures), 0))
 
     for display, some in pairs.items():
         value = arena_surprise(Prophet(some), some, samples=2)
-        assert value.shape == (2, 2, COMPARED) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
+        assert (
+            value.shape == (2, 2, COMPARED) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
+        )
         table = battery_table({"prophet": Prophet(some), "frozen": FrozenWorld()}, {display: some}, samples=1)
         assert table.accuracy.tolist() == [1, 0.5], "how much moves tells nothing"
 

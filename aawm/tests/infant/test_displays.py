@@ -11,7 +11,8 @@ from aawm.infant import bib_sets, episodes, reasoners, scores, social_sets, trai
 from aawm.infant.layouts import motion
 from aawm.infant.stage import ITEMS, NAVIGATED, OUTCOMES, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
 
-CONTRAST = {"efficiency_irrational": 1, "imitation": 2, "goal_attribution": 2}  # sets in which histories differ
+# sets in which histories differ
+CONTRAST = {"efficiency_irrational": 1, "imitation": 2, "goal_attribution": 2}
 
 
 def videos(name, items=2, seed=5, **how):
@@ -19,7 +20,9 @@ def videos(name, items=2, seed=5, **how):
 
 
 def store(tmp_path, name, items, **how):
-    return infant.open_episodes(infant.generate(tmp_path / f"{name}{items}{how}", name, items, progress=False, **how))
+    return infant.open_episodes(
+        infant.generate(tmp_path / f"{name}{items}{how}", name, items, progress=False, **how)
+    )
 
 
 @pytest.mark.parametrize("name", SETS + TRAINING_SETS)
@@ -56,7 +59,10 @@ def test_histories_are_equal_except_where_they_are_the_contrast(name):
         group = infant.make_item(name, item, 5)
         for one in group:
             for other in group:
-                same = all(np.array_equal(a.states, b.states) and np.array_equal(a.walls, b.walls) for a, b in zip(one.trials[:8], other.trials[:8]))
+                same = all(
+                    np.array_equal(a.states, b.states) and np.array_equal(a.walls, b.walls)
+                    for a, b in zip(one.trials[:8], other.trials[:8])
+                )
                 if name in CONTRAST and one.condition != other.condition:
                     assert not same
                     if one.ending == other.ending:
@@ -94,7 +100,11 @@ def test_who_knows_everything_is_right_on_every_pair(tmp_path, name, balanced):
     if balanced:
         test = [int(length) for length in made["length"].values[:, 8]]
         pairs = infant.pair_table(watched)
-        assert all(test[row.odd] == test[row.plausible] for row in pairs.itertuples() if row.pair_type == "EU" and "irr" not in name)
+        assert all(
+            test[row.odd] == test[row.plausible]
+            for row in pairs.itertuples()
+            if row.pair_type == "EU" and "irr" not in name
+        )
 
 
 @pytest.mark.parametrize("name", ["preference", "efficiency_path", "efficiency_time", "imitation", "approach", "helper_hinderer", "goal_attribution"])
@@ -108,7 +118,13 @@ def test_shortcuts_are_at_chance_on_balanced_sets(tmp_path, name):
 def longer(video, frames):
     "A video that stays as it is after its first trial for some frames."
     one = video.trials[0]
-    return replace(video, trials=(replace(one, states=np.concatenate([one.states, np.repeat(one.states[-1:], frames, 0)])), *video.trials[1:]))
+    return replace(
+        video,
+        trials=(
+            replace(one, states=np.concatenate([one.states, np.repeat(one.states[-1:], frames, 0)])),
+            *video.trials[1:]
+        )
+    )
 
 
 @pytest.mark.parametrize("items", [3, 6])
@@ -118,14 +134,18 @@ def test_a_couple_is_made_anew_together(tmp_path, monkeypatch, items):
 
     def made(name, item, seed, balanced):
         attempt = {0: "first", 1_000_003: "later"}.get(seed)
-        return [longer(video, 300 * ((attempt, item) in too_long)) for video in make(name, item, seed, balanced)]
+        return [
+            longer(video, 300 * ((attempt, item) in too_long)) for video in make(name, item, seed, balanced)
+        ]
 
     monkeypatch.setattr(episodes, "make_item", made)
     found = store(tmp_path, "imitation", items, balanced=True)
     seeds = dict(zip(found["item"].values.tolist(), (found["seed"].values // 1_000_003).tolist()))
     assert seeds == {item: (0, 2, 1)[item // 2] for item in range(items)}
     if items == 6:
-        assert set(store(tmp_path, "imitation", 6)["seed"].values[::4] // 1_000_003) == {0, 1, 2}, "alone, each for itself"
+        assert set(
+            store(tmp_path, "imitation", 6)["seed"].values[::4] // 1_000_003
+        ) == {0, 1, 2}, "alone, each for itself"
 
 
 def test_what_does_not_fit_is_named(monkeypatch):
@@ -140,7 +160,10 @@ def test_what_does_not_fit_is_named(monkeypatch):
 
 def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):
     made = store(tmp_path, "belief", 4)
-    found = {name: infant.score(name, made).set_index(["part", "reduction", "window"]).accuracy for name in ("object_now", "object_first")}
+    found = {
+        name: infant.score(name, made).set_index(["part", "reduction", "window"]).accuracy
+        for name in ("object_now", "object_first")
+    }
     for part, now in (("true_belief", 1), ("false_belief", 0)):
         assert (found["object_now"][part] == now).all() and (found["object_first"][part] == 1 - now).all()
     passed = infant.belief_passed(infant.score("ideal", store(tmp_path, "belief", 12)))
@@ -160,7 +183,9 @@ def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
 
     one, other = (infant.watch(Spy(), made, batch_size=5, seed=seed) for seed in (0, 1))
     assert one.equals(other)
-    assert set(vars(seen[0])) == {"state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "layer", "video"}
+    assert set(vars(seen[0])) == {
+        "state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "layer", "video"
+    }
     assert seen[0].video is None, "only recorded videos have files, which are called by their content"
     first = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[:3]])
     again = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[3:]])

@@ -15,7 +15,10 @@ from aawm.infant.gate import NOT_LEARNT
 from aawm.infant.play import Film
 from aawm.ledger import check_claims, standard_error, verdict_word
 
-FACTS = dict(part="", pair_type="EU", reduction="mean", window="all", version="faithful", needs="frames", pairs=100, low=0, high=1, seed=0)
+FACTS = dict(
+    part="", pair_type="EU", reduction="mean", window="all", version="faithful", needs="frames", pairs=100,
+    low=0, high=1, seed=0
+)
 
 
 def scored(**varied) -> pd.DataFrame:
@@ -34,7 +37,10 @@ def test_pairs_of_two_strides_are_independent():
 
 
 def test_who_is_not_trained_needs_an_evaluation_only():
-    ledger = check_claims([CLAIMS[5], CLAIMS[7]], {("faithful",): Scores(scored(set=["belief"], observer=["ideal"], accuracy=[1.0]))}, ("version",))
+    ledger = check_claims(
+        [CLAIMS[5], CLAIMS[7]],
+        {("faithful",): Scores(scored(set=["belief"], observer=["ideal"], accuracy=[1.0]))}, ("version",)
+    )
     assert ledger.needs.tolist() == ["trained models", "evaluations"]
 
 
@@ -52,41 +58,66 @@ def test_a_film_shows_negative_surprise(tmp_path, observer, lowest):
     store = infant.generate(tmp_path / "a", "efficiency_path", 1, progress=False)
     axes = Film(store, observers=(observer,)).figure(50).axes[1]
     low, high = axes.get_ylim()
-    assert low == pytest.approx(lowest) and all(low < y < high for line in axes.lines[:2] for y in line.get_ydata())
+    assert low == pytest.approx(lowest) and all(
+        low < y < high for line in axes.lines[:2] for y in line.get_ydata()
+    )
 
 
 @pytest.mark.parametrize("module", ["claims", "episodes", "figures", "observers", "play"])
 def test_a_module_uses_what_it_imports(module):
     tree = ast.parse((Path(infant.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
-    names = {one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names}
+    names = {
+        one.asname or one.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
     assert not names - {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
-    names = dict(set=["efficiency_path", "efficiency_time"], observer=["transformer"] * 2, accuracy=[0.2, 0.3])
+    names = dict(
+        set=["efficiency_path", "efficiency_time"], observer=["transformer"] * 2, accuracy=[0.2, 0.3]
+    )
     claim = [CLAIMS[2]]
     for gate, verdict in ((0.4, "fails"), (1.0, "not tested"), (np.nan, "fails")):
-        row = check_claims(claim, {("faithful",): Scores(scored(**names, gate=[gate] * 2))}, ("version",)).iloc[0]
+        row = check_claims(
+            claim, {("faithful",): Scores(scored(**names, gate=[gate] * 2))}, ("version",)
+        ).iloc[0]
         assert row.verdict == verdict and (row.needs == NOT_LEARNT) == (gate == 1.0) and "0.2" in row.measured
     assert verdict_word("not tested", NOT_LEARNT) == "not tested: the observer has not learnt to predict"
 
 
 def test_each_observer_is_on_its_own_scale():
     kinds = [("mean", "all"), ("max", "all"), ("mean", "motion"), ("own", "own")]
-    observers = ["transformer", "transformer", "transformer", "bc_mlp", "bc_mlp", "bayesian", "bayesian", "mine"]
+    observers = [
+        "transformer", "transformer", "transformer", "bc_mlp", "bc_mlp", "bayesian", "bayesian", "mine"
+    ]
     reductions, windows = zip(*(kinds[k] for k in (0, 1, 2, 0, 1, 0, 2, 3)))
-    table = scored(set=["belief"] * 8, observer=observers, accuracy=np.arange(8) / 10, reduction=reductions, window=windows)
-    assert chosen_scores(table).accuracy.tolist() == [0.0, 0.4, 0.6, 0.7] and {"reduction", "window"} <= set(chosen_scores(table))
+    table = scored(
+        set=["belief"] * 8, observer=observers, accuracy=np.arange(8) / 10, reduction=reductions,
+        window=windows
+    )
+    assert chosen_scores(table).accuracy.tolist() == [0.0, 0.4, 0.6, 0.7] and {
+        "reduction", "window"
+    } <= set(chosen_scores(table))
     claimed = Scores(table.assign(observer=table.observer.replace("bc_mlp", "transformer"))).scores
     assert claimed.accuracy.tolist() == [0.0, 0.3, 0.6, 0.7], "claims are on the same scale"
 
 
 def test_published_marks_have_their_scale_and_those_alone_are_drawn():
-    table = scored(set=["preference"] * 2, observer=["transformer", "longer_odd"], accuracy=[0.8, 0.5], window=["all", "motion"])
+    table = scored(
+        set=["preference"] * 2, observer=["transformer", "longer_odd"], accuracy=[0.8, 0.5],
+        window=["all", "motion"]
+    )
     figure, drawn = fig_accuracy(table)
     marks = drawn[drawn.source == "published"].set_index("observer")
-    assert marks.loc["VT", ["reduction", "window"]].tolist() == ["mean", "all"] and marks.accuracy["VT"] == pytest.approx(0.821)
-    assert marks.loc["Video-RNN", ["reduction", "window"]].tolist() == ["max", "all"] and marks.accuracy["Video-RNN"] == pytest.approx(0.476)
+    assert marks.loc["VT", ["reduction", "window"]].tolist() == [
+        "mean", "all"
+    ] and marks.accuracy["VT"] == pytest.approx(0.821)
+    assert marks.loc["Video-RNN", ["reduction", "window"]].tolist() == [
+        "max", "all"
+    ] and marks.accuracy["Video-RNN"] == pytest.approx(0.476)
     labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert labels == ["Transformer", "Video-RNN, published", "VT, published", "published"]
     balanced = fig_accuracy(table.assign(version="balanced"))[1]
@@ -94,14 +125,27 @@ def test_published_marks_have_their_scale_and_those_alone_are_drawn():
 
 
 def test_above_chance_is_not_above_the_controls():
-    facts = dict(set=["preference"] * 3, observer=["transformer", "copy_last", "ideal"], window=["all", "all", "motion"], low=[0.7, 0.7, 0.9])
+    facts = dict(
+        set=["preference"] * 3, observer=["transformer", "copy_last", "ideal"],
+        window=["all", "all", "motion"], low=[0.7, 0.7, 0.9]
+    )
     rows = above_controls(scored(**facts, accuracy=[0.8, 0.9, 1.0]))
-    assert rows.above_chance.tolist() == [True] and rows.above_controls.tolist() == [False] and rows.control.tolist() == ["copy_last"]
-    assert above_controls(scored(**facts, accuracy=[0.8, 0.6, 1.0])).above_controls.tolist() == [True], "the Ideal is no control"
+    assert (
+        rows.above_chance.tolist() == [True] and rows.above_controls.tolist() == [False]
+        and rows.control.tolist() == ["copy_last"]
+    )
+    assert above_controls(
+        scored(**facts, accuracy=[0.8, 0.6, 1.0])
+    ).above_controls.tolist() == [True], "the Ideal is no control"
 
 
 def test_crossed_rows_are_read_apart_from_pairs():
-    of = Scores(scored(set=["goal_attribution"] * 2, observer=["transformer"] * 2, accuracy=[0.9, 0.2], pair_type=["EU", "HE"]))
+    of = Scores(
+        scored(
+            set=["goal_attribution"] * 2, observer=["transformer"] * 2, accuracy=[0.9, 0.2],
+            pair_type=["EU", "HE"]
+        )
+    )
     assert of.accuracy("transformer", "goal_attribution").value == 0.9
     row = check_claims([CLAIMS[5]], {("faithful",): of}, ("version",)).iloc[0]
     assert row.verdict == "holds" and "history x ending: transformer, stride 6 0.20" in row.measured

@@ -18,7 +18,9 @@ REAL = sorted((FIXTURES / "infant").glob("*.json.gz"))
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    return infant.open_episodes(infant.import_released(REAL, tmp_path_factory.mktemp("real") / "store")[0]).load()
+    return infant.open_episodes(
+        infant.import_released(REAL, tmp_path_factory.mktemp("real") / "store")[0]
+    ).load()
 
 
 def test_real_files_are_as_our_displays(real):
@@ -42,8 +44,12 @@ def test_real_files_are_scored(real):
 
 
 def test_out_and_in_again_is_the_identity(real, tmp_path):
-    again = infant.open_episodes(infant.import_released(infant.export_released(real, tmp_path / "files"), tmp_path / "again")[0])
-    for name in ("state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "outcome", "condition"):
+    again = infant.open_episodes(
+        infant.import_released(infant.export_released(real, tmp_path / "files"), tmp_path / "again")[0]
+    )
+    for name in (
+        "state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "outcome", "condition"
+    ):
         assert np.array_equal(real[name], again[name]), name
 
 
@@ -51,7 +57,9 @@ def test_out_and_in_again_is_the_identity(real, tmp_path):
 def test_a_partial_import_is_split_by_rank(first, count):
     items = range(first, first + count)
     rows = episode_rows([infant.make_item("train_preference", item)[0] for item in items], items)
-    assert [row[6] for row in rows] == ["train" if rank < 0.8 * count else "validation" for rank in range(count)]
+    assert [row[6] for row in rows] == [
+        "train" if rank < 0.8 * count else "validation" for rank in range(count)
+    ]
 
 
 def test_a_store_of_part_of_the_items_has_both_splits(tmp_path):
@@ -63,7 +71,9 @@ def test_a_store_of_part_of_the_items_has_both_splits(tmp_path):
 @pytest.fixture(scope="module")
 def tool(tmp_path_factory):
     "An episode with key, lock and barrier, and its content as a file."
-    made = infant.generate(tmp_path_factory.mktemp("tool") / "a", "instrumental_no_barrier", 1, progress=False)
+    made = infant.generate(
+        tmp_path_factory.mktemp("tool") / "a", "instrumental_no_barrier", 1, progress=False
+    )
     episode = infant.open_episodes(made).isel(episode=0).load()
     return episode, content_of(episode, cast_of(episode), False)
 
@@ -114,7 +124,10 @@ def unknown_key(frame):
 
 
 TRAPS = (old_names, repeated_walls, off_lattice, nested_objects, walls_off_lattice, joined_walls, unknown_key)
-NOTES = {off_lattice: ["barrier tiles off the lattice"], walls_off_lattice: ["walls off the lattice"], unknown_key: ["unknown key 'weather'"]}
+NOTES = {
+    off_lattice: ["barrier tiles off the lattice"], walls_off_lattice: ["walls off the lattice"],
+    unknown_key: ["unknown key 'weather'"]
+}
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +215,9 @@ def test_a_thing_of_another_form_is_a_fault_of_its_file(tmp_path, wrong):
     imported(tmp_path, [[frame]] * 9, "000002loe.json")
     files = [tmp_path / f"00000{number}loe.json" for number in (1, 2)]
     store, left_out = infant.import_released(files, tmp_path / "rest", skip_bad=True)
-    assert infant.open_episodes(store).sizes["episode"] == 1 and [name for name, _ in left_out] == ["000001loe.json"]
+    assert infant.open_episodes(store).sizes["episode"] == 1 and [
+        name for name, _ in left_out
+    ] == ["000001loe.json"]
 
 
 def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
@@ -225,13 +240,17 @@ def test_files_without_labels_know_their_conditions_by_number(tmp_path):
 
 
 def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
-    files = infant.export_released(infant.generate(tmp_path / "a", "preference", 1, progress=False), tmp_path / "files")
+    files = infant.export_released(
+        infant.generate(tmp_path / "a", "preference", 1, progress=False), tmp_path / "files"
+    )
     with pytest.raises(UsageError, match="is of preference, by its folder or name, not of belief"):
         infant.import_released(files, tmp_path / "b", set="belief", skip_bad=True)
     infant.import_released(files, tmp_path / "b", set="preference")
     (tmp_path / "mine").mkdir()
     (files / "000000loe.json.gz").rename(tmp_path / "mine" / "000000zze.json.gz")
-    found = infant.open_episodes(infant.import_released(tmp_path / "mine", tmp_path / "c", set="efficiency_time")[0])
+    found = infant.open_episodes(
+        infant.import_released(tmp_path / "mine", tmp_path / "c", set="efficiency_time")[0]
+    )
     assert set(found["set"].values) == {"efficiency_time"}
 
 
@@ -239,7 +258,9 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
 def odd(tmp_path_factory):
     "A pair whose files have names of their own."
     place = tmp_path_factory.mktemp("odd")
-    files = infant.export_released(infant.generate(place / "made", "multi_agent", 2, progress=False), place / "files")
+    files = infant.export_released(
+        infant.generate(place / "made", "multi_agent", 2, progress=False), place / "files"
+    )
     (files / "labels.json").unlink()
     for path in sorted(files.iterdir()):
         path.rename(files / f"scene {path.name[5]} {path.name.removesuffix('.json.gz')[-1]}.json.gz")
@@ -254,7 +275,9 @@ def test_names_that_do_not_fit_are_mapped_by_a_table(odd, tmp_path):
     store, left_out = infant.import_released(odd, tmp_path / "b", names=tmp_path / "names.csv")
     episodes = infant.open_episodes(store)
     assert not left_out and episodes["item"].values.tolist() == [700, 700, 701, 701]
-    assert set(episodes["set"].values) == {"multi_agent"} and sorted(episodes["outcome"].values[:2]) != ["E", "E"]
+    assert set(episodes["set"].values) == {"multi_agent"} and sorted(
+        episodes["outcome"].values[:2]
+    ) != ["E", "E"]
 
 
 @pytest.mark.parametrize("text, message", [
@@ -283,13 +306,13 @@ def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):
 
 
 FAULTS = {
-    "no JSON": b"[[{",
-    "expected 9": [[{}]] * 4,
+    "no JSON": b"[[{", "expected 9": [[{}]] * 4,
     "trial 2 has no frames": [[{"size": [200, 200]}]] * 2 + [[]] + [[{"size": [200, 200]}]] * 6,
     "unknown icon": [[{"agent": [[10, 10], 6, "cube.png", [0, 0, 0]]}]] * 9,
-    "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9,
-    "expected a dictionary": [[1]] * 9,
-    "shows no agent in any frame": [[{"size": [200, 200], "walls": [], "objects": [[[100, 100], 6, "heart.png", [0, 0, 0]]]}]] * 9,
+    "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9, "expected a dictionary": [[1]] * 9,
+    "shows no agent in any frame": [
+        [{"size": [200, 200], "walls": [], "objects": [[[100, 100], 6, "heart.png", [0, 0, 0]]]}]
+    ] * 9
 }
 
 

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from aawm import infant
-from aawm.infant.change import ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of
+from aawm.infant.change import (
+    ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of,
+)
 from aawm.infant.cloning import CloningConfig, Cloner, ImageEncoder
 from aawm.infant.gate import read_gate
 from aawm.infant.observers import checked_surprise
@@ -29,7 +31,9 @@ def test_published_sizes():
     assert (config.size, config.patches, config.values, config.keep * config.patches) == (84, 49, 432, 735)
     assert count(VideoTransformer()) == count(build("frame_transformer", "paper")) == 2_425_904
     assert count(ImageEncoder()) == 229_472
-    assert [layer.in_features for layer in (Cloner(CloningConfig(kind)).policy[0] for kind in ("mlp", "rnn"))] == [160, 192]
+    assert [
+        layer.in_features for layer in (Cloner(CloningConfig(kind)).policy[0] for kind in ("mlp", "rnn"))
+    ] == [160, 192]
 
 
 def test_a_later_sample_changes_no_earlier_prediction():
@@ -49,8 +53,12 @@ def test_a_later_sample_changes_no_earlier_prediction():
 
 def test_pictures_show_what_states_say(tmp_path):
     episodes = few(tmp_path)
-    assert infant.frames(episodes.isel(episode=0), 42).shape == (9, int(episodes["length"][0].max()), 42, 42, 3)
-    assert np.array_equal(infant.frames(infant.make_item("preference", 0)[0], 42), infant.frames(episodes.isel(episode=0), 42))
+    assert infant.frames(episodes.isel(episode=0), 42).shape == (
+        9, int(episodes["length"][0].max()), 42, 42, 3
+    )
+    assert np.array_equal(
+        infant.frames(infant.make_item("preference", 0)[0], 42), infant.frames(episodes.isel(episode=0), 42)
+    )
     batch = infant.make_batch(episodes)
     picture = infant.draw(batch, [0], [8], [0], 200)[0].numpy()
     walls = np.kron(batch.walls[0, 8], np.ones((20, 20), bool))
@@ -108,8 +116,13 @@ def test_what_comes_later_changes_no_predicted_change(pair):
         later = dataclasses.replace(strip, patches=strip.patches.clone())
         later.patches[strip.sample > t] = 255 - later.patches[strip.sample > t]
         with torch.no_grad():
-            one, other = (model.decode(memory, tokens_of(shown, SMALL), queries_of(shown, sample)) for shown in (strip, later))
-        assert torch.allclose(one[:, : t + 1], other[:, : t + 1], atol=1e-6) and not torch.allclose(one[:, t + 1 :], other[:, t + 1 :], atol=1e-3)
+            one, other = (
+                model.decode(memory, tokens_of(shown, SMALL), queries_of(shown, sample))
+                for shown in (strip, later)
+            )
+        assert torch.allclose(one[:, : t + 1], other[:, : t + 1], atol=1e-6) and not torch.allclose(
+            one[:, t + 1 :], other[:, t + 1 :], atol=1e-3
+        )
 
 
 def test_a_shared_history_is_encoded_once_and_company_changes_nothing(pair):
@@ -119,12 +132,16 @@ def test_a_shared_history_is_encoded_once_and_company_changes_nothing(pair):
     watcher.model.encode = lambda tokens: calls.append(len(tokens["seen"])) or encode(tokens)
     curves = [watcher.surprise(one)[0] for one in pair]
     assert sum(calls) == SMALL.pairings, "the second member of the item brings no new history"
-    assert not np.array_equal(*curves, equal_nan=True) and np.array_equal(watcher.surprise(pair[1])[0], curves[1], equal_nan=True)
+    assert not np.array_equal(*curves, equal_nan=True) and np.array_equal(
+        watcher.surprise(pair[1])[0], curves[1], equal_nan=True
+    )
 
 
 def test_a_training_picture_is_mirrored_as_a_whole(pair):
     picture = infant.draw(pair[0], [0], [8], [40], 42)
-    for turn, same in {1: picture.flip(1), 2: picture.flip(2), 3: picture.rot90(2, (1, 2)), 4: picture.transpose(1, 2)}.items():
+    for turn, same in {
+        1: picture.flip(1), 2: picture.flip(2), 3: picture.rot90(2, (1, 2)), 4: picture.transpose(1, 2)
+    }.items():
         assert torch.equal(mirrored(picture, np.array([turn])), same)
 
 
@@ -134,7 +151,9 @@ def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
     run = fit(model, store, tmp_path / "run", "smoke", steps=2, device="cpu", progress=False)
     gate = read_gate(run)
     one = load_observer(run)
-    assert one.gate == gate and (gate.observer, one.name) == (model, model) and gate.rule in ("repeat the last frame", "go straight on")
+    assert one.gate == gate and (gate.observer, one.name) == (model, model) and gate.rule in (
+        "repeat the last frame", "go straight on"
+    )
     tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
     assert infant.score(one, tests).gate.tolist() == [gate.share] * 4
     assert np.isnan(infant.score("same_place", tests).gate).all()

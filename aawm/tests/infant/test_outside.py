@@ -39,7 +39,10 @@ def test_a_program_in_another_process_is_scored_like_an_observer(place):
     subprocess.run([sys.executable, program, place / "requests" / "files", place / "answers.csv"], check=True)
     table, videos = infant.score_answers(place / "answers.csv", place / "requests")
     same = infant.score("longer_odd", place / "set").query("reduction == 'mean' and window == 'all'")
-    assert table.accuracy.tolist() == same.accuracy.tolist() and table.pairs.tolist() == same.pairs.tolist() == [2]
+    assert (
+        table.accuracy.tolist() == same.accuracy.tolist()
+        and table.pairs.tolist() == same.pairs.tolist() == [2]
+    )
     assert (table.reduction.tolist(), table.window.tolist(), len(videos)) == (["own"], ["own"], 4)
 
 
@@ -47,9 +50,13 @@ def test_requests_are_shuffled_and_hold_no_label(place):
     files = place / "requests" / "files"
     assert {path.suffix for path in files.iterdir()} == {".npz", ".csv"}
     key = pd.read_parquet(place / "requests" / "key.parquet")
-    assert key.file.tolist() == sorted(key.file) and sorted(zip(key["item"], key.member)) != list(zip(key["item"], key.member))
+    assert key.file.tolist() == sorted(key.file) and sorted(zip(key["item"], key.member)) != list(
+        zip(key["item"], key.member)
+    )
     one = np.load(files / "00000.npz")
-    assert set(one.files) == {"frames", "lengths"} and one["frames"].shape == (one["lengths"].sum(), 16, 16, 3)
+    assert (
+        set(one.files) == {"frames", "lengths"} and one["frames"].shape == (one["lengths"].sum(), 16, 16, 3)
+    )
     with pytest.raises(UsageError, match="is not empty"):
         infant.write_requests(place / "set", place / "requests")
 
@@ -87,7 +94,9 @@ def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     from aawm.infant.outside import film_of, write_film
     from aawm.infant.released import released_files
 
-    made = infant.open_episodes(infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {}))
+    made = infant.open_episodes(
+        infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {})
+    )
     files = infant.export_released(made, tmp_path / "files")
     (path,) = released_files(files)
     film = path.with_name(path.name.replace(".json.gz", ".mp4"))
@@ -113,7 +122,9 @@ def test_shipped_weights_are_checked_and_their_gate_is_passed():
 
 def test_items_draw_themselves_small_and_without_torch():
     code = "import sys; from aawm.infant.bib_sets import make_item; a = make_item('preference', 0)._repr_svg_(); print(len(a), 'torch' in sys.modules)"
-    size, torch_too = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    size, torch_too = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert int(size) < 10_000 and torch_too == "False"
     for name in infant.SETS + infant.TRAINING_SETS:
         item = infant.make_item(name, 0)
@@ -129,5 +140,8 @@ def test_crossed_scores_are_rows_beside_pairs():
             ("non_agent", "NE", "e", "familiar", 1.5), ("non_agent", "NE", "u", "other", 2.0))
     ], columns=["set", "item", "condition", "outcome", "member", "ending", "mean motion"])  # fmt: skip
     rows = crossed_scores(videos, infant.make_observer("same_place"))
-    assert rows.pair_type.tolist() == ["HE"] and rows.accuracy.tolist() == [1.0] and rows.columns.tolist() == list(SCORE_COLUMNS)
+    assert (
+        rows.pair_type.tolist() == ["HE"] and rows.accuracy.tolist() == [1.0]
+        and rows.columns.tolist() == list(SCORE_COLUMNS)
+    )
     assert crossed_scores(videos.iloc[:2], infant.make_observer("same_place")).empty

@@ -11,7 +11,9 @@ from aawm.infant.stage import SOCIAL_SETS
 
 
 def watched(tmp_path, name, items=2, observer="longer_odd", **how):
-    return infant.watch(infant.make_observer(observer), infant.generate(tmp_path / name, name, items, progress=False, **how))
+    return infant.watch(
+        infant.make_observer(observer), infant.generate(tmp_path / name, name, items, progress=False, **how)
+    )
 
 
 @pytest.mark.parametrize("name", infant.SETS)
@@ -44,15 +46,22 @@ def test_a_video_without_its_partner_is_counted(tmp_path):
 
 def test_a_video_that_is_there_twice_is_refused(tmp_path):
     made = infant.open_episodes(infant.generate(tmp_path / "a", "preference", 2, progress=False))
-    with pytest.raises(BadData, match="1 videos are there twice; the first: preference 0 swapped preferred e"):
+    with pytest.raises(
+        BadData, match="1 videos are there twice; the first: preference 0 swapped preferred e"
+    ):
         infant.score("longer_odd", made.isel(episode=[0, 1, 0, 2]))
 
 
 def test_crossed_scores_outlive_export_and_import(tmp_path):
     for name in ("imitation", "goal_attribution"):
         made = infant.generate(tmp_path / name, name, 1, progress=False)
-        again, _ = infant.import_released(infant.export_released(made, tmp_path / f"files-{name}"), tmp_path / f"again-{name}")
-        one, other = (infant.crossed_table(infant.watch(infant.make_observer("ideal"), store)) for store in (made, again))
+        again, _ = infant.import_released(
+            infant.export_released(made, tmp_path / f"files-{name}"), tmp_path / f"again-{name}"
+        )
+        one, other = (
+            infant.crossed_table(infant.watch(infant.make_observer("ideal"), store))
+            for store in (made, again)
+        )
         assert one.equals(other) and len(one) == 4 and (one.accuracy == 1).all()
 
 
@@ -64,7 +73,9 @@ def test_items_of_one_condition_are_not_crossed(tmp_path, name, how):
 def test_an_item_that_lacks_a_video_is_not_crossed(tmp_path):
     videos = watched(tmp_path, "belief", 2, "ideal")
     found = infant.crossed_table(videos.drop(index=1))
-    assert (found["items"] == 1).all() and (found.accuracy == 1).all() and infant.crossed_table(videos.drop(index=[1, 5])).empty
+    assert (found["items"] == 1).all() and (found.accuracy == 1).all() and infant.crossed_table(
+        videos.drop(index=[1, 5])
+    ).empty
 
 
 @pytest.mark.parametrize("name, kind, message", [
@@ -91,6 +102,8 @@ def test_seeds_and_counts_are_checked(tmp_path):
         infant.make_item("preference", 0, seed=-1)
     with pytest.raises(UsageError, match="batch_size must be"):
         infant.watch(infant.make_observer("longer_odd"), store, batch_size=0)
-    for line in (f"generate {tmp_path}/b --set preference --seed -1", f"evaluate longer_odd {store} --seed -1"):
+    for line in (
+        f"generate {tmp_path}/b --set preference --seed -1", f"evaluate longer_odd {store} --seed -1"
+    ):
         done = CliRunner().invoke(app, line.split())
         assert done.exit_code == 2 and "--seed" in done.output, done.output

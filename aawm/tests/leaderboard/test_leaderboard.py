@@ -18,9 +18,16 @@ from aawm.errors import BadData, Refused, UsageError
 from aawm.evaluation.exchange import read_arrays, write_rollout_arrays
 from aawm.evaluation.intervals import wilson
 from aawm.files import machine, write_text
-from aawm.leaderboard.board import BOARD_COLUMNS, Row, board_rows, board_table, plain_text_of, markdown_table, rank_words
-from aawm.leaderboard.entries import refuse_together, commit_seed, entry_commit, form_text, git_words, read_entry
-from aawm.leaderboard.scoring import QUESTIONS, GoalNumber, entry_tests, goal_number, read_scores, recheck_entry, score_differences, scores_faults, scores_path
+from aawm.leaderboard.board import (
+    BOARD_COLUMNS, Row, board_rows, board_table, plain_text_of, markdown_table, rank_words,
+)
+from aawm.leaderboard.entries import (
+    refuse_together, commit_seed, entry_commit, form_text, git_words, read_entry,
+)
+from aawm.leaderboard.scoring import (
+    QUESTIONS, GoalNumber, entry_tests, goal_number, read_scores, recheck_entry, score_differences,
+    scores_faults, scores_path,
+)
 from aawm.tests.conftest import FIXTURES, ROOT
 
 GUIDE = ROOT / "nbs/guides/07_enter_the_leaderboard.ipynb"
@@ -52,7 +59,10 @@ def fork(tmp_path_factory):
         for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
             patch.setenv(name, "2026-01-01T00:00:00Z")  # the same trials each time
         files = [word for seed in range(3) for word in ("--file", f"{seed}=carry.py")]
-        run("enter", NAME, *files, "--code", "https://example.org", "--files-at", "https://example.org/f", "--by", "somebody")
+        run(
+            "enter", NAME, *files, "--code", "https://example.org", "--files-at", "https://example.org/f",
+            "--by", "somebody"
+        )
         with pytest.raises(UsageError, match="not committed"):
             entry_tests(ENTRY)
         commit(folder, "enter")
@@ -179,7 +189,11 @@ def test_entries_and_scores_are_not_changed_together(tmp_path):
     with pytest.raises(UsageError, match="no commit"):
         refuse_together("nowhere", tmp_path)
     workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yaml").read_text())
-    assert any("leaderboard check --apart" in step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
+    assert any(
+        "leaderboard check --apart" in step.get("run", "")
+        for job in workflow["jobs"].values()
+        for step in job["steps"]
+    )
 
 
 # requests and rollouts of a program
@@ -188,11 +202,19 @@ def test_entries_and_scores_are_not_changed_together(tmp_path):
 def test_a_part_is_given_out_after_the_rollouts_of_the_part_before(inside, tmp_path, capsys):
     files = sorted(Path.cwd().glob("requests-*.npz"))
     said = [json.loads(str(np.load(file)["about"])) for file in files]
-    assert [(about["part"], about["parts"], len(about["sealed"])) for about in said] == [(k, len(files), 3 * min(k, 1)) for k in range(len(files))]
+    assert [(about["part"], about["parts"], len(about["sealed"])) for about in said] == [
+        (k, len(files), 3 * min(k, 1)) for k in range(len(files))
+    ]
     again = ("requests", ENTRY, "--out", str(tmp_path / "again.npz"), *FEW)
     run(*again)
-    for given, said in ((("rollouts/0-0.npz",), "part 0 has no rollouts of training seed 1"), (("rollouts/1-0.npz",), "answers no part")):
-        run(*again, *(word for file in given for word in ("--rollouts", file)), code=2 if "seed 1" in said else 3)
+    for given, said in (
+        (("rollouts/0-0.npz",), "part 0 has no rollouts of training seed 1"),
+        (("rollouts/1-0.npz",), "answers no part")
+    ):
+        run(
+            *again, *(word for file in given for word in ("--rollouts", file)),
+            code=2 if "seed 1" in said else 3
+        )
         assert said in capsys.readouterr().err
     run(*again, *ROLLOUTS)
     assert f"all {len(files)} parts are answered" in capsys.readouterr().out
@@ -234,12 +256,20 @@ def test_the_program_knows_nothing_of_the_package(fork):
 def test_scores_say_when_on_which_trials_and_on_what(inside):
     scores = read_scores(scores_path(inside))
     entry = read_entry(inside)
-    assert scores.commit == entry_commit(inside) and scores.seed == commit_seed(scores.commit) and scores.trials == 54 < entry.trials
-    assert scores.versions.keys() >= {"aawm", "numpy"} and scores.machine == {name: value or None for name, value in machine().items()}
-    assert len(scores.marks) == 54 and len(scores.when) == 10 and len(scores.rollouts) == 3 * len({file.part for file in scores.rollouts})
+    assert scores.commit == entry_commit(inside) and scores.seed == commit_seed(
+        scores.commit
+    ) and scores.trials == 54 < entry.trials
+    assert scores.versions.keys() >= {"aawm", "numpy"} and scores.machine == {
+        name: value or None for name, value in machine().items()
+    }
+    assert len(scores.marks) == 54 and len(scores.when) == 10 and len(scores.rollouts) == 3 * len(
+        {file.part for file in scores.rollouts}
+    )
     assert open_trials(next(Path("data/leaderboard").iterdir())).attrs["data_hash"] == scores.data_hash
     first, *references = [row.name for row in board_rows("leaderboard")]
-    assert first == NAME and set(references) == {"true_world", "nearest_carries", "frozen_world", "constant_velocity"}
+    assert first == NAME and set(references) == {
+        "true_world", "nearest_carries", "frozen_world", "constant_velocity"
+    }
 
 
 def test_scored_again_it_has_the_same_numbers(inside):
@@ -251,13 +281,16 @@ def test_scored_again_it_has_the_same_numbers(inside):
 
 def test_trials_that_differ_in_their_last_bits_are_the_same_and_others_are_not(inside):
     old = read_scores(scores_path(inside))
-    change_scores(inside, data_hash="0" * 64, marks=[mark + (-1) ** k for k, mark in enumerate(old.marks)])  # as of another processor
+    # as of another processor
+    change_scores(inside, data_hash="0" * 64, marks=[mark + (-1) ** k for k, mark in enumerate(old.marks)])
     assert recheck_entry(inside, entry_tests(inside, 54), rollouts=["rollouts"], progress=False) == []
     change_scores(inside, data_hash="0" * 64, marks=[*old.marks[:-1], old.marks[-1] + 100])
     faults = recheck_entry(inside, entry_tests(inside, 54), rollouts=["rollouts"], progress=False)
     assert "1 of 54 trials, the first of them trial 53" in faults[0]
     change_scores(inside, data_hash="0" * 64, marks=old.marks, events="0" * 64)
-    assert "other events" in recheck_entry(inside, entry_tests(inside, 54), rollouts=["rollouts"], progress=False)[0]
+    assert "other events" in recheck_entry(
+        inside, entry_tests(inside, 54), rollouts=["rollouts"], progress=False
+    )[0]
 
 
 @pytest.mark.parametrize("change, said", [
@@ -309,7 +342,10 @@ def test_scores_lie_beside_the_folder_of_entries(tmp_path):
 
 
 def test_an_entry_of_the_same_name_stays(inside, capsys):
-    words = ("enter", NAME, "--file", "0=carry.py", "--code", "https://example.org", "--files-at", "https://example.org", "--by", "somebody else")
+    words = (
+        "enter", NAME, "--file", "0=carry.py", "--code", "https://example.org", "--files-at",
+        "https://example.org", "--by", "somebody else"
+    )
     before = inside.read_text()
     run(*words, code=2)
     assert "--replace" in capsys.readouterr().err and inside.read_text() == before
@@ -327,17 +363,30 @@ def goal(low: float, high: float) -> GoalNumber:
 def test_few_trials_leave_the_goal_score_open():
     def none_found(seconds: int) -> dict:
         "All shares are 0; few or many trials have a second goal."
-        rows = [(0, *question, metric, 0.0, *wilson(0.0, seconds if question[1] == "2nd" else 40)) for question in QUESTIONS for metric in ("recall", "false_positive")]
-        return goal_number(pd.DataFrame(rows, columns=["training_seed", "task", "target", "metric", "value", "low", "high"]))
+        rows = [
+            (0, *question, metric, 0.0, *wilson(0.0, seconds if question[1] == "2nd" else 40))
+            for question in QUESTIONS
+            for metric in ("recall", "false_positive")
+        ]
+        return goal_number(
+            pd.DataFrame(rows, columns=["training_seed", "task", "target", "metric", "value", "low", "high"])
+        )
 
     few = none_found(2)
     many = none_found(40)
-    assert few["value"] == many["value"] == 0 and few["low"] < -0.2 < many["low"] < -0.03 < 0 < many["high"] < 0.06
+    assert (
+        few["value"] == many["value"] == 0
+        and few["low"] < -0.2 < many["low"] < -0.03 < 0 < many["high"] < 0.06
+    )
 
 
 def test_entries_whose_intervals_overlap_tie():
-    assert rank_words([goal(0.5, 0.6), goal(0.3, 0.4), goal(0.1, 0.35), goal(0.0, 0.09)]) == ["1", "2 to 3", "2 to 3", "4"]
-    assert rank_words([goal(0.0, 0.0), goal(0.0, 0.0)]) == ["1 to 2", "1 to 2"] and rank_words([goal(0.0, 0.1)]) == ["1"]
+    assert rank_words([goal(0.5, 0.6), goal(0.3, 0.4), goal(0.1, 0.35), goal(0.0, 0.09)]) == [
+        "1", "2 to 3", "2 to 3", "4"
+    ]
+    assert rank_words([goal(0.0, 0.0), goal(0.0, 0.0)]) == [
+        "1 to 2", "1 to 2"
+    ] and rank_words([goal(0.0, 0.1)]) == ["1"]
 
 
 def test_references_and_what_is_given_more_have_no_rank(inside):
@@ -345,16 +394,23 @@ def test_references_and_what_is_given_more_have_no_rank(inside):
     given = Row("mine", row.scores, row.entry.model_copy(update={"privileged": ["end_state"]}))
     few = Row("few", row.scores, row.entry.model_copy(update={"files": row.entry.files[:2]}))
     value = row.scores.model_copy(update={"goal": goal(0.1, 0.2)})
-    table = board_table([Row(NAME, value, row.entry), given, few, Row("nearest_carries", value), Row("true_world", value)])
+    table = board_table(
+        [Row(NAME, value, row.entry), given, few, Row("nearest_carries", value), Row("true_world", value)]
+    )
     assert table["rank"].tolist() == ["1", "-", "-", "-", "-"] and table.entry[3] == "*Nearest carries*"
-    assert {*BOARD_COLUMNS.values(), "largest jump, m", "moves alone", "goal score"} <= set(table) and table.trials[0] == "54 of 1000"
+    assert {
+        *BOARD_COLUMNS.values(), "largest jump, m", "moves alone", "goal score"
+    } <= set(table) and table.trials[0] == "54 of 1000"
     assert all(line.count(" | ") == table.shape[1] - 1 for line in markdown_table(table).splitlines())
 
 
 def test_the_page_shows_entries_and_references(inside):
     run("page")
     text = Path("leaderboard/README.md").read_text()
-    assert f"| {NAME} | context | 3 | 54 of 1000 |" in text and "*Nearest carries*" in text and "*Frozen world*" in text
+    assert (
+        f"| {NAME} | context | 3 | 54 of 1000 |" in text and "*Nearest carries*" in text
+        and "*Frozen world*" in text
+    )
     assert "1 tested entry" in text and Path("leaderboard/figure3.png").is_file()
 
 

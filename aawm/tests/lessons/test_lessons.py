@@ -16,12 +16,17 @@ from nbclient import NotebookClient
 from aawm import cli
 from aawm.errors import BadData
 from aawm.lessons import checks, detective, expectation, people
-from aawm.lessons.copies import BEGIN, END, SETUP, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy
+from aawm.lessons.copies import (
+    BEGIN, END, SETUP, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, student_copy,
+)
 from aawm.schema import ENTITIES, GOAL, positions
 from aawm.tests.conftest import ROOT
 
 LESSONS = find_lessons(ROOT / "nbs" / "lessons")
-SOME = [pytest.param(path, id=path.stem, marks=[] if path.name.startswith("01_") else pytest.mark.slow) for path in LESSONS]
+SOME = [
+    pytest.param(path, id=path.stem, marks=[] if path.name.startswith("01_") else pytest.mark.slow)
+    for path in LESSONS
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +37,27 @@ def course(tmp_path_factory):
 def executed(path):
     "The copy after all its cells have been run, errors or not."
     copy = nbformat.read(path, as_version=4)
-    NotebookClient(copy, timeout=1800, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(ROOT)}}).execute()
+    NotebookClient(
+        copy, timeout=1800, kernel_name="python3", allow_errors=True,
+        resources={"metadata": {"path": str(ROOT)}}
+    ).execute()
     return copy
 
 
 def errors(cell):
-    return [f"{output.ename}: {output.evalue}" for output in cell.get("outputs", ()) if output.output_type == "error"]
+    return [
+        f"{output.ename}: {output.evalue}"
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_no_solution_is_in_a_students_copy(course, lesson):
-    made = {name: nbformat.read(course / name / lesson.stem / lesson.name, as_version=4) for name in ("student", "instructor")}
+    made = {
+        name: nbformat.read(course / name / lesson.stem / lesson.name, as_version=4)
+        for name in ("student", "instructor")
+    }
     assert made["student"].cells.pop(0).source == SETUP
     exercises = 0
     for student, instructor in zip(made["student"].cells, made["instructor"].cells, strict=True):
@@ -53,7 +68,9 @@ def test_no_solution_is_in_a_students_copy(course, lesson):
             solution = instructor.source.split(BEGIN)[1].split(END)[0]
             lines = [line.strip() for line in solution.splitlines() if len(line.strip()) > 12]
             assert lines and not any(line in student.source for line in lines)
-            assert "raise NotImplementedError()" in student.source and student.source.startswith(("def ", "class "))
+            assert "raise NotImplementedError()" in student.source and student.source.startswith(
+                ("def ", "class ")
+            )
         elif kind_of(student) == "written":
             assert student.source != instructor.source
         else:
@@ -67,18 +84,25 @@ def test_no_solution_is_in_a_students_copy(course, lesson):
 def test_students_copy_fails_with_helpful_words_and_instructors_passes(course, lesson):
     student = executed(course / "student" / lesson.stem / lesson.name)
     for cell in (cell for cell in student.cells if kind_of(cell) == "check"):
-        assert len(errors(cell)) == 1 and "is not solved yet: write your own lines in" in errors(cell)[0], (cell.source, errors(cell))
+        assert len(errors(cell)) == 1 and "is not solved yet: write your own lines in" in errors(cell)[0], (
+            cell.source, errors(cell)
+        )
     instructor = executed(course / "instructor" / lesson.stem / lesson.name)
     assert [fault for cell in instructor.cells for fault in errors(cell)] == []
     assert all(cell.outputs for cell in instructor.cells if kind_of(cell) == "check")
 
 
-OF_THE_LESSON = {"05_when_is_the_goal_knowable": {"shown": range(6)}}  # what a check needs besides the exercise
+# what a check needs besides the exercise
+OF_THE_LESSON = {"05_when_is_the_goal_knowable": {"shown": range(6)}}
 
 
 def checked(path):
     "What each check of a copy says, nothing where it is passed: imports, exercises and checks are run, and no trial is simulated."
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code" and cell.id != "setup"]
+    cells = [
+        cell
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code" and cell.id != "setup"
+    ]
     names = dict(OF_THE_LESSON.get(path.stem, {}))
     said = []
     for cell in cells[:1] + [cell for cell in cells[1:] if kind_of(cell)]:
@@ -96,10 +120,14 @@ def checked(path):
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_checks_pass_the_solved_copy_and_say_what_the_unsolved_one_lacks(course, lesson):
-    solved, unsolved = (checked(course / copies / lesson.stem / lesson.name) for copies in ("instructor", "student"))
+    solved, unsolved = (
+        checked(course / copies / lesson.stem / lesson.name) for copies in ("instructor", "student")
+    )
     assert len(solved) == len(unsolved) >= 3 and not any(solved), solved
     for number, words in enumerate(unsolved, 1):
-        assert words.startswith(f"Exercise {number} is not solved yet: write your own lines in `") and "\n" not in words
+        assert words.startswith(
+            f"Exercise {number} is not solved yet: write your own lines in `"
+        ) and "\n" not in words
 
 
 def test_the_course_has_all_lessons():
@@ -121,7 +149,9 @@ def keep_far(states, point, least=2.2):
 
 
 def counts(said, logged, count):
-    return {"hits": count(said & logged), "false_alarms": count(said & ~logged), "misses": count(~said & logged)}
+    return {
+        "hits": count(said & logged), "false_alarms": count(said & ~logged), "misses": count(~said & logged)
+    }
 
 
 def nearer(change):
@@ -261,7 +291,10 @@ def test_right_answers_about_people_pass_in_other_words_too(capsys):
 def test_a_check_speaks_to_a_student():
     with pytest.raises(checks.Wrong) as fault:
         checks.check_height(lambda states, entity: states[:, 9])
-    assert "index 9 is out of bounds" in str(fault.value) and "The line: `checks.check_height(lambda" in str(fault.value)
+    assert (
+        "index 9 is out of bounds" in str(fault.value)
+        and "The line: `checks.check_height(lambda" in str(fault.value)
+    )
     assert str(fault.value) in fault.value._render_traceback_()[0], "in a notebook the words stand alone"
     for check, answer, words in (
         (checks.check_two_winners, lambda table: 3, "give two names"),
@@ -307,7 +340,10 @@ def test_a_students_copy_installs_the_package_where_it_is_missing():
 
 def test_an_interval_is_told_from_others():
     checks.check_interval(bootstrap)
-    for words, change in (("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}), ("is 90 %", {"ends": (5, 95)})):
+    for words, change in (
+        ("of each model apart", {"together": False}), ("one standard error", {"ends": (16, 84)}),
+        ("is 90 %", {"ends": (5, 95)})
+    ):
         with pytest.raises(AssertionError, match=words):
             checks.check_interval(lambda *given, change=change: bootstrap(*given, **change))
     with pytest.raises(AssertionError, match="every seed gives the same"):
@@ -331,25 +367,36 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
 @pytest.mark.slow
 def test_nbgrader_grades_solved_and_unsolved_copies_outside_a_clone(tmp_path):
     "One shared folder, nothing simulated or trained for it: solved copies have every point that a check gives, unsolved ones none."
-    pytest.importorskip("nbgrader", reason="grading needs nbgrader: pip install nbgrader, in an environment of its own")
+    pytest.importorskip(
+        "nbgrader", reason="grading needs nbgrader: pip install nbgrader, in an environment of its own"
+    )
     from nbgrader.api import Gradebook
 
     course = build_lessons(tmp_path / "course", ROOT / "nbs" / "lessons", data=True)
     shared = sorted(path.name for path in (course / "lesson_data").iterdir())
-    active = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # nbgrader calls programs beside it
+    # nbgrader calls programs beside it
+    active = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for lesson in LESSONS:
         grade = [sys.executable, "-m", "nbgrader"]
-        subprocess.run([*grade, "generate_assignment", lesson.stem, "--force"], cwd=course, env=active, check=True, capture_output=True, timeout=600)
+        subprocess.run(
+            [*grade, "generate_assignment", lesson.stem, "--force"], cwd=course, env=active, check=True,
+            capture_output=True, timeout=600
+        )
         for who, copies in (("solved", "instructor"), ("unsolved", "student")):
             place = course / "submitted" / who / lesson.stem / lesson.name
             place.parent.mkdir(parents=True)
             shutil.copy(course / copies / lesson.stem / lesson.name, place)
-        subprocess.run([*grade, "autograde", lesson.stem], cwd=course, env=active, check=True, capture_output=True, timeout=3600)
+        subprocess.run(
+            [*grade, "autograde", lesson.stem], cwd=course, env=active, check=True, capture_output=True,
+            timeout=3600
+        )
         checks_of = sum(kind_of(cell) == "check" for cell in nbformat.read(lesson, as_version=4).cells)
         with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
             scores = {one.student.id: one.score for one in book.assignment_submissions(lesson.stem)}
         assert scores == {"solved": checks_of, "unsolved": 0}, lesson.stem
-    assert sorted(path.name for path in (course / "lesson_data").iterdir()) == shared, "a lesson simulates or trains nothing"
+    assert sorted(
+        path.name for path in (course / "lesson_data").iterdir()
+    ) == shared, "a lesson simulates or trains nothing"
 
 
 def test_slides_show_outputs_and_no_solutions(course):
@@ -358,6 +405,8 @@ def test_slides_show_outputs_and_no_solutions(course):
     for lesson in LESSONS:
         slides = nbformat.read(course / "slides" / lesson.stem / lesson.name, as_version=4)
         assert not any(BEGIN in cell.source for cell in slides.cells)
-        assert any(cell.get("outputs") for cell in slides.cells) and slides.cells[0].metadata.slideshow.slide_type == "slide"
+        assert any(
+            cell.get("outputs") for cell in slides.cells
+        ) and slides.cells[0].metadata.slideshow.slide_type == "slide"
     page, _ = SlidesExporter().from_notebook_node(slides)
     assert page.count("<section") > 8

@@ -14,16 +14,24 @@ from typer.testing import CliRunner
 from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, Interrupted, UsageError
 from aawm.marple.endpoint import Endpoint, request_all, request_answer, collect_prompts, tally
-from aawm.marple.language import Answer, Recorded, final_state, language_method, paper_prompt, read_two_numbers
+from aawm.marple.language import (
+    Answer, Recorded, final_state, language_method, paper_prompt, read_two_numbers,
+)
 from aawm.marple.pairs import Plan, open_pairs
 
 pytest.importorskip("openai")
 
 
 def chat(text, finish="stop", refusal=None):
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal}, "finish_reason": finish}
+    choice = {
+        "index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal},
+        "finish_reason": finish
+    }
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105}
-    return 200, {"id": "x", "object": "chat.completion", "created": 0, "model": "small", "choices": [choice], "usage": usage}
+    return 200, {
+        "id": "x", "object": "chat.completion", "created": 0, "model": "small", "choices": [choice],
+        "usage": usage
+    }
 
 
 @contextmanager
@@ -75,7 +83,9 @@ def store(tmp_path_factory):
 
 
 def infer(store, *words):
-    done = CliRunner().invoke(cli.app, ["marple", "infer", str(store), "--method", "llm", "--no-progress", *map(str, words)])
+    done = CliRunner().invoke(
+        cli.app, ["marple", "infer", str(store), "--method", "llm", "--no-progress", *map(str, words)]
+    )
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done
@@ -90,7 +100,9 @@ def ask(url, text="hello", **settings):
 def test_a_request_refused_for_a_while_is_repeated(bad):
     with server(bad, bad, GOOD) as (url, asked):
         assert ask(url).text.endswith("B: 20") and len(asked) == 3
-    with server(bad) as (url, asked), pytest.raises(EnvironmentProblem, match=f"status {bad[0]} after 3 tries") as raised:
+    with server(bad) as (url, asked), pytest.raises(
+        EnvironmentProblem, match=f"status {bad[0]} after 3 tries"
+    ) as raised:
         ask(url, tries=3)
     assert len(asked) == 3 and "\n" not in str(raised.value)
 
@@ -116,26 +128,41 @@ def test_the_key_comes_from_the_environment_and_settings_arrive(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with server(GOOD) as (url, asked):
         ask(url, temperature=0.25, tokens=99)
-    assert asked[0]["key"] == "Bearer secret" and (asked[0]["temperature"], asked[0]["max_tokens"], asked[0]["model"]) == (0.25, 99, "small")
+    assert asked[0]["key"] == "Bearer secret" and (
+        asked[0]["temperature"], asked[0]["max_tokens"], asked[0]["model"]
+    ) == (0.25, 99, "small")
 
 
 def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
     "All prompts are answered; what cannot be read is counted and stands for 50; recorded answers give the same scores."
-    replies = (GOOD, (429, WRONG), chat("A: 60\nB: 40"), chat(None, refusal="No."), chat("I think that", "length"), (500, WRONG), chat("It was A."))
+    replies = (
+        GOOD, (429, WRONG), chat("A: 60\nB: 40"), chat(None, refusal="No."), chat("I think that", "length"),
+        (500, WRONG), chat("It was A.")
+    )
     record = tmp_path / "answers.jsonl"
     options = ("--answers", record, "--completions", 1, "--examples", 0)
     with server(*replies) as (url, asked):
         done = infer(store, "--endpoint", url, "--model", "small", *options, "--out", tmp_path / "one.csv")
     prompts = len(collect_prompts(open_pairs(store), style="paper", examples=0))
-    counts = {name: int(count) for count, name in (part.split(" ", 1) for part in done.output.splitlines()[0].split("; "))}
-    assert counts["prompts"] == counts["answers"] == prompts and 100 <= prompts <= 110 and counts["tokens in"] == 100 * prompts
+    counts = {
+        name: int(count)
+        for count, name in (part.split(" ", 1) for part in done.output.splitlines()[0].split("; "))
+    }
+    assert (
+        counts["prompts"] == counts["answers"] == prompts and 100 <= prompts <= 110
+        and counts["tokens in"] == 100 * prompts
+    )
     assert counts["read"] + counts["refused"] + counts["cut short"] + counts["unreadable"] == prompts
-    assert min(counts["read"], counts["refused"], counts["cut short"], counts["unreadable"]) > 0 and len(asked) > prompts
+    assert min(
+        counts["read"], counts["refused"], counts["cut short"], counts["unreadable"]
+    ) > 0 and len(asked) > prompts
     again = infer(store, *options, "--out", tmp_path / "two.csv")
     assert again.output.splitlines()[0] == done.output.splitlines()[0]
     one, two = (pd.read_csv(tmp_path / name) for name in ("one.csv", "two.csv"))
     pd.testing.assert_frame_equal(one, two)
-    assert set(one.rule) == {"ratio"} and set(one.said_a.round(2)) <= {0.2, 0.4, 0.5, 0.6, 0.8}, "an answer of 80 is scored .8"
+    assert set(one.rule) == {"ratio"} and set(one.said_a.round(2)) <= {
+        0.2, 0.4, 0.5, 0.6, 0.8
+    }, "an answer of 80 is scored .8"
 
 
 def test_a_stopped_run_asks_only_what_is_missing(tmp_path):
@@ -165,8 +192,11 @@ def test_a_stopped_run_asks_only_what_is_missing(tmp_path):
 
 
 def test_options_of_other_methods_and_rules_are_refused(store):
-    for words, text in ((("--rule", "exact"), "does not fit"), (("--policy", "shipped"), "belongs to"), (("--endpoint", "http://x"), "--model"),
-                        (("--endpoint", "x", "--model", "m"), "must begin"), (("--prompt", "papr"), "paper")):
+    for words, text in (
+        (("--rule", "exact"), "does not fit"), (("--policy", "shipped"), "belongs to"),
+        (("--endpoint", "http://x"), "--model"), (("--endpoint", "x", "--model", "m"), "must begin"),
+        (("--prompt", "papr"), "paper")
+    ):
         with pytest.raises(AawmError, match=text) as raised:
             infer(store, *words)
         assert "\n" not in str(raised.value)
@@ -176,11 +206,19 @@ def test_the_papers_prompt_names_no_mission_and_its_end_no_place():
     pair = Plan(1, houses=1, scenarios=("shower",)).pair(0)
     evidence = tuple(marple.look(run, 9, "V+A+L") for run in pair.runs)
     texts = [paper_prompt(evidence, pair.scenario.query, first, 1) for first in (0, 1)]
-    assert not any(name in text for name in marple.MISSIONS for text in texts) and texts[0] != texts[1] and "Example 1" in texts[0]
+    assert not any(
+        name in text for name in marple.MISSIONS for text in texts
+    ) and texts[0] != texts[1] and "Example 1" in texts[0]
     end = final_state(pair.house, pair.scenario.query)
-    assert "agent" not in end and sum(piece["state"].get("toggleable", False) for room in end["rooms"] for piece in room["furnitures"]
-                                      if piece["type"] == "shower") == 1
-    assert paper_prompt(evidence[::-1], pair.scenario.query, 1, 0) == paper_prompt(evidence, pair.scenario.query, 0, 0)
+    assert "agent" not in end and sum(
+        piece["state"].get("toggleable", False)
+        for room in end["rooms"]
+        for piece in room["furnitures"]
+        if piece["type"] == "shower"
+    ) == 1
+    assert paper_prompt(evidence[::-1], pair.scenario.query, 1, 0) == paper_prompt(
+        evidence, pair.scenario.query, 0, 0
+    )
 
 
 def test_both_numbers_of_an_answer_are_read(tmp_path):
@@ -190,7 +228,9 @@ def test_both_numbers_of_an_answer_are_read(tmp_path):
             read_two_numbers(odd)
     pair = Plan(1, houses=1).pair(0)
     evidence = tuple(marple.look(run, 3) for run in pair.runs)
-    method = language_method(lambda text: Answer("A: 90\nB: 10"), tmp_path / "a.jsonl", 2, style="paper", examples=0)
+    method = language_method(
+        lambda text: Answer("A: 90\nB: 10"), tmp_path / "a.jsonl", 2, style="paper", examples=0
+    )
     p, swapped = (method(pair.house, shown, pair.scenario.query, ()) for shown in (evidence, evidence[::-1]))
     assert np.isclose(sum(p), 1) and max(p) == 0.9 and p == swapped[::-1]
 
@@ -207,6 +247,8 @@ def test_a_whole_last_answer_without_a_line_break_is_kept(tmp_path):
     path.write_bytes(whole[:-1])
     again = Recorded(path, lambda text: f"new {text}", {"model": "m"})
     assert [again.answers(text, 1)[0].text for text in prompts] == ["answer one", "answer two", "new three"]
-    assert path.read_bytes().startswith(whole) and [Recorded(path).missing(text, 1) for text in prompts] == [0, 0, 0]
+    assert path.read_bytes().startswith(whole) and [
+        Recorded(path).missing(text, 1) for text in prompts
+    ] == [0, 0, 0]
     path.write_bytes(whole[:-2])  # cut short
     assert [Recorded(path).missing(text, 1) for text in prompts[:2]] == [0, 1]

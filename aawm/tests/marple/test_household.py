@@ -44,7 +44,10 @@ def test_floor_plans_never_fail(width, height, seed, varied):
     assert len(plan.rooms) == 4 and len({room.type for room in plan.rooms}) == 4 and len(plan.doors) == 3
     assert reachable(plan.free) and (plan.width, plan.height) == (width, height)
     for door in plan.doors:
-        around = [plan.free[door.y, door.x - 1] and plan.free[door.y, door.x + 1], plan.free[door.y - 1, door.x] and plan.free[door.y + 1, door.x]]
+        around = [
+            plan.free[door.y, door.x - 1] and plan.free[door.y, door.x + 1],
+            plan.free[door.y - 1, door.x] and plan.free[door.y + 1, door.x]
+        ]
         assert any(around)
 
 
@@ -53,10 +56,13 @@ def test_floor_plans_never_fail(width, height, seed, varied):
 def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
     scenario = marple.SCENARIOS[name]
     house = draw_house(name, seed, varied)
-    assert reachable(house.free) and can_be_faced(house) and from_dict(json.loads(json.dumps(to_dict(house)))) == house
+    assert reachable(house.free) and can_be_faced(house) and from_dict(
+        json.loads(json.dumps(to_dict(house)))
+    ) == house
     for found in scenario.missions:
         run = marple.plan(house, found, seed=seed)
-        assert list(run.ends()) == list(range(len(marple.MISSIONS[found].subgoals)))  # all subgoals, each once, in order
+        # all subgoals, each once, in order
+        assert list(run.ends()) == list(range(len(marple.MISSIONS[found].subgoals)))
         assert (run.query_step is not None) == (found == scenario.culprit)
 
 
@@ -68,7 +74,11 @@ def test_a_second_television_is_left_alone():
     assert several and all(goal.room for found in marple.MISSIONS.values() for goal in found.subgoals)
     for house in several:
         for name in marple.SCENARIOS["pillow"].missions:
-            watched = {step.piece for step in program(house, name) if step.action != PICKUP and house.furniture[step.piece].kind == television}
+            watched = {
+                step.piece
+                for step in program(house, name)
+                if step.action != PICKUP and house.furniture[step.piece].kind == television
+            }
             assert [house.rooms[house.furniture[piece].room].type for piece in watched] == ["LivingRoom"]
 
 
@@ -76,7 +86,9 @@ def test_the_released_snack_house_does_not_explain_the_published_horizon():
     "What the dataset card says."
     house = marple.read_configuration_file(next(path for path in FILES if "get_snack" in path.stem))
     horizons = [marple.plan(house, "get_snack", start, seed=1).horizon for start in house.starts()]
-    assert len(horizons) == 784 and round(np.mean(horizons), 1) == 19.2 and max(horizons) == 34 < marple.SCENARIOS["snack"].horizon
+    assert len(horizons) == 784 and round(
+        np.mean(horizons), 1
+    ) == 19.2 and max(horizons) == 34 < marple.SCENARIOS["snack"].horizon
     assert "784 starts a shortest run reaches the query after 19.2 steps on average, and after 34 at most" in DIFFERENCES
 
 
@@ -91,7 +103,9 @@ def test_what_a_witness_says_reaches_no_method():
             assert not any(isinstance(value, str) for value in vars(seen).values()), "evidence is numbers"
             said = evidence.testimony(evidence.pursued(run, 2)[0])
             assert said.endswith(".") and not any(said.lower().rstrip(".") in text.lower() for text in texts)
-    users = [path.name for path in Path(evidence.__file__).parent.glob("*.py") if "testimony(" in path.read_text()]
+    users = [
+        path.name for path in Path(evidence.__file__).parent.glob("*.py") if "testimony(" in path.read_text()
+    ]
     assert users == ["evidence.py"], "no method calls it"
 
 
@@ -104,14 +118,16 @@ def test_all_ten_missions_in_one_house():
 def test_released_configurations(path):
     house = marple.read_configuration_file(path)
     assert read_configuration(json.loads(json.dumps(to_configuration(house)))) == house
-    for found in path.stem.removeprefix("init_config_").replace("get_snack_clean", "get_snack|clean").replace("outfit_do", "outfit|do").replace(
-        "dog_take", "dog|take"
-    ).split("|"):
+    for found in path.stem.removeprefix("init_config_").replace("get_snack_clean", "get_snack|clean").replace(
+        "outfit_do", "outfit|do"
+    ).replace("dog_take", "dog|take").split("|"):
         assert len(marple.plan(house, found)) > 10
 
 
 def test_the_golden_house_is_the_released_one():
-    assert marple.read_configuration_file(DATA / "init_config_change_outfit_do_laundry.json") == marple.golden_house()
+    assert marple.read_configuration_file(
+        DATA / "init_config_change_outfit_do_laundry.json"
+    ) == marple.golden_house()
 
 
 def broken(change) -> dict:
@@ -123,14 +139,20 @@ def broken(change) -> dict:
 FAULTS = {
     "no rooms": lambda grid: grid.pop("rooms"),
     "unknown room": lambda grid: grid["rooms"]["initial"][0].update(type="Attic"),
-    "unknown furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(type="throne"),
-    "object as furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(type="sandwich"),
+    "unknown furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(
+        type="throne"
+    ),
+    "object as furniture": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(
+        type="sandwich"
+    ),
     "outside": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(pos=[40, 2]),
     "overlap": lambda grid: grid["rooms"]["initial"][1]["furnitures"]["initial"][1].update(pos=[14, 3]),
     "half a cell": lambda grid: grid["rooms"]["initial"][0].update(size=[5.5, 3]),
-    "state": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(state={"toggleable": True}),
+    "state": lambda grid: grid["rooms"]["initial"][0]["furnitures"]["initial"][0].update(
+        state={"toggleable": True}
+    ),
     "width": lambda grid: grid.update(width="18"),
-    "door": lambda grid: grid["doors"]["initial"][0].update(pos=[2, 2]),
+    "door": lambda grid: grid["doors"]["initial"][0].update(pos=[2, 2])
 }
 
 
@@ -212,7 +234,9 @@ def test_missions_that_cannot_be_done_and_texts_that_are_none():
         one_line(program(marple.golden_house(), "get_snack"))
     with pytest.raises(UsageError, match="do_laundry"):
         marple.plan(marple.golden_house(), "do_laundri")
-    for text in ("fly to the moon", "pickup table", "toggle light", "open refrigerator=on", "pickup table@table"):
+    for text in (
+        "fly to the moon", "pickup table", "toggle light", "open refrigerator=on", "pickup table@table"
+    ):
         with pytest.raises(UsageError) as raised:
             mission("odd", text)
         one_line(raised.value)
@@ -235,7 +259,9 @@ def test_the_golden_house_to_the_digit():
     lengths = np.array([len(run) for run in runs])
     horizons = np.array([run.horizon for run in runs])
     assert len(starts) == 764 and (round(lengths.mean(), 2), lengths.min(), lengths.max()) == (55.50, 41, 68)
-    assert (round(horizons.mean(), 2), round(horizons.std(), 2), horizons.min(), horizons.max()) == (30.50, 6.01, 16, 43)
+    assert (round(horizons.mean(), 2), round(horizons.std(), 2), horizons.min(), horizons.max()) == (
+        30.50, 6.01, 16, 43
+    )
     outfit = [len(marple.plan(house, "change_outfit", pose)) for pose in starts]
     assert abs(np.mean(outfit) - 27.05) < 0.02 and (min(outfit), max(outfit)) == (13, 41)
 
@@ -244,7 +270,9 @@ def test_the_golden_house_to_the_digit():
 def test_a_door_is_open_or_closed(word):
     content = to_configuration(marple.golden_house())
     content["Grid"]["doors"]["initial"][1]["state"] = word
-    with pytest.raises(BadData, match=r"doors.initial\[1\].state: input should be .open. or .closed.") as fault:
+    with pytest.raises(
+        BadData, match=r"doors.initial\[1\].state: input should be .open. or .closed."
+    ) as fault:
         read_configuration(content)
     one_line(fault.value)
 
@@ -292,5 +320,8 @@ def test_houses_and_runs_draw_themselves_in_little_space():
         run = marple.plan(house, marple.SCENARIOS[name].culprit, seed=2)
         for drawn in (house, run):
             picture = drawn._repr_svg_()
-            assert picture.startswith("<svg") and len(picture) < 10_000 and ElementTree.fromstring(picture) is not None
+            assert (
+                picture.startswith("<svg") and len(picture) < 10_000
+                and ElementTree.fromstring(picture) is not None
+            )
         assert "#D55E00" in run._repr_svg_(), "the queried action is marked"

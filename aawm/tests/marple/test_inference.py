@@ -13,7 +13,8 @@ from aawm.errors import UsageError
 from aawm.marple.evidence import Evidence, look, read_actions
 from aawm.marple.houses import House, Piece, Room, Thing
 from aawm.marple.inference import (
-    NOISE, TYPES, exact_method, imagine, moves_of, posterior, query_stage, reach, read_prefix, sound_chance, stages,
+    NOISE, TYPES, exact_method, imagine, moves_of, posterior, query_stage, reach, read_prefix, sound_chance,
+    stages
 )
 from aawm.marple.missions import mission
 from aawm.marple.pairs import Plan, house_of
@@ -41,7 +42,9 @@ def far(house, cell, pose) -> int:
     moves = 0
     seen = {pose}
     while not any((x + AHEAD[h][0], y + AHEAD[h][1]) == front for x, y, h in layer):
-        layer = {after for here in layer for after in (walked(house, here, a) for a in (FORWARD, LEFT, RIGHT))} - seen
+        layer = {
+            after for here in layer for after in (walked(house, here, a) for a in (FORWARD, LEFT, RIGHT))
+        } - seen
         seen |= layer
         moves += 1
     return moves
@@ -64,11 +67,18 @@ def choices(house, steps, stage, pose):
         piece = house.furniture[steps[stage].piece]
         cost = far(house, (piece.x, piece.y), pose)
         best = [steps[stage].action] if cost == 0 else [
-            a for a in (FORWARD, LEFT, RIGHT) if far(house, (piece.x, piece.y), walked(house, pose, a)) == cost - 1]
+            a
+            for a in (FORWARD, LEFT, RIGHT)
+            if far(house, (piece.x, piece.y), walked(house, pose, a)) == cost - 1
+        ]
     for action, slip in slips.items():
-        chance = slip + (1 - NOISE) / len(best) * (action in best) if best else slip + (1 - NOISE) * (action == 1)
+        chance = slip + (1 - NOISE) / len(best) * (
+            action in best
+        ) if best else slip + (1 - NOISE) * (action == 1)
         ends = bool(best) and cost == 0 and action == steps[stage].action
-        yield action, chance, stage + ends, walked(house, pose, action) if action in (FORWARD, LEFT, RIGHT) else pose
+        yield action, chance, stage + ends, walked(house, pose, action) if action in (
+            FORWARD, LEFT, RIGHT
+        ) else pose
 
 
 def enumerated(house, steps, goal, stage, pose, left) -> float:
@@ -77,7 +87,10 @@ def enumerated(house, steps, goal, stage, pose, left) -> float:
         return 1.0
     if left == 0:
         return 0.0
-    return sum(chance * enumerated(house, steps, goal, later, there, left - 1) for _, chance, later, there in choices(house, steps, stage, pose))
+    return sum(
+        chance * enumerated(house, steps, goal, later, there, left - 1)
+        for _, chance, later, there in choices(house, steps, stage, pose)
+    )
 
 
 @pytest.mark.parametrize("found, query", [(LIT, LIGHT), (FETCH, LIGHT), (FETCH, BALL)], ids=["light", "fetch light", "fetch ball"])
@@ -88,7 +101,10 @@ def test_reaching_the_query_equals_enumeration(found, query):
     for pose in [(2, 1, 1), (3, 1, 0), (1, 2, 3)]:
         for left in (1, 2, 4):
             number = int(pose_number(np.array(pose), house.width))
-            assert np.isclose(reach(house, found, 0, number, query, within=left), enumerated(house, steps, goal, 0, pose, left), atol=1e-12)
+            assert np.isclose(
+                reach(house, found, 0, number, query, within=left),
+                enumerated(house, steps, goal, 0, pose, left), atol=1e-12
+            )
 
 
 @settings(**CLOSE)
@@ -103,11 +119,15 @@ def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, sta
         total = 1.0
         poses = [pose]
         for action in actions:
-            _, chance, stage, here = next(choice for choice in choices(house, steps, stage, here) if choice[0] == action)
+            _, chance, stage, here = next(
+                choice for choice in choices(house, steps, stage, here) if choice[0] == action
+            )
             total *= chance
             poses.append(here)
         targets = [97 if action == 5 else 0 for action in actions]
-        evidence = Evidence(house, len(actions), np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8))
+        evidence = Evidence(
+            house, len(actions), np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8)
+        )
         log, reached = read_prefix(house, found, evidence)
         assert np.isclose(np.exp(log), total) and reached == stage
 
@@ -120,7 +140,9 @@ def test_chances_of_all_sequences_sum_to_one():
         for action in actions:
             poses.append(walked(house, poses[-1], action))
         targets = [{5: 97, 8: 5}.get(action, 0) for action in actions]
-        evidence = Evidence(house, 3, np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8))
+        evidence = Evidence(
+            house, 3, np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8)
+        )
         total += np.exp(read_prefix(house, LIT, evidence)[0])
     assert np.isclose(total, 1)
 
@@ -130,18 +152,24 @@ def test_chances_of_all_that_can_be_heard_sum_to_one():
     for found in (LIT, FETCH):
         for step in (None, *stages(house, found)):
             for start in pose_number(house.starts(), house.width):
-                heard = [sound_chance(moves_of(house), step, int(start), action, NOISE) for action in range(11)]
+                heard = [
+                    sound_chance(moves_of(house), step, int(start), action, NOISE) for action in range(11)
+                ]
                 assert min(heard) > 0 and np.isclose(sum(heard), 1)
 
 
 def test_exact_equals_a_hundred_thousand_sampled_runs():
     house = marple.golden_house()
-    for name, query, within, start in (("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))):
+    for name, query, within, start in (
+        ("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))
+    ):
         pose = int(pose_number(np.array(start), house.width))
         goal = query_stage(stages(house, name), query)
         sampled = (imagine(house, name, pose, agents=100_000, steps=within, seed=1)[0] > goal).mean()
         exactly = reach(house, name, 0, pose, query, within)
-        assert 0.02 < exactly < 0.98 and abs(sampled - exactly) < 4 * np.sqrt(exactly * (1 - exactly) / 100_000)
+        assert (
+            0.02 < exactly < 0.98 and abs(sampled - exactly) < 4 * np.sqrt(exactly * (1 - exactly) / 100_000)
+        )
 
 
 def test_snapshots_equal_sampled_runs():
@@ -154,9 +182,13 @@ def test_snapshots_equal_sampled_runs():
     weights = {}
     for name in (LIT, FETCH):
         here = pose_number(shown.poses[-1], house.width)
-        states = [imagine(house, name, int(start), agents=4000, steps=tau, seed=int(start)) for start in starts]
+        states = [
+            imagine(house, name, int(start), agents=4000, steps=tau, seed=int(start)) for start in starts
+        ]
         done = 1 if shown.piece_states[1] else 0
-        weights[name] = np.mean([((where == here) & (stage == done)).mean() for stage, where in states]) if name is LIT or not done else 0.0
+        weights[name] = np.mean(
+            [((where == here) & (stage == done)).mean() for stage, where in states]
+        ) if name is LIT or not done else 0.0
     assert abs(found[LIT][0] - weights[LIT] / sum(weights.values())) < 0.05
 
 
@@ -167,7 +199,9 @@ def test_golden_probabilities():
     assert round(marple.exact(house, runs, 13, (104, 5), 0.5)[0], 4) == 0.9948
     for w, exactly, softmax in ((0.6, 0.6923, 0.7311), (0.8, 0.9412, 0.9526), (1.0, 1.0, 0.9933)):
         p = marple.exact(house, runs, 0, "laundry", w)
-        assert round(float(marple.combine(*p)), 4) == exactly and round(float(marple.combine(*p, "softmax")), 4) == softmax
+        assert round(float(marple.combine(*p)), 4) == exactly and round(
+            float(marple.combine(*p, "softmax")), 4
+        ) == softmax
 
 
 @settings(**CLOSE)
@@ -192,9 +226,16 @@ def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
         actions = run.actions.copy()
         targets = run.targets.copy()
         poses = run.poses.copy()
-        actions[tau:], targets[tau:] = rng.integers(1, 11, len(run) - tau), rng.integers(0, 105, len(run) - tau)
+        actions[tau:], targets[tau:] = rng.integers(1, 11, len(run) - tau), rng.integers(
+            0, 105, len(run) - tau
+        )
         poses[tau + 1 :] = 3
-        changed.append(replace(run, actions=actions, targets=targets, poses=poses, mission="unknown", query_step=None, seed=None))
+        changed.append(
+            replace(
+                run, actions=actions, targets=targets, poses=poses, mission="unknown", query_step=None,
+                seed=None
+            )
+        )
     given_to = [marple.exact(pair.house, runs, tau, name, snapshot=snapshot) for runs in (pair.runs, changed)]
     assert given_to[0] == given_to[1]
 
@@ -225,8 +266,11 @@ def test_vision_alone_shows_all_that_history_holds():
 
 def test_bad_questions_get_one_line():
     pair = Plan(1, houses=1).pair(0)
-    for arguments, word in (((3, "pilow"), "pillow"), ((3, (1, 2)), "no scenario"), ((-1, "pillow"), "tau"), ((3, "pillow", 1.4), "prior"),
-                            ((3, "pillow", "all"), "prior"), ((3, "laundry", 0.8), "prefer"), ((3, "pillow", 0.5, "V+X"), "variant")):
+    for arguments, word in (
+        ((3, "pilow"), "pillow"), ((3, (1, 2)), "no scenario"), ((-1, "pillow"), "tau"),
+        ((3, "pillow", 1.4), "prior"), ((3, "pillow", "all"), "prior"), ((3, "laundry", 0.8), "prefer"),
+        ((3, "pillow", 0.5, "V+X"), "variant")
+    ):
         with pytest.raises(UsageError, match=word) as raised:
             marple.exact(pair.house, pair.runs, *arguments)
         assert "\n" not in str(raised.value)
@@ -250,6 +294,9 @@ def test_a_mission_of_ones_own_can_be_inferred_from_all_evidence():
 def test_a_stubborn_method_and_the_culprit_told():
     pairs = [Plan(4, houses=2).pair(k) for k in range(20)]
     table = marple.score_pairs(pairs, lambda *all: (0.5, 0.5), "none")
-    assert (table.accuracy == 0.5).all() and not marple.summary(table).reached.any() and marple.summary(table).loc["mean", "evidence needed"] == 1
+    assert (
+        (table.accuracy == 0.5).all() and not marple.summary(table).reached.any()
+        and marple.summary(table).loc["mean", "evidence needed"] == 1
+    )
     assert marple.summary(marple.score_pairs(pairs, exact_method)).loc["mean", "evidence needed"] < 0.8
     assert pose_of(np.array([7]), 5).shape == (1, 3)

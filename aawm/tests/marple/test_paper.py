@@ -43,12 +43,16 @@ def test_import_generate_infer(tmp_path):
     assert "Kitchen" in command("import", *configurations, "--out", tmp_path / "houses").output
     made = command("generate", tmp_path / "houses", "--pairs", 2, "--seed", 3, "--no-progress")
     assert made.exit_code == 0 and "6 pairs in 3 houses" in made.output
-    scored = command("infer", tmp_path / "houses", "--method", "exact", "--out", tmp_path / "scored.csv", "--no-progress")
+    scored = command(
+        "infer", tmp_path / "houses", "--method", "exact", "--out", tmp_path / "scored.csv", "--no-progress"
+    )
     assert scored.exit_code == 0 and len(pd.read_csv(tmp_path / "scored.csv")) == 6 * 11
     assert "whole" in command("verify", tmp_path / "houses").output
     assert "card.md" in command("verify", tmp_path / "houses", "--card", tmp_path / "card.md").output
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert card == marple.dataset_card(tmp_path / "houses" / "pairs") and IMPORTED_HOUSES in card and "houses and runs are new" not in card
+    assert card == marple.dataset_card(
+        tmp_path / "houses" / "pairs"
+    ) and IMPORTED_HOUSES in card and "houses and runs are new" not in card
     with pytest.raises(BadData, match="--all-missions"):
         command_fault("infer", tmp_path / "houses", "--prior", "open")
     with pytest.raises(ModelContractError, match="TypeError"):
@@ -75,12 +79,17 @@ def test_a_seed_below_zero_is_refused(tmp_path):
 
 
 def test_the_prior_open_runs_where_all_missions_can_be_done(tmp_path):
-    command("generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--all-missions", "--no-progress")
+    command(
+        "generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--all-missions",
+        "--no-progress"
+    )
     assert command("infer", tmp_path / "runs", "--prior", "open", "--no-progress").exit_code == 0
 
 
 def test_a_card_of_random_houses(tmp_path):
-    command("generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--no-progress")
+    command(
+        "generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--no-progress"
+    )
     assert command("verify", tmp_path / "runs", "--card", tmp_path / "card.md").exit_code == 0
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert RANDOM_HOUSES in card and IMPORTED_HOUSES not in card and "| shower | 1 | 1 |" in card
@@ -102,14 +111,24 @@ def test_intervals_are_of_the_houses_of_a_scenario():
     rng = np.random.default_rng(0)
     rows = [(name, f"{name} {house}", 5, rng.random()) for name in marple.SCENARIOS for house in range(3)]
     table = pd.DataFrame(rows, columns=["scenario", "house", "part", "accuracy"])
-    usual = np.sqrt(table.groupby("scenario").accuracy.var().sum() / 3) / 5  # of a mean of five means of three houses each
+    # of a mean of five means of three houses each
+    usual = np.sqrt(table.groupby("scenario").accuracy.var().sum() / 3) / 5
     assert np.isclose(standard_error(jackknife("mean", table, lambda curves: curves[5].mean()))[0], usual)
 
 
 def test_the_ledger_calls_a_tie_a_tie():
-    rows = [(name, f"{name} {house}", part, prior, value + 0.001 * house) for name in marple.SCENARIOS for house in range(4) for part in range(11)
-            for prior, value in (("1.0", 0.9), ("0.8", 0.9), ("0.6", 0.6 + 0.05 * part), ("0.5", 0.4 + 0.05 * part))]
-    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "prior", "accuracy"]).assign(variant="V", rule="exact", trial=0)
+    rows = [
+        (name, f"{name} {house}", part, prior, value + 0.001 * house)
+        for name in marple.SCENARIOS
+        for house in range(4)
+        for part in range(11)
+        for prior, value in (
+            ("1.0", 0.9), ("0.8", 0.9), ("0.6", 0.6 + 0.05 * part), ("0.5", 0.4 + 0.05 * part)
+        )
+    ]
+    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "prior", "accuracy"]).assign(
+        variant="V", rule="exact", trial=0
+    )
     ledger = ledger_by_method({EXACT: Scored(table)})
     figure, _ = fig_ledger(ledger, {number: claim.brief for number, claim in CLAIMS.items()})
     place = ledger.claim.tolist().index(7)
@@ -117,26 +136,49 @@ def test_the_ledger_calls_a_tie_a_tie():
 
 
 def test_a_claim_is_judged_on_the_method_that_it_is_about():
-    rows = [(name, f"{name} {house}", part, training, seed, 0.5 + 0.04 * part + 0.001 * house + 0.002 * seed + (0.2 if training == "in" else 0))
-            for name in marple.SCENARIOS for house in range(4) for part in range(11) for training in ("in", "ood") for seed in range(3)]
+    rows = [
+        (
+            name, f"{name} {house}", part, training, seed,
+            0.5 + 0.04 * part + 0.001 * house + 0.002 * seed + (0.2 if training == "in" else 0)
+        )
+        for name in marple.SCENARIOS
+        for house in range(4)
+        for part in range(11)
+        for training in ("in", "ood")
+        for seed in range(3)
+    ]
     table = pd.DataFrame(rows, columns=["scenario", "house", "part", "training", "training_seed", "accuracy"])
-    table = pd.concat([table.assign(variant=variant) for variant in ("V", "V+A", "V+L", "V+A+L")]).assign(prior="1.0", rule="softmax", trial=0)
+    table = pd.concat([table.assign(variant=variant) for variant in ("V", "V+A", "V+L", "V+A+L")]).assign(
+        prior="1.0", rule="softmax", trial=0
+    )
     policies = Scored(table, POLICIES)
     ledger = ledger_by_method({EXACT: Scored(None), POLICIES: policies})
     judged = ledger[ledger.judged].set_index("claim")
-    assert set(judged.method) == {POLICIES} and set(judged.index) == set(METHODS_OF) and judged.verdict[[1, 4, 6]].tolist() == ["holds", "holds", "fails"]
+    assert set(judged.method) == {POLICIES} and set(
+        judged.index
+    ) == set(METHODS_OF) and judged.verdict[[1, 4, 6]].tolist() == ["holds", "holds", "fails"]
     beside = ledger[~ledger.judged]
-    assert set(beside.method) == {EXACT} and 4 not in set(beside.claim) and set(beside.verdict) == {"undecided"}, "no trials of exact inference"
-    assert policies.needed("V").seeds == 3 and verdict_word("undecided", judged.needs[7]) == "undecided: needs learned policies"
+    assert set(beside.method) == {EXACT} and 4 not in set(beside.claim) and set(
+        beside.verdict
+    ) == {"undecided"}, "no trials of exact inference"
+    assert policies.needed("V").seeds == 3 and verdict_word(
+        "undecided", judged.needs[7]
+    ) == "undecided: needs learned policies"
 
 
 def test_figures_say_how_many_trials_a_series_has():
     pairs = [Plan(2, houses=1).pair(k) for k in range(10)]
     many = marple.score_pairs(pairs, marple.exact_method).assign(variant="V")
     few = [marple.score_pairs(pairs[:2], marple.exact_method, prior=prior) for prior in (0.5, 0.6)]
-    opened = pd.concat([rows.assign(prior=name, variant=name) for rows, name in zip(few, ("open", "open 0.5"))])
-    names = [label.get_text() for label in fig_evidence(pd.concat([many, opened]))[0].axes[0].get_yticklabels()][:3]
-    assert names == ["exact, V", "exact, V, any of ten missions, 2 trials", "exact, V, w = 0.5, same houses, 2 trials"]
+    opened = pd.concat(
+        [rows.assign(prior=name, variant=name) for rows, name in zip(few, ("open", "open 0.5"))]
+    )
+    names = [
+        label.get_text() for label in fig_evidence(pd.concat([many, opened]))[0].axes[0].get_yticklabels()
+    ][:3]
+    assert names == [
+        "exact, V", "exact, V, any of ten missions, 2 trials", "exact, V, w = 0.5, same houses, 2 trials"
+    ]
     assert "2 trials in houses" in fig_preferences(pd.concat([many, opened]))[0].get_supxlabel()
     assert "2 trials a panel" in fig_modality(many, ("plant",))[0].get_supxlabel().replace("\n", " ")
 
@@ -145,8 +187,12 @@ def test_figures_say_how_many_trials_a_series_has():
 def test_kept_figures_have_the_names_of_the_code(path):
     table = pd.read_csv(path)
     learning = {"A", "accuracy"}
-    known = {"series": {*LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index)},
-             "panel": {f"{title} known, {houses}" for title in ("mission", "nothing") for houses in TAUGHT.values()} | learning}
+    known = {
+        "series": {*LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index)},
+        "panel": {
+            f"{title} known, {houses}" for title in ("mission", "nothing") for houses in TAUGHT.values()
+        } | learning
+    }
     for column in {"series", "panel"} & set(table):
         assert set(table[column].astype(str)) <= known[column], "drawn by other code; draw it again"
 
@@ -171,7 +217,10 @@ def test_no_guess_counts_once_the_answer_is_known():
 
 def test_the_program_starts_without_the_wing():
     words = "import sys, aawm.cli; print(sorted(name for name in sys.modules if name in ('numpy', 'torch', 'xarray', 'matplotlib')))"
-    found = subprocess.run([sys.executable, "-c", words], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", words], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True
+    )
     assert found.stdout.strip() == "[]", found.stdout + found.stderr
 
 
@@ -181,4 +230,6 @@ def test_a_plan_knows_a_time_for_every_job():
         jobs = plan(profile_values(profile, manifest=manifest), manifest)
         times = Times([], manifest["estimates"][profile])
         assert all(times.expected(job.name) > 0 for job in jobs), profile
-    assert times.expected("score policies in 0") > times.expected("score") > times.expected("runs"), "the longest name that fits"
+    assert times.expected(
+        "score policies in 0"
+    ) > times.expected("score") > times.expected("runs"), "the longest name that fits"

@@ -45,7 +45,9 @@ def test_a_policy_stopped_in_training_ends_as_an_undisturbed_one(tmp_path, scene
     again = policies.train_policy(scenes, tmp_path / "again", "smoke", progress=False)
     assert torch.equal(weights(whole), weights(again)) and not (tmp_path / "again/last.ckpt").exists()
     with pytest.raises(UsageError, match="data_hash"):
-        policies.train_policy(dataclasses.replace(scenes, rows=scenes.rows[1:]), tmp_path / "again", "smoke", progress=False)
+        policies.train_policy(
+            dataclasses.replace(scenes, rows=scenes.rows[1:]), tmp_path / "again", "smoke", progress=False
+        )
     (tmp_path / "again/weights.safetensors").write_bytes(b"x")
     with pytest.raises(BadData, match="weights"):
         policies.load_policy(tmp_path / "again")
@@ -63,12 +65,22 @@ def test_a_policy_is_given_preferences_and_no_mission(scenes):
     batches = [policies.training_batch(scenes, preset, 0, step) for step in range(300)]
     assert all("mission" not in batch for batch in batches)
     drawn = torch.cat([batch["mixture"] for batch in batches])
-    missions = torch.cat([scenes.mission[torch.from_numpy(np.random.default_rng((0, step)).choice(len(scenes), 8, replace=False))] for step in range(300)])
+    missions = torch.cat(
+        [
+            scenes.mission[
+                torch.from_numpy(np.random.default_rng((0, step)).choice(len(scenes), 8, replace=False))
+            ]
+            for step in range(300)
+        ]
+    )
     for weight in (1.0, 0.8, 0.6):
         theirs = drawn == policies.mixture_number("take_shower", weight)
         own = missions[theirs] == policies.ORDER.index("take_shower")
-        others = missions[drawn == policies.mixture_number("feed_dog", weight)] == policies.ORDER.index("take_shower")
-        share = own.sum() / (own.sum() + others.sum())  # of shower scenes, how many belong to who prefers showers
+        others = missions[drawn == policies.mixture_number("feed_dog", weight)] == policies.ORDER.index(
+            "take_shower"
+        )
+        # of shower scenes, how many belong to who prefers showers
+        share = own.sum() / (own.sum() + others.sum())
         assert abs(float(share) - weight) < 0.1
     with pytest.raises(UsageError, match="no policy was trained on the mixture"):
         policies.mixture_number("take_shower", 0.7)
@@ -78,23 +90,35 @@ def test_monte_carlo_simulation_agrees_with_exact_inference():
     pair = Plan(4, scenarios=("shower",)).pair(1)
     for prior in (1.0, (pair_belief := ({"take_shower": 0.5, "feed_dog": 0.5},) * 2)):
         for tau in (0, 5):
-            found = marple.evaluate(rollouts.monte_carlo_method, pair.house, pair.runs, tau, pair.scenario, prior, rollouts=600, steps=60)
+            found = marple.evaluate(
+                rollouts.monte_carlo_method, pair.house, pair.runs, tau, pair.scenario, prior, rollouts=600,
+                steps=60
+            )
             if prior == 1.0 or tau == 0:  # nothing to infer
-                assert np.allclose(found, marple.exact(pair.house, pair.runs, tau, pair.scenario, prior, within=60), atol=0.08)
-    told = marple.evaluate(rollouts.monte_carlo_method, pair.house, pair.runs, 0, pair.scenario, pair_belief, "V+L", rollouts=200)
+                assert np.allclose(
+                    found, marple.exact(pair.house, pair.runs, tau, pair.scenario, prior, within=60),
+                    atol=0.08
+                )
+    told = marple.evaluate(
+        rollouts.monte_carlo_method, pair.house, pair.runs, 0, pair.scenario, pair_belief, "V+L", rollouts=200
+    )
     assert told[pair.culprit] > 0.9 > 0.1 > told[1 - pair.culprit], "what is said weighs the missions"
 
 
 def test_scenes_hold_every_action_once():
     runs = [run for run in Plan(1, houses=1).pair(0).runs]
     found = policies.collect(runs)
-    assert int(found.rows[:, 4].sum()) == sum(len(run) + 1 for run in runs) and (found.rows[:, 1] < 1600).all()
+    assert (
+        int(found.rows[:, 4].sum()) == sum(len(run) + 1 for run in runs) and (found.rows[:, 1] < 1600).all()
+    )
     assert not found.cells[..., 6:].any()  # no agent
 
 
 @pytest.mark.parametrize("preset", ["field", "patch"])
 def test_rollouts_of_both_networks_keep_the_contract(preset):
-    policy = policies.FieldPolicy(policies.FieldSettings(8, 2)) if preset == "field" else policies.PatchPolicy(policies.PatchSettings(16, 1, 2))
+    policy = policies.FieldPolicy(
+        policies.FieldSettings(8, 2)
+    ) if preset == "field" else policies.PatchPolicy(policies.PatchSettings(16, 1, 2))
     pair = Plan(1, houses=1).pair(0)
     advisor = rollouts.Advisor(policy)
     for variant in ("V", "V+A+L"):
@@ -106,7 +130,9 @@ def test_rollouts_of_both_networks_keep_the_contract(preset):
         assert 0 <= rollouts.share_reaching(advisor, start, mixture, pair.scenario.query, rng, **words) <= 1
     if preset == "field":
         method = rollouts.RolloutMethod(policy, rollouts=1)
-        assert marple.evaluate(method, pair.house, pair.runs, pair.horizon, pair.scenario)[pair.culprit] == 1.0
+        assert marple.evaluate(
+            method, pair.house, pair.runs, pair.horizon, pair.scenario
+        )[pair.culprit] == 1.0
 
 
 def test_of_a_snapshot_a_policy_explains_only_what_is_said():
@@ -120,7 +146,9 @@ def test_of_a_snapshot_a_policy_explains_only_what_is_said():
 def test_what_is_heard_rules_actions_out():
     chances = np.full((500, 12), 1 / 12)
     found = rollouts.sample_actions(chances, np.random.default_rng(0), sound=1)
-    assert set(found.tolist()) == {2, 3, 4} and set(rollouts.sample_actions(chances, np.random.default_rng(0)).tolist()) == set(range(1, 12))
+    assert set(found.tolist()) == {2, 3, 4} and set(
+        rollouts.sample_actions(chances, np.random.default_rng(0)).tolist()
+    ) == set(range(1, 12))
 
 
 def test_language_models_see_no_mission_and_their_order_does_not_matter(tmp_path):
@@ -137,7 +165,9 @@ def test_language_models_see_no_mission_and_their_order_does_not_matter(tmp_path
     swapped = method(pair.house, evidence[::-1], pair.scenario.query, ())
     assert np.isclose(sum(p), 1) and max(p) == 0.7 and len(asked) in (2, 4)
     assert set(p) == set(swapped) and not any(name in text for name in marple.MISSIONS for text in asked)
-    assert language_method(None, tmp_path / "answers.jsonl", 2)(pair.house, evidence, pair.scenario.query, ()) == p
+    assert language_method(None, tmp_path / "answers.jsonl", 2)(
+        pair.house, evidence, pair.scenario.query, ()
+    ) == p
     with pytest.raises(UsageError, match="language model"):
         language_method(None, tmp_path / "answers.jsonl", 3)(pair.house, evidence, pair.scenario.query, ())
     assert "was switched" in prompt(evidence, (104, 5)) and read_answer("so\nanswer: 100") == 1.0
@@ -161,7 +191,9 @@ def test_an_unclear_answer_is_refused(text):
 @pytest.mark.parametrize("name", ["in-0", "ood-0"])
 def test_shipped_policies_predict_most_actions(name):
     pairs = [Plan(500).pair(500 * scenario) for scenario in range(5)]
-    shares = policies.policy_accuracy(policies.shipped_policy(name), policies.collect(run for pair in pairs for run in pair.runs))
+    shares = policies.policy_accuracy(
+        policies.shipped_policy(name), policies.collect(run for pair in pairs for run in pair.runs)
+    )
     assert np.mean(list(shares.values())) > 0.7 and len(shares) == 10
     with pytest.raises(UsageError, match="shipped policy"):
         policies.shipped_policy("in-77")
@@ -169,13 +201,25 @@ def test_shipped_policies_predict_most_actions(name):
 
 def test_the_papers_method_by_command(tmp_path):
     marple.generate_pairs(tmp_path / "runs", 1, houses=1, scenarios=("shower",), progress=False)
-    for words in (("rollouts", "--policy", "shipped:ood-0", "--rollouts", "2"), ("monte_carlo", "--rollouts", "20", "--prior", ".8")):
-        done = CliRunner().invoke(cli.app, ["marple", "infer", str(tmp_path / "runs"), "--no-progress", "--out", str(tmp_path / "a.csv"), "--method", *words])
+    for words in (
+        ("rollouts", "--policy", "shipped:ood-0", "--rollouts", "2"),
+        ("monte_carlo", "--rollouts", "20", "--prior", ".8")
+    ):
+        done = CliRunner().invoke(
+            cli.app,
+            [
+                "marple", "infer", str(tmp_path / "runs"), "--no-progress", "--out", str(tmp_path / "a.csv"),
+                "--method", *words
+            ]
+        )
         assert done.exit_code == 0, done.output
         table = pd.read_csv(tmp_path / "a.csv")
         assert set(table.rule) == {"softmax"} and table[table.part == 10].accuracy.min() > 0.5
     for words, text in ((("--prior", ".7"), "no policy was trained"), (("--policy", "nowhere"), "nowhere")):
-        fault = CliRunner().invoke(cli.app, ["marple", "infer", str(tmp_path / "runs"), "--method", "rollouts", "--no-progress", *words]).exception
+        fault = CliRunner().invoke(
+            cli.app,
+            ["marple", "infer", str(tmp_path / "runs"), "--method", "rollouts", "--no-progress", *words]
+        ).exception
         assert isinstance(fault, AawmError) and text in str(fault) and "\n" not in str(fault)
 
 

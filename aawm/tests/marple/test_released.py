@@ -35,14 +35,22 @@ def one_of(folder):
 def test_pairs_come_back_as_they_were(pairs, released, tmp_path):
     store = import_released(released, tmp_path / "store", released / "experiments.json")
     verify_pairs(store)
-    back = {(pair.house.key, *(tuple(run.actions.tolist()) for run in pair.runs)): pair for pair in open_pairs(store)}
+    back = {
+        (pair.house.key, *(tuple(run.actions.tolist()) for run in pair.runs)): pair
+        for pair in open_pairs(store)
+    }
     assert len(back) == len(pairs) == 5
     for pair in pairs:
         other = back[pair.house.key, *(tuple(run.actions.tolist()) for run in pair.runs)]
-        assert other.culprit == pair.culprit and other.horizon == pair.horizon and other.scenario == pair.scenario
+        assert (
+            other.culprit == pair.culprit and other.horizon == pair.horizon
+            and other.scenario == pair.scenario
+        )
         for one, two in zip(pair.runs, other.runs):
             assert one.mission == two.mission and one.query_step == two.query_step
-            assert all((getattr(one, name) == getattr(two, name)).all() for name in ("poses", "targets", "subgoals"))
+            assert all(
+                (getattr(one, name) == getattr(two, name)).all() for name in ("poses", "targets", "subgoals")
+            )
 
 
 def test_arrays_with_the_releases_faults_are_read(pairs, released, tmp_path):
@@ -59,7 +67,9 @@ def test_arrays_with_the_releases_faults_are_read(pairs, released, tmp_path):
 
 
 def put(name, content):
-    return lambda folder: (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return lambda folder: (folder / name).write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
 
 
 def change(name, **fields):
@@ -74,7 +84,9 @@ def bent(folder):
 
 def endless(folder):
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000000, 1, 8), }\n"
-    (folder / "00001_states.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    (folder / "00001_states.npy").write_bytes(
+        b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    )
 
 
 def pickled(folder):
@@ -102,7 +114,11 @@ def test_a_malformed_trajectory_gets_one_line_and_no_store(fault, words, release
 def test_the_judged_trials_of_the_release_are_fifty():
     found = trials_of(Path("somewhere"), DATA / "released" / "experiments.json")
     assert len(found) == 50 and {scenario.name for scenario, *_ in found} == set(marple.SCENARIOS)
-    assert {missions.index(scenario.culprit) for scenario, _, missions, _ in found if scenario.name in ("shower", "laundry")} == {1}
+    assert {
+        missions.index(scenario.culprit)
+        for scenario, _, missions, _ in found
+        if scenario.name in ("shower", "laundry")
+    } == {1}
     assert found[0][1] == Path("somewhere/watch_movie_cozily-watch_news_on_tv/room_0/00001")
 
 
@@ -121,8 +137,13 @@ def test_malformed_experiments_get_one_line(content, words, tmp_path):
 
 def test_both_ways_by_command(pairs, tmp_path):
     marple.generate_pairs(tmp_path / "runs", 1, houses=1, scenarios=("shower",), progress=False)
-    for words in (("export-released", tmp_path / "runs", "--out", tmp_path / "form"),
-                  ("import-released", tmp_path / "form", "--out", tmp_path / "store", "--experiments", tmp_path / "form" / "experiments.json")):
+    for words in (
+        ("export-released", tmp_path / "runs", "--out", tmp_path / "form"),
+        (
+            "import-released", tmp_path / "form", "--out", tmp_path / "store", "--experiments",
+            tmp_path / "form" / "experiments.json"
+        )
+    ):
         done = CliRunner().invoke(cli.app, ["marple", *map(str, words)])
         assert done.exit_code == 0 and "1 pairs" in done.output
     with pytest.raises(UsageError, match="not empty"):

@@ -13,7 +13,9 @@ from aawm import marple
 from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.marple.furnishing import draw_house
 from aawm.marple.houses import AGENT, HEADING
-from aawm.marple.pairs import LAYOUT, SPLITS, Plan, generate_pairs, house_of, imported_pairs, open_pairs, replays, verify_pairs
+from aawm.marple.pairs import (
+    LAYOUT, SPLITS, Plan, generate_pairs, house_of, imported_pairs, open_pairs, replays, verify_pairs,
+)
 from aawm.marple.planner import costs_to_go, replay
 from aawm.marple.vocabulary import AHEAD, FORWARD
 from aawm.marple.worlds import World, arrays, pose_number
@@ -31,7 +33,10 @@ def breadth_first(house, piece, start) -> int:
         ahead = x + AHEAD[heading][0], y + AHEAD[heading][1]
         if ahead in cells:
             return moves
-        for pose in ((x, y, (heading - 1) % 4), (x, y, (heading + 1) % 4), *([(*ahead, heading)] if house.free[ahead[1], ahead[0]] else [])):
+        for pose in (
+            (x, y, (heading - 1) % 4), (x, y, (heading + 1) % 4),
+            *([(*ahead, heading)] if house.free[ahead[1], ahead[0]] else [])
+        ):
             if pose not in seen:
                 seen.add(pose)
                 waiting.append((pose, moves + 1))
@@ -45,7 +50,9 @@ def test_costs_to_go_equal_a_breadth_first_search(name, number, seed):
     rng = np.random.default_rng(seed)
     start = house.starts()[rng.integers(len(house.starts()))]
     piece = int(rng.integers(len(house.furniture)))
-    assert costs_to_go(house)[piece, pose_number(start, house.width)] == breadth_first(house, piece, start.tolist())
+    assert costs_to_go(house)[piece, pose_number(start, house.width)] == breadth_first(
+        house, piece, start.tolist()
+    )
 
 
 @settings(max_examples=15, deadline=None)
@@ -98,7 +105,11 @@ def test_nothing_gets_lost_in_random_play():
     rng = np.random.default_rng(0)
     world = World(house, house.starts()[::3])
     for _ in range(300):
-        world.step(np.where(rng.random(len(world)) < 0.6, rng.integers(2, 5, len(world)), rng.integers(1, 11, len(world))))
+        world.step(
+            np.where(
+                rng.random(len(world)) < 0.6, rng.integers(2, 5, len(world)), rng.integers(1, 11, len(world))
+            )
+        )
         held = world.on == -1
         cells = world.cell
         assert ((cells == -1) == held).all()
@@ -158,7 +169,10 @@ def test_a_store_whose_actions_do_not_lead_to_its_poses_is_refused():
 
 def test_splits_share_houses_or_do_not():
     test, within, ood = (Plan(12, split) for split in ("test", "in", "ood"))
-    assert test.pair(0).house == within.pair(0).house and test.pair(0).runs[0].text != within.pair(0).runs[0].text
+    assert (
+        test.pair(0).house == within.pair(0).house
+        and test.pair(0).runs[0].text != within.pair(0).runs[0].text
+    )
     assert ood.pair(3).house not in [test.pair(k).house for k in range(10)]
     with pytest.raises(UsageError, match="split"):
         Plan(3, "train")
@@ -168,7 +182,10 @@ def test_splits_share_houses_or_do_not():
 
 
 def test_splits_of_imported_houses_have_other_starts():
-    made = [imported_pairs({"golden": marple.golden_house()}, Plan(4, split, scenarios=("laundry",)))[0] for split in SPLITS]
+    made = [
+        imported_pairs({"golden": marple.golden_house()}, Plan(4, split, scenarios=("laundry",)))[0]
+        for split in SPLITS
+    ]
     assert len({tuple(run.text for k in range(4) for run in draw(k).runs) for draw in made}) == 3
 
 

@@ -20,7 +20,9 @@ def states():
 
 @pytest.fixture
 def context(states):
-    return Context(states[:, :9], LENGTHS, Streams(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]})
+    return Context(
+        states[:, :9], LENGTHS, Streams(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]}
+    )
 
 
 class OfContext(WorldModel):
@@ -74,5 +76,7 @@ def test_a_context_says_its_shapes(context):
 def test_no_model_takes_a_method_from_another_class(kind):
     for part in (part for part in kind.__mro__ if part.__module__.startswith("aawm.models")):
         for name, method in vars(part).items():
-            if inspect.isfunction(method) and name in ("loss", "imagine", "imagine_from", "predict", "rollout"):
+            if inspect.isfunction(method) and name in (
+                "loss", "imagine", "imagine_from", "predict", "rollout"
+            ):
                 assert method.__qualname__ == f"{part.__qualname__}.{name}"

@@ -12,17 +12,23 @@ from hypothesis import strategies as st
 from aawm.data.windows import ORDERS, mirrored_states, renumbered
 from aawm.errors import UsageError
 from aawm.events import carries, path_goal_entries, pickups
-from aawm.events.tensors import EVENT_KINDS, FAR, carries as carries_of_tensors, near_goal, onsets, path_ahead, steps_to
+from aawm.events.tensors import (
+    EVENT_KINDS, FAR, carries as carries_of_tensors, near_goal, onsets, path_ahead, steps_to,
+)
 from aawm.models import Context, build
 from aawm.models.event import sampling
-from aawm.models.event.features import LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped
+from aawm.models.event.features import (
+    LANDMARKS, PUSHED, STILL, Scene, features, holders, own_frame, turned, wrapped,
+)
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import event_labels
 from aawm.models.event.model import with_settings
-from aawm.models.event.network import EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of
+from aawm.models.event.network import (
+    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of,
+)
 from aawm.models.event.sampling import (
-    SOFTNESS, after_choice, begin_futures, expected_event_score, grasped_at_end, in_proportion, planned_events,
-    sample_futures, sample_next,
+    SOFTNESS, after_choice, begin_futures, expected_event_score, grasped_at_end, in_proportion,
+    planned_events, sample_futures, sample_next
 )
 from aawm.models.event.tokens import advance, fit_codebooks, tokenise
 from aawm.models.streams import streams_of
@@ -37,7 +43,8 @@ SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48, "planned": True
 @pytest.fixture(scope="module")
 def simulated():
     return [
-        simulate(scenario, seed, "planar") for scenario, seed in (("gathering_static", 1), ("multistep_static", 2), ("gathering_random", 5))
+        simulate(scenario, seed, "planar")
+        for scenario, seed in (("gathering_static", 1), ("multistep_static", 2), ("gathering_random", 5))
     ]
 
 
@@ -86,7 +93,9 @@ def test_features_do_not_look_ahead_and_know_no_left_from_right(trials):
     before = torch.cat([trials[:, :1], trials[:, :-1]], 1)
     seen = features(trials, before, trials[:, 0], steps)
     cut = features(trials[:, :100], before[:, :100], trials[:, 0], steps[:100])
-    assert torch.allclose(seen[:, :, :100], cut, atol=1e-5) and seen.isfinite().all() and seen.abs().max() < 20
+    assert (
+        torch.allclose(seen[:, :, :100], cut, atol=1e-5) and seen.isfinite().all() and seen.abs().max() < 20
+    )
     mirrored = trials * torch.tensor([-1.0, 1, 1, 1, -1, -1, 1])
     assert (holders(mirrored) == holders(trials)).all()
 
@@ -102,7 +111,9 @@ def test_labels_are_those_of_the_rules(trials):
     for trial, agent, kind, thing, step in begun.nonzero().tolist():
         assert ahead[trial, agent, kind, thing, step - 1] == 1
     assert (ahead[..., -1] >= FAR - STEPS).all()
-    assert span_of(torch.tensor([1, SPANS[0], SPANS[0] + 1, SPANS[-1], FAR])).tolist() == [0, 0, 1, len(SPANS) - 1, NEVER_AGAIN]
+    assert span_of(torch.tensor([1, SPANS[0], SPANS[0] + 1, SPANS[-1], FAR])).tolist() == [
+        0, 0, 1, len(SPANS) - 1, NEVER_AGAIN
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -147,9 +158,14 @@ def test_tokens_follow_a_trial_and_keep_its_events(simulated, trials):
         for number, trial in enumerate(simulated):
             for event in trial.events.event:
                 kind, _, thing = event.partition("_")
-                assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (number, event)
+                assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (
+                    number, event
+                )
     followed = tokenise(trials, codebooks)
-    again = advance(followed.states[:, :-1], codebooks.motion[followed.motion], followed.holder, codebooks.changes(trials[:, :-1], followed.holder, followed.carry))
+    again = advance(
+        followed.states[:, :-1], codebooks.motion[followed.motion], followed.holder,
+        codebooks.changes(trials[:, :-1], followed.holder, followed.carry)
+    )
     off = (again - trials[:, 1:])[..., POSITION].norm(dim=-1)
     assert off.quantile(0.99) < 0.03 and off.max() < 0.3 and torch.equal(followed.states, trials)
     rests = followed.holder == STILL
@@ -190,7 +206,9 @@ def test_symmetries_keep_what_happens(trials, mirror):
 
 def test_what_nobody_holds_lies_still_to_the_last_bit(model, trials):
     states = flatten(trials)
-    future = unflatten(model.rollout(states, torch.tensor([20, 60, 100]), 40, generator=torch.Generator().manual_seed(0)))
+    future = unflatten(
+        model.rollout(states, torch.tensor([20, 60, 100]), 40, generator=torch.Generator().manual_seed(0))
+    )
     paths = torch.cat([unflatten(states[torch.arange(3), torch.tensor([19, 59, 99])])[:, None], future], 1)
     scene = Scene.of(paths)
     far = ((scene.objects[:, :, :, None, [0, 2]] - scene.place[:, :, None]).norm(dim=-1) > 0.8).all(-1)
@@ -209,34 +227,51 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
     fit = expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, futures, left)
     nothing = torch.full_like(sure, -5.0)
     nothing[..., NEVER_AGAIN] = 5.0
-    other = expected_event_score(EventProbabilities(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left)
+    other = expected_event_score(
+        EventProbabilities(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left
+    )
     assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
-    longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)  # past the end of the trial
-    assert torch.allclose(expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, longer, left), fit)
+    # past the end of the trial
+    longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)
+    assert torch.allclose(
+        expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, longer, left), fit
+    )
 
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     holder = holders(trials)
     held = (holder > STILL) & (holder < PUSHED)
     low = trials[:, 2:, :3, 1] < 0.1
-    row, step, thing = (held[:, 1:] & ~held[:, :-1] & low).nonzero()[0].tolist()  # just grasped, and lifted after the context
+    # just grasped, and lifted after the context
+    row, step, thing = (held[:, 1:] & ~held[:, :-1] & low).nonzero()[0].tolist()
     lengths = torch.full((len(trials),), step + 3)
     known = grasped_at_end(trials, lengths)
     assert known[row, holder[row, step + 1, thing] - 1, thing] and known.sum() <= len(AGENTS) * len(trials)
     later = trials.clone()
     later[:, step + 3 :] += 1
-    assert torch.equal(grasped_at_end(later, lengths), known) and not grasped_at_end(trials, torch.ones_like(lengths)).any()
+    assert torch.equal(grasped_at_end(later, lengths), known) and not grasped_at_end(
+        trials, torch.ones_like(lengths)
+    ).any()
     last = trials[row, step + 2][None]
     future = trials[row, step + 3 :][None, None]
     left = torch.tensor([STEPS - step - 3])
     never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
     never[..., NEVER_AGAIN] = 9.0
     expected = EventProbabilities(never.log_softmax(-1), torch.full((1, 3), -9.0))
-    charged, free = (expected_event_score(expected, last, future, left, held_at_start=hand) for hand in (None, known[row].any(0)[None]))
-    assert torch.isclose(free - charged, torch.tensor(EVENT_THRESHOLD), atol=1e-3), "to carry on is not charged as a pickup that nobody expected"
+    charged, free = (
+        expected_event_score(expected, last, future, left, held_at_start=hand)
+        for hand in (None, known[row].any(0)[None])
+    )
+    assert torch.isclose(
+        free - charged, torch.tensor(EVENT_THRESHOLD), atol=1e-3
+    ), "to carry on is not charged as a pickup that nobody expected"
     high = trials[row, step + 5][None], trials[row, step + 6 :][None, None], left - 3
-    alone, known_held = (expected_event_score(expected, *high, held_at_start=hand) for hand in (None, known[row].any(0)[None]))
-    assert torch.equal(alone, known_held), "what is aloft when the context ends does not rise: the rule itself sees no pickup"
+    alone, known_held = (
+        expected_event_score(expected, *high, held_at_start=hand) for hand in (None, known[row].any(0)[None])
+    )
+    assert torch.equal(
+        alone, known_held
+    ), "what is aloft when the context ends does not rise: the rule itself sees no pickup"
 
 
 def test_what_has_just_been_taken_counts_on_the_way(trials):
@@ -248,7 +283,9 @@ def test_what_has_just_been_taken_counts_on_the_way(trials):
     soon = never.clone()
     soon[0, 0, EVENT_KINDS.index("pickup"), 0, [3, NEVER_AGAIN]] = torch.tensor([9.0, -9.0])
     expected = EventProbabilities(soon.log_softmax(-1), torch.full((1, 3), -9.0))
-    ahead = EventProbabilities(never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0))
+    ahead = EventProbabilities(
+        never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0)
+    )
     held = torch.tensor([[[True, False, False], [False, False, False]]])
     score = expected_event_score(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
     assert score[0, 0] > score[0, 1] + 0.6
@@ -261,7 +298,9 @@ def seeded(states, lengths, seed=1):
 
 def expected_at(model, trials, step):
     hidden = model.read(trials[:, :step], None)[0][:, None, :, -1]
-    return model.network.events(model.read_landmarks(hidden, trials[:, step - 1 : step], trials[:, 0], None)[:, 0])
+    return model.network.events(
+        model.read_landmarks(hidden, trials[:, step - 1 : step], trials[:, 0], None)[:, 0]
+    )
 
 
 def test_more_samples_have_higher_scores(model, trials):
@@ -302,7 +341,9 @@ def test_rollouts_sampled_in_parts_are_those_sampled_together(model, trials, mon
     monkeypatch.setattr(model, "read", lambda states, *rest: parts.append(len(states)) or read(states, *rest))
     whole = model.rollout(flatten(trials), context, 30, mode=True)
     monkeypatch.setitem(sampling.SEQUENCES, "cpu", 2)
-    assert torch.allclose(model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5) and parts == [3, 1, 1, 1]
+    assert torch.allclose(
+        model.rollout(flatten(trials), context, 30, mode=True), whole, atol=1e-5
+    ) and parts == [3, 1, 1, 1]
 
 
 def test_rollouts_go_on_in_proportion_to_their_scores():
@@ -332,8 +373,11 @@ def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
         return EventProbabilities(time.log_softmax(-1), torch.full((*goal.shape[:-1], 3), -30.0))
 
     expected = with_chances(torch.tensor([[0.55, 0.2, 0.2]]))
-    ahead = with_chances(torch.tensor([[[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]]))  # it goes on carrying; it has dropped the first object
-    score = expected_event_score(expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead)
+    # it goes on carrying; it has dropped the first object
+    ahead = with_chances(torch.tensor([[[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]]))
+    score = expected_event_score(
+        expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead
+    )
     plain = (torch.tensor([[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]) * torch.tensor([0.15, -0.2, -0.2])).sum(-1)
     assert plain[1] > plain[0] and score[0, 0] > score[0, 1], "the plain chances would prefer the one that dropped it"
 
@@ -361,7 +405,8 @@ def test_what_is_still_expected_counts_for_a_rollout_that_goes_on(trials):
     expected = EventProbabilities(ahead.time[:, 0], torch.full((1, 3), 9.0))
     score = expected_event_score(expected, last, beginnings, left, horizon=STEPS - 31, ahead=ahead)
     assert score[0, 0] > score[0, 1] + 3 and abs(float(score[0, 1])) < 0.1
-    short = expected_event_score(expected, last, beginnings, left, horizon=11, ahead=ahead)  # over before that may begin
+    # over before that may begin
+    short = expected_event_score(expected, last, beginnings, left, horizon=11, ahead=ahead)
     assert abs(float(short[0, 0])) < 0.1
 
 
@@ -373,26 +418,39 @@ def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_tokens(model, trials):
         rough, _ = model.loss(batch)
     assert abs(float(exact.detach() - rough.detach())) < 0.05 * float(exact.detach())
     assert torch.isclose(exact.detach(), sum(parts.values()))
-    assert 2 * np.log(64) < float(parts["motion"]) < 5 * 1.2 * 2 * np.log(64)  # untrained: guessing, busy steps count up to five times
+    # untrained: guessing, busy steps count up to five times
+    assert 2 * np.log(64) < float(parts["motion"]) < 5 * 1.2 * 2 * np.log(64)
     model.train()
 
 
 def test_a_short_run_can_be_read_back(tmp_path, trials):
     split = ["train", "train", "validation"]
     store = xarray.Dataset(
-        {"state": (("trial", "step", "entity", "feature"), trials.numpy()), "split": ("trial", split)}, attrs={"data_hash": "of three trials"}
+        {"state": (("trial", "step", "entity", "feature"), trials.numpy()), "split": ("trial", split)},
+        attrs={"data_hash": "of three trials"}
     )
     settings, training = preset_settings("smoke", "strong_oracle")
     training = dataclasses.replace(training, steps=2, batch=2, log_every=1)
-    fit("strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu", progress=False)
+    fit(
+        "strong_oracle", store, tmp_path, model_settings=settings, training_settings=training, device="cpu",
+        progress=False
+    )
     read = load_run(tmp_path)
     given = {"end_state": flatten(trials)[:, -1]}
     future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=given)
-    assert future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"]
+    assert (
+        future.isfinite().all() and read.codebooks.motion[1:].any()
+        and read.config.samples == settings["samples"]
+    )
     for preset in PRESETS:
-        with_plans, without = (preset_settings(preset, name) for name in ("event_transformer", "event_transformer_generic"))
+        with_plans, without = (
+            preset_settings(preset, name) for name in ("event_transformer", "event_transformer_generic")
+        )
         assert with_plans == preset_settings(preset, "strong_oracle"), "the same network, given the end"
-        assert with_plans[0].items() > without[0].items() and with_plans[0]["planned"] and with_plans[1] == without[1]
+        assert (
+            with_plans[0].items() > without[0].items() and with_plans[0]["planned"]
+            and with_plans[1] == without[1]
+        )
 
 
 def surely(*events):
@@ -409,13 +467,19 @@ def test_what_is_expected_is_planned_for_the_likelier_agent():
     left = torch.tensor([200])
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     plan = planned_events(surely((0, "pickup", 1), (1, "goal", 2)), left, 0.3, nobody)
-    assert plan.nonzero().tolist() == [[0, 0, pickup, 1], [0, 1, pickup, 2], [0, 1, goal, 2]], "what is brought is picked up first"
+    assert plan.nonzero().tolist() == [
+        [0, 0, pickup, 1], [0, 1, pickup, 2], [0, 1, goal, 2]
+    ], "what is brought is picked up first"
     holding = planned_events(surely((1, "goal", 2)), left, 0.3, torch.tensor([[False, False, True]]))
     assert holding.nonzero().tolist() == [[0, 1, goal, 2]], "unless somebody holds it"
     shared = surely((0, "goal", 0), (1, "goal", 0))
-    shared = EventProbabilities((shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved)
+    shared = EventProbabilities(
+        (shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved
+    )
     assert not planned_events(shared, left, 0.45, nobody).any(), "together .44"
-    assert planned_events(shared, left, 0.4, nobody)[0, :, goal, 0].tolist() == [False, True], "either may do it, the second rather"
+    assert planned_events(
+        shared, left, 0.4, nobody
+    )[0, :, goal, 0].tolist() == [False, True], "either may do it, the second rather"
 
 
 def test_a_plan_tells_each_agent_its_own_part_and_the_others():
@@ -431,7 +495,11 @@ def test_a_plan_tells_each_agent_its_own_part_and_the_others():
 def test_guidance_raises_what_a_plan_makes_likelier():
     given, free = torch.tensor([[0.5, 0.4, 0.1, 0.0], [0.2, 0.7, 0.1, 0.0]]).log()
     sharp = guided(torch.stack([given, free]), 2.0).softmax(-1)
-    assert torch.allclose(sharp, torch.nn.functional.normalize(torch.tensor([0.5 * 2.5**2, 0.4 * (4 / 7) ** 2, 0.1, 0.0]), p=1, dim=0), atol=1e-6)
+    assert torch.allclose(
+        sharp,
+        torch.nn.functional.normalize(torch.tensor([0.5 * 2.5**2, 0.4 * (4 / 7) ** 2, 0.1, 0.0]), p=1, dim=0),
+        atol=1e-6
+    )
     barred = guided(torch.stack([given, torch.tensor([-torch.inf, 0.0, 0.0, -torch.inf])]), 2.0)
     assert barred[:3].isfinite().all() and barred[3] == -torch.inf
 
@@ -449,9 +517,16 @@ def test_planned_events_reach_intents_and_motions_but_no_expectations(model, tri
         assert torch.autograd.grad(told.sum(), plan, retain_graph=True)[0].any()
     assert torch.autograd.grad(events.time.sum(), plan, allow_unused=True)[0] is None
     deaf = build("event_transformer", **SMALL | {"planned": False})
-    assert torch.equal(deaf.network.intents.logits(hidden, read, plan), deaf.network.intents.logits(hidden, read, plan + 1))
+    assert torch.equal(
+        deaf.network.intents.logits(hidden, read, plan), deaf.network.intents.logits(hidden, read, plan + 1)
+    )
     deaf.calibrate(flatten(trials))
-    runs = [with_settings(deaf, guidance=weight).rollout(flatten(trials), 40, 20, torch.Generator().manual_seed(0)) for weight in (0.0, 2.0)]
+    runs = [
+        with_settings(deaf, guidance=weight).rollout(
+            flatten(trials), 40, 20, torch.Generator().manual_seed(0)
+        )
+        for weight in (0.0, 2.0)
+    ]
     assert torch.equal(*runs), "nothing to exaggerate"
 
 
@@ -481,7 +556,9 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
         for step in range(1, 7):
             sample_next(outset, futures, step)
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
-    assert seen[1].all() and not seen[2][1, pickup, 0] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
+    assert seen[1].all() and not seen[2][
+        1, pickup, 0
+    ] and seen[2].sum() == 11, "the second agent's pickup is done, the first one's not"
     assert not seen[4][:, goal, 2].any() and seen[4].sum() == 9, "whoever was to bring it, it is there"
     assert near_goal(futures.now[:, OBJECT_INDEX, POSITION])[:, 2].all()
 
@@ -489,11 +566,17 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
 def test_steps_out_of_reach_of_the_windows_are_not_read(model, trials, monkeypatch):
     narrow = with_settings(model, window=20)  # one layer: a step reads the 20 up to its own
     whole, cut, short = (narrow.read(trials[:, :90], None, first)[0][:, :, -1] for first in (0, 70, 71))
-    assert torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max()
+    assert (
+        torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max()
+    )
     context = torch.tensor([90, 80, 99])
     read = narrow.read
     steps = []
-    monkeypatch.setattr(narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first))
+    monkeypatch.setattr(
+        narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first)
+    )
     futures = narrow.rollout(flatten(trials), context, 10, mode=True)
     monkeypatch.setattr(sampling, "steps_in_reach", lambda lengths, c: 0)
-    assert torch.allclose(narrow.rollout(flatten(trials), context, 10, mode=True), futures, atol=1e-5) and steps == [80 - 1 - 19, 0]
+    assert torch.allclose(
+        narrow.rollout(flatten(trials), context, 10, mode=True), futures, atol=1e-5
+    ) and steps == [80 - 1 - 19, 0]

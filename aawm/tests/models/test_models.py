@@ -14,7 +14,9 @@ from aawm.models.rssm import balanced_kl
 from aawm.tests.conftest import FIXTURES
 
 PARITY = FIXTURES / "parity"
-EVERY = [(name, variant) for name in ("multistep_predictor", "rssm_discrete", "oracle") for variant in VARIANTS]
+EVERY = [
+    (name, variant) for name in ("multistep_predictor", "rssm_discrete", "oracle") for variant in VARIANTS
+]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,8 @@ def test_the_same_seed_gives_the_same_rollout_in_training_mode_too(name, variant
     model, states, told = case(name, variant)
     model.train()
     futures = [
-        model.rollout(states, 50, 8, generator=torch.Generator().manual_seed(3), privileged=told) for _ in range(2)
+        model.rollout(states, 50, 8, generator=torch.Generator().manual_seed(3), privileged=told)
+        for _ in range(2)
     ]
     assert torch.equal(*futures) and model.training and not futures[0].requires_grad
 
@@ -204,7 +207,9 @@ def test_calls_out_of_range_name_the_valid_range():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_sizes_of_models_are_positive(name):
-    whole = [field.name for field in dataclasses.fields(model_class(name).Config) if type(field.default) is int]
+    whole = [
+        field.name for field in dataclasses.fields(model_class(name).Config) if type(field.default) is int
+    ]
     assert whole
     for field in whole:
         with pytest.raises(UsageError, match=f"{field}: expected at least 1, got 0"):

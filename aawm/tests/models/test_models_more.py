@@ -146,7 +146,9 @@ def test_the_corrected_delta_starts_from_standing_still():
     model = build("multistep_delta")
     states = torch.randn(3, 60, 35)
     change = (model.rollout(states, 50, 30) - states[:, 49:50]).abs().max()
-    assert change < 0.2 < (build("multistep_delta", "published").rollout(states, 50, 30) - states[:, 49:50]).abs().max()
+    assert change < 0.2 < (
+        build("multistep_delta", "published").rollout(states, 50, 30) - states[:, 49:50]
+    ).abs().max()
 
 
 @given(raw=st.floats(-1e4, 1e4))
@@ -180,7 +182,9 @@ def test_the_cached_rollout_is_the_uncached_one(tokenised, trials):
         for _ in range(15):
             before = torch.cat([window[:, :1], window[:, :-1]], 1)
             hidden = tokenised.read(window, before, torch.arange(window.shape[1]))[0][:, -1]
-            following = tokenised.tokens.advance(window[:, -1], sample_tokens(tokenised.tokens, hidden, mode=True))
+            following = tokenised.tokens.advance(
+                window[:, -1], sample_tokens(tokenised.tokens, hidden, mode=True)
+            )
             window = torch.cat([window, following[:, None]], 1)
     assert torch.allclose(tokenised.rollout(trials, 30, 15, mode=True), window[:, 30:], atol=1e-3)
     assert not torch.equal(window[:, 30], window[:, 31]), "something moves"
@@ -201,8 +205,12 @@ def test_several_futures_of_a_trial_in_one_call(name, variant):
     told = {"end_state": states[:, -1]} if model.privileged else None
     contexts = torch.tensor([7, 50, 20])
     many = model.rollout(states, contexts, 12, torch.Generator().manual_seed(0), privileged=told, samples=4)
-    likeliest, one = (model.rollout(states, contexts, 12, mode=True, privileged=told, samples=n) for n in (2, None))
-    assert many.shape == (3, 4, 12, 35) and torch.allclose(likeliest, one[:, None].expand(-1, 2, -1, -1), atol=1e-4)
+    likeliest, one = (
+        model.rollout(states, contexts, 12, mode=True, privileged=told, samples=n) for n in (2, None)
+    )
+    assert many.shape == (3, 4, 12, 35) and torch.allclose(
+        likeliest, one[:, None].expand(-1, 2, -1, -1), atol=1e-4
+    )
     draws = name in ("rssm_continuous", "rssm_discrete", "sgnet")
     assert bool((many[:, 0] - many[:, 1]).abs().flatten(1).amax(1).gt(1e-3).all()) == draws
     with pytest.raises(UsageError, match="samples is 0"):
@@ -291,7 +299,9 @@ class TooLong(Steady):
 
 class Infinite(Steady):
     def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) / torch.tensor([1.0] * 7 + [0.0] * (horizon - 7), device=states.device)[:, None]
+        return last_of(states, lengths, horizon) / torch.tensor(
+            [1.0] * 7 + [0.0] * (horizon - 7), device=states.device
+        )[:, None]
 
 
 class OwnNoise(Steady):
@@ -376,7 +386,9 @@ def test_check_model_finds_each_fault(kind, fault):
 
 def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
     report = check_model(Steady())
-    assert report.passed and found(report, "ok") >= set(FAULTS.values()) | {"last context step used"} and not found(report, "warning")
+    assert report.passed and found(
+        report, "ok"
+    ) >= set(FAULTS.values()) | {"last context step used"} and not found(report, "warning")
     assert found(check_model(Blind), "warning") == {"last context step used"} and check_model(Blind).passed
     assert found(check_model(Deaf), "warning") == {"privileged values used"} and check_model(Deaf).passed
     assert found(check_model("oracle"), "warning") == set()
@@ -409,17 +421,28 @@ def test_check_model_refuses_what_is_no_model():
 def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, tmp_path):
     walk = 0.02 * np.random.default_rng(0).normal(size=(12, 300, 5, 7)).cumsum(1)
     trials = xarray.Dataset(
-        {"state": (("trial", "step", "entity", "feature"), walk.astype(np.float32)), "split": ("trial", np.array(["train"] * 9 + ["validation"] * 3))},
-        attrs={"data_hash": "of a walk"},
+        {
+            "state": (("trial", "step", "entity", "feature"), walk.astype(np.float32)),
+            "split": ("trial", np.array(["train"] * 9 + ["validation"] * 3))
+        },
+        attrs={"data_hash": "of a walk"}
     )
     model_settings, training = preset_settings("smoke", name)
-    short = dict(steps=4, batch=3, warm_up=1, window=training.window, context=training.context, validation_windows=3, validate_every=4)
-    run = fit(name, trials, tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu", progress=False)
+    short = dict(
+        steps=4, batch=3, warm_up=1, window=training.window, context=training.context, validation_windows=3,
+        validate_every=4
+    )
+    run = fit(
+        name, trials, tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu",
+        progress=False
+    )
     model = load_run(run)
     states = torch.as_tensor(walk.reshape(12, 300, 35), dtype=torch.float32)
     assert not torch.equal(model.scaler.spread, torch.ones(35)) and check_model(model).passed
     if name == "transformer":  # knows the size of a step's change, in spreads
-        assert model.change.spread == pytest.approx(np.sqrt((np.diff(walk[:9], axis=1) ** 2).mean()) / model.scaler.spread.numpy(), rel=0.05)
+        assert model.change.spread == pytest.approx(
+            np.sqrt((np.diff(walk[:9], axis=1) ** 2).mean()) / model.scaler.spread.numpy(), rel=0.05
+        )
     assert load_run(run).rollout(states, 50, 5, mode=True).equal(model.rollout(states, 50, 5, mode=True))
 
 
@@ -427,11 +450,16 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
 def test_each_model_trains_in_mixed_precision(name, tmp_path):
     states = np.random.default_rng(0).normal(size=(8, 300, 5, 7)).astype(np.float32)
     trials = xarray.Dataset(
-        {"state": (("trial", "step", "entity", "feature"), states), "split": ("trial", np.array(["train"] * 6 + ["validation"] * 2))},
-        attrs={"data_hash": "of noise"},
+        {
+            "state": (("trial", "step", "entity", "feature"), states),
+            "split": ("trial", np.array(["train"] * 6 + ["validation"] * 2))
+        },
+        attrs={"data_hash": "of noise"}
     )
     short = dict(steps=2, batch=3, window=40, context=10, validation_windows=3, precision="bf16-mixed")
-    model = load_run(fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False))
+    model = load_run(
+        fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False)
+    )
     assert all(weights.dtype == torch.float32 and weights.isfinite().all() for weights in model.parameters())
 
 
@@ -448,14 +476,19 @@ def test_every_preset_knows_every_model():
 # one scaling, and files from before it
 
 
-BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet", "oracle")
+BASELINES = (
+    "multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet",
+    "oracle"
+)
 
 
 @pytest.fixture(scope="module")
 def trials():
     "Three simulated trials `[3, 300, 35]`."
     scenarios = ("gathering_static", "multistep_static", "gathering_random")
-    return flatten(torch.from_numpy(np.stack([simulate(scenario, 2, "planar").states[::5] for scenario in scenarios])))
+    return flatten(
+        torch.from_numpy(np.stack([simulate(scenario, 2, "planar").states[::5] for scenario in scenarios]))
+    )
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -471,13 +504,17 @@ def test_all_baselines_share_one_scaling_by_feature_and_kind(name, trials):
     for part, rows in ((objects, range(3)), (robots, range(3, 5))):
         for row in rows:
             assert torch.allclose(unflatten(scaler.mean)[row], part.flatten(0, 2).mean(0), atol=1e-4)
-            assert torch.allclose(unflatten(scaler.spread)[row], part.flatten(0, 2).std(0).clamp(min=0.1), atol=1e-3)
+            assert torch.allclose(
+                unflatten(scaler.spread)[row], part.flatten(0, 2).std(0).clamp(min=0.1), atol=1e-3
+            )
 
 
 def test_a_step_of_standing_still_costs_positions_what_it_costs_rotations(trials):
     "Before training, the share of each moving feature is that of its weight, for a model of changes and for one of whole rollouts."
     weights = feature_weights().view(5, 7)
-    assert torch.isclose(weights[:, :3].sum(), weights[:, 3:].sum()) and torch.isclose(weights.mean(), torch.tensor(1.0))
+    assert torch.isclose(weights[:, :3].sum(), weights[:, 3:].sum()) and torch.isclose(
+        weights.mean(), torch.tensor(1.0)
+    )
     for name in ("multistep_predictor", "transformer"):
         model = build(name, **({"form": "regression"} if name == "transformer" else {}))
         model.calibrate(trials)
@@ -486,7 +523,9 @@ def test_a_step_of_standing_still_costs_positions_what_it_costs_rotations(trials
         shares = weighted.mean((0, 1)).view(5, 7)
         x = shares[:3, 0].sum()
         z = shares[:3, 2].sum()
-        assert torch.isclose(x, z, rtol=1e-3) and torch.isclose(x / 3, shares[3:, 0].sum() / 2, rtol=1e-3), "an object's x counts as a robot's"
+        assert torch.isclose(x, z, rtol=1e-3) and torch.isclose(
+            x / 3, shares[3:, 0].sum() / 2, rtol=1e-3
+        ), "an object's x counts as a robot's"
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -499,9 +538,14 @@ def test_weights_files_from_before_load_with_what_they_meant(name, trials, tmp_p
     model.scaler.spread.fill_(1.5)  # pooled over all entities, as it was
     older = {key: value for key, value in settings.items() if key not in form}
     older |= {"object_weight": 20.0} if name in ("multistep_predictor", "multistep_delta", "oracle") else {}
-    path = ship_weights(model.half().float(), tmp_path / "old.safetensors", {"model": name, "variant": "corrected", "config": older, "seed": 0})
+    path = ship_weights(
+        model.half().float(), tmp_path / "old.safetensors",
+        {"model": name, "variant": "corrected", "config": older, "seed": 0}
+    )
     privileged = {"end_state": trials[:, -1]} if name == "oracle" else None
-    futures = [one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))]
+    futures = [
+        one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))
+    ]
     assert torch.equal(*futures)
 
 
@@ -522,7 +566,9 @@ def test_tokens_lead_along_the_true_path(tokenised, trials):
     moved = unflatten(trials).diff(dim=1)[..., :3].norm(dim=-1)
     assert off.mean() < 0.1 * moved[moved > 0.01].mean() and float(off.quantile(0.99)) < 0.1
     rests = (unflatten(trials).diff(dim=1) == 0).all(-1)
-    assert rests.any() and not tokens[rests].any() and torch.equal(unflatten(again)[rests], unflatten(trials[:, 1:])[rests])
+    assert rests.any() and not tokens[rests].any() and torch.equal(
+        unflatten(again)[rests], unflatten(trials[:, 1:])[rests]
+    )
 
 
 def test_sampled_tokens_have_the_probability_that_training_gives_them(tokenised):
@@ -571,7 +617,9 @@ def test_an_rssm_that_decodes_states_has_dreamers_loss_and_rollout(name, trials)
     model.calibrate(trials)
     loss, logs = model.loss({"states": trials[:, :40]}, mode=True)
     memories, latents, posterior = filter_states(model, model.scaler(trials[:, :40]), mode=True)
-    error = model.weighted(model.decode(memories, latents) - model.scaler(trials[:, :40])).sum(-1).mean() / (2 * model.config.spread**2)
+    error = model.weighted(model.decode(memories, latents) - model.scaler(trials[:, :40])).sum(-1).mean() / (
+        2 * model.config.spread**2
+    )
     assert torch.allclose(loss, error + logs["kl"], rtol=1e-4)
     future = model.rollout(trials, 40, 5, mode=True)
     moved = trials + torch.tensor([3.0] + 34 * [0.0])

@@ -11,8 +11,15 @@ from aawm.models.streams import Streams, combined, key_of_name, streams_of
 from aawm.schema import STATE_SIZE, STEPS
 from aawm.training.check import wandering
 
-SAMPLING = [("event_transformer", "corrected"), ("strong_oracle", "corrected"), ("event_transformer_generic", "corrected")]
-SAMPLING += [(name, variant) for name in ("rssm_discrete", "rssm_continuous", "sgnet") for variant in ("corrected", "published")]
+SAMPLING = [
+    ("event_transformer", "corrected"), ("strong_oracle", "corrected"),
+    ("event_transformer_generic", "corrected")
+]
+SAMPLING += [
+    (name, variant)
+    for name in ("rssm_discrete", "rssm_continuous", "sgnet")
+    for variant in ("corrected", "published")
+]
 PLAIN = [(name, "corrected") for name in ("multistep_predictor", "multistep_delta", "transformer", "oracle")]
 LENGTHS = torch.tensor([60, 280, 15, 120, 255])
 HORIZON = 40  # two of the trials are over before
@@ -50,13 +57,21 @@ def test_a_rollout_does_not_depend_on_what_else_is_in_the_batch(name, variant, s
         assert torch.allclose(rolled(model, states, part), together[part], atol=2e-3), part
     others = states.clone()
     others[[0, 2, 4]] = wandering(3, 8)
-    assert torch.allclose(rolled(model, others, EVERY)[[1, 3]], together[[1, 3]], atol=2e-3), "other trials beside it"
+    assert torch.allclose(
+        rolled(model, others, EVERY)[[1, 3]], together[[1, 3]], atol=2e-3
+    ), "other trials beside it"
     other_contexts = torch.tensor([200, 280, 90, 120, 2])
-    assert torch.allclose(rolled(model, states, EVERY, other_contexts)[[1, 3]], together[[1, 3]], atol=2e-3), "other contexts beside it"
-    monkeypatch.setattr("aawm.models.event.model.sequences_at_once", lambda device: sequences_at_once(device) // 128)
+    assert torch.allclose(
+        rolled(model, states, EVERY, other_contexts)[[1, 3]], together[[1, 3]], atol=2e-3
+    ), "other contexts beside it"
+    monkeypatch.setattr(
+        "aawm.models.event.model.sequences_at_once", lambda device: sequences_at_once(device) // 128
+    )
     assert torch.allclose(rolled(model, states, EVERY), together, atol=2e-3), "fewer at once"
     if (name, variant) in SAMPLING:
-        assert not torch.allclose(rolled(model, states, EVERY, seed=1), together, atol=0.02), "another seed, another rollout"
+        assert not torch.allclose(
+            rolled(model, states, EVERY, seed=1), together, atol=0.02
+        ), "another seed, another rollout"
 
 
 @pytest.mark.parametrize("name", ["rssm_discrete", "sgnet", "event_transformer"])
@@ -87,7 +102,9 @@ def test_numbers_are_those_of_every_machine():
 def test_no_number_comes_twice():
     keys = combined(0, torch.arange(500))
     streams = Streams(torch.cat([keys, Streams(keys).split(3).keys, combined(1, torch.arange(500))]))
-    starts = torch.stack([streams.uniform(purpose, step, 4) for purpose in ("prior", "posterior") for step in range(3)])
+    starts = torch.stack(
+        [streams.uniform(purpose, step, 4) for purpose in ("prior", "posterior") for step in range(3)]
+    )
     rows = (starts * 2**24).long().transpose(0, 1).flatten(0, 1)
     assert len(rows.unique(dim=0)) == len(rows)
 
@@ -96,7 +113,9 @@ class Old(WorldModel):
     "A user's own model, with the signature of before and torch's own noise."
 
     def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-        noise = torch.zeros(len(states), horizon, STATE_SIZE) if mode else torch.randn(len(states), horizon, STATE_SIZE, generator=generator)
+        noise = torch.zeros(len(states), horizon, STATE_SIZE) if mode else torch.randn(
+            len(states), horizon, STATE_SIZE, generator=generator
+        )
         return states[:, :1] + noise
 
 
@@ -110,7 +129,10 @@ class OldImagine(Old):
 @pytest.mark.parametrize("kind", [Old, OldImagine])
 def test_a_model_that_knows_nothing_of_streams_repeats_with_the_seed(kind, states):
     model = kind()
-    for source in (lambda seed: torch.Generator().manual_seed(seed), lambda seed: Streams(combined(seed, EVERY)).manual_seed(seed)):
+    for source in (
+        lambda seed: torch.Generator().manual_seed(seed),
+        lambda seed: Streams(combined(seed, EVERY)).manual_seed(seed)
+    ):
         futures = [model.rollout(states, LENGTHS, 3, generator=source(seed)) for seed in (1, 1, 2)]
         assert torch.equal(futures[0], futures[1]) and not torch.equal(futures[0], futures[2])
     assert torch.equal(*(model.rollout(states, LENGTHS, 3, mode=True) for _ in range(2)))

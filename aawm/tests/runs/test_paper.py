@@ -27,13 +27,19 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-QUICKER = {"trials": "54", "test_trials": "54", "fidelity": "planar", "models": "multistep_predictor,event_transformer_generic,oracle"}
+QUICKER = {
+    "trials": "54", "test_trials": "54", "fidelity": "planar",
+    "models": "multistep_predictor,event_transformer_generic,oracle"
+}
 
 
 def start(folder: Path, settings: dict) -> subprocess.Popen:
     command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "smoke", "--no-progress"]
     command += [f"--set={name}={value}" for name, value in settings.items()]
-    return subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True
+    )
 
 
 def finish(folder: Path, settings: dict) -> str:
@@ -47,13 +53,17 @@ def check_figures(folder: Path, profile: str, models: list) -> None:
     for name in FIGURES:
         picture = matplotlib.image.imread(folder / f"{name}.png")
         assert min(picture.shape[:2]) > 200 and picture[..., :3].std() > 0.05, f"{name} is empty"
-        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF") and (folder / f"{name}.ipynb").is_file()
+        assert (
+            (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF") and (folder / f"{name}.ipynb").is_file()
+        )
         assert len(pd.read_csv(folder / f"{name}.csv")) > 0
         record = json.loads((folder / f"{name}.json").read_text())
         assert {"seed", "settings", "versions", "commit", "data_hash", "alt"} <= set(record), name
         assert len(record["data_hash"]) == 64 and record["settings"]["profile"] == profile and record["alt"]
     table = pd.read_csv(folder / "fig3.csv")
-    assert set(table.model) == {*models, *profile_values("smoke")["plain_worlds"]} and set(table.panel.dropna()) == {"A", "B", "C"}
+    assert set(table.model) == {
+        *models, *profile_values("smoke")["plain_worlds"]
+    } and set(table.panel.dropna()) == {"A", "B", "C"}
     assert table.value.dropna().between(0, 1).all()
 
 
@@ -94,8 +104,12 @@ def test_learning_curves_are_drawn_from_their_table(tmp_path):
     kept = Path(shutil.copy(ROOT / "figures/studies/learning_curves.csv", tmp_path))
     before = kept.read_bytes()
     run_notebook(page, tmp_path / "page.ipynb", nothing | {"output": str(kept)})
-    assert kept.read_bytes() == before and matplotlib.image.imread(kept.with_suffix(".png"))[..., :3].std() > 0.05
-    assert set(pd.read_csv(kept).groupby(["model", "variant", "share", "seed"]).size()) == {8}, "each training has all scores once"
+    assert kept.read_bytes() == before and matplotlib.image.imread(
+        kept.with_suffix(".png")
+    )[..., :3].std() > 0.05
+    assert set(
+        pd.read_csv(kept).groupby(["model", "variant", "share", "seed"]).size()
+    ) == {8}, "each training has all scores once"
     with pytest.raises(Exception, match="begin True"):
         run_notebook(page, tmp_path / "nothing.ipynb", nothing)
 
@@ -109,4 +123,7 @@ def test_pages_on_learning_are_drawn_from_their_tables(name, tmp_path):
     assert len(rows) and rows.drop(columns=["settings"], errors="ignore").notna().all(axis=None)
     parameter = "objects" if name == "data_and_symmetries" else "table"
     with pytest.raises(Exception, match="none.csv"):
-        run_notebook(ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "none.ipynb", {parameter: str(tmp_path / "none.csv")})
+        run_notebook(
+            ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "none.ipynb",
+            {parameter: str(tmp_path / "none.csv")}
+        )

@@ -13,7 +13,10 @@ from aawm.runs.notebooks import check_parameters, hand_parameters
 @pytest.fixture
 def page(tmp_path):
     source = "steps = 3\nscale = 0.5\nnames = ['x']\nplace = 'a'"
-    cell = {"cell_type": "code", "id": "a", "execution_count": None, "outputs": [], "source": source, "metadata": {"tags": ["parameters"]}}
+    cell = {
+        "cell_type": "code", "id": "a", "execution_count": None, "outputs": [], "source": source,
+        "metadata": {"tags": ["parameters"]}
+    }
     path = tmp_path / "page.ipynb"
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
     return path

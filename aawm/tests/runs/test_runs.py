@@ -25,7 +25,10 @@ from aawm.tests.conftest import ROOT, heed_interrupt
 
 
 def write_notebook(path: Path, parameters: str, code: str) -> None:
-    cells = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell(code)]
+    cells = [
+        nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(code)
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
@@ -35,7 +38,10 @@ def repository(tmp_path, monkeypatch):
     "A small repository of its own: numbers are drawn, doubled one by one, and added up. Each run of a notebook leaves a line in `log`."
     (tmp_path / "settings.ini").write_text("[DEFAULT]\nlib_name = small\n")
     log = "from pathlib import Path\nopen('log', 'a').write(Path(output).name + '\\n')\nPath(output).parent.mkdir(parents=True, exist_ok=True)\n"
-    write_notebook(tmp_path / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1", log + "Path(output).write_text(str(number))")
+    write_notebook(
+        tmp_path / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1",
+        log + "Path(output).write_text(str(number))"
+    )
     write_notebook(
         tmp_path / "nbs/double.ipynb", "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2",
         log + "import time, multiprocessing\nlock = multiprocessing.get_context('spawn').Lock()\nwhile Path('hold').exists():\n    time.sleep(0.05)\nPath(output).write_text(str(factor * int(Path(source).read_text())))",
@@ -47,14 +53,27 @@ def repository(tmp_path, monkeypatch):
     manifest = {
         "profiles": {"small": {"number": 5, "factors": [2, 3], "seed": 0}},
         "jobs": {
-            "draw": {"notebook": "nbs/draw.ipynb", "code": ["schema"], "parameters": {"output": "data/$profile/number", "number": "$number"},
-                     "outputs": ["data/$profile/number"]},
-            "double": {"each": {"factor": "$factors"}, "needs": ["draw"], "notebook": "nbs/double.ipynb", "code": ["schema"],
-                       "parameters": {"source": "data/$profile/number", "output": "data/$profile/double-$factor", "factor": "$factor"},
-                       "outputs": ["data/$profile/double-$factor"]},
-            "figure": {"needs": ["double"], "notebook": "nbs/add.ipynb", "code": ["errors"], "executed": "figures/$profile/add.ipynb",
-                       "parameters": {"folder": "data/$profile", "output": "figures/$profile/sum.csv"}, "outputs": ["figures/$profile/sum.csv"]},
-        },
+            "draw": {
+                "notebook": "nbs/draw.ipynb", "code": ["schema"],
+                "parameters": {"output": "data/$profile/number", "number": "$number"},
+                "outputs": ["data/$profile/number"]
+            },
+            "double": {
+                "each": {"factor": "$factors"}, "needs": ["draw"], "notebook": "nbs/double.ipynb",
+                "code": ["schema"],
+                "parameters": {
+                    "source": "data/$profile/number", "output": "data/$profile/double-$factor",
+                    "factor": "$factor"
+                },
+                "outputs": ["data/$profile/double-$factor"]
+            },
+            "figure": {
+                "needs": ["double"], "notebook": "nbs/add.ipynb", "code": ["errors"],
+                "executed": "figures/$profile/add.ipynb",
+                "parameters": {"folder": "data/$profile", "output": "figures/$profile/sum.csv"},
+                "outputs": ["figures/$profile/sum.csv"]
+            }
+        }
     }
     (tmp_path / "nbs/paper").mkdir()
     (tmp_path / "nbs/paper/paper.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
@@ -80,29 +99,50 @@ def test_runs_once_and_again_only_what_changed(repository):
     manifest = (repository / "nbs/paper/paper.yaml")
     manifest.write_text(manifest.read_text().replace("- 3\n", "- 7\n"))
     runs.reproduce("small", workers=1, progress=False)
-    assert (repository / "figures/small/sum.csv").read_text() == "45", "the output of a job that left the plan is not drawn"
+    assert (
+        repository / "figures/small/sum.csv"
+    ).read_text() == "45", "the output of a job that left the plan is not drawn"
     assert logged(repository).count("double-2") == 1 and logged(repository).count("double-7") == 1
-    assert [path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()] == [["double", "3"]]
+    assert [
+        path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()
+    ] == [["double", "3"]]
 
 
 def test_changes_are_kept_apart(repository):
     ten = runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
     three = runs.reproduce("small", {"number": "3"}, workers=1, progress=False)
-    assert (ten / "sum.csv").read_text() == "50" and (three / "sum.csv").read_text() == "15" and not (repository / "figures/small").exists()
-    assert runs.reproduce("small", {"number": "10"}, workers=1, progress=False) == ten and logged(repository).count("number") == 2
+    assert (ten / "sum.csv").read_text() == "50" and (three / "sum.csv").read_text() == "15" and not (
+        repository / "figures/small"
+    ).exists()
+    assert runs.reproduce(
+        "small", {"number": "10"}, workers=1, progress=False
+    ) == ten and logged(repository).count("number") == 2
 
 
 def test_a_second_paper_has_its_own_manifest_folders_and_rules(repository, monkeypatch, capsys):
-    other = yaml.safe_load((repository / "nbs/paper/paper.yaml").read_text().replace("data/$profile", "data/other/$profile").replace("figures/", "figures/other/"))
-    other |= {"data": "data/other/$profile", "figures": "figures/other/$profile", "rules": "other_rules", "packages": ["numpy"]}
+    other = yaml.safe_load(
+        (repository / "nbs/paper/paper.yaml").read_text().replace(
+            "data/$profile", "data/other/$profile"
+        ).replace("figures/", "figures/other/")
+    )
+    other |= {
+        "data": "data/other/$profile", "figures": "figures/other/$profile", "rules": "other_rules",
+        "packages": ["numpy"]
+    }
     (repository / "nbs/paper/other").mkdir()
     (repository / "nbs/paper/other/paper.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
     rules = "from aawm.errors import UsageError\ndef is_offered(factor=0): return factor != 3\ndef check_values(values):\n"
-    (repository / "other_rules.py").write_text(rules + "    if values['number'] > 9: raise UsageError('number is above 9')\n")
+    (repository / "other_rules.py").write_text(
+        rules + "    if values['number'] > 9: raise UsageError('number is above 9')\n"
+    )
     monkeypatch.syspath_prepend(repository)
     figures = runs.reproduce("small", workers=1, progress=False, paper="other")
-    assert figures == repository / "figures/other/small" and (figures / "sum.csv").read_text() == "10" and (figures / "add.ipynb").is_file()
-    assert sorted(path.name for path in (repository / "data/other/small/done").iterdir()) == ["double-2.json", "draw.json", "figure.json"]
+    assert figures == repository / "figures/other/small" and (figures / "sum.csv").read_text() == "10" and (
+        figures / "add.ipynb"
+    ).is_file()
+    assert sorted(path.name for path in (repository / "data/other/small/done").iterdir()) == [
+        "double-2.json", "draw.json", "figure.json"
+    ]
     assert not (repository / "data/small").exists() and not (repository / "figures/small").exists()
     with pytest.raises(UsageError, match="above 9"):
         runs.reproduce("small", {"number": 10}, progress=False, paper="other")
@@ -121,14 +161,24 @@ def test_a_job_that_is_done_is_not_run_again(repository):
 def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
     write_notebook(repository / "nbs/draw.ipynb", "output: str = 'x'", "from pathlib import Path\nPath(output).mkdir(parents=True)\n"
                    "(Path(output) / 'one').write_bytes(b'same')\n(Path(output) / 'two').write_bytes(b'size')")
-    write_notebook(repository / "nbs/add.ipynb", "output: str = 'y'\nrecord: str = 'z'", "from pathlib import Path\nPath(output).write_text('drawn')")
+    write_notebook(
+        repository / "nbs/add.ipynb", "output: str = 'y'\nrecord: str = 'z'",
+        "from pathlib import Path\nPath(output).write_text('drawn')"
+    )
     manifest = {
         "profiles": {"small": {"seed": 0}},
         "jobs": {
-            "draw": {"notebook": "nbs/draw.ipynb", "code": ["schema"], "parameters": {"output": "data/$profile/store"}, "outputs": ["data/$profile/store"]},
-            "figure": {"needs": ["draw"], "notebook": "nbs/add.ipynb", "code": ["errors"], "executed": "figures/$profile/add.ipynb",
-                       "parameters": {"output": "figures/$profile/sum.csv", "record": "figures/$profile/sum.json"}, "outputs": ["figures/$profile/sum.csv"]},
-        },
+            "draw": {
+                "notebook": "nbs/draw.ipynb", "code": ["schema"],
+                "parameters": {"output": "data/$profile/store"}, "outputs": ["data/$profile/store"]
+            },
+            "figure": {
+                "needs": ["draw"], "notebook": "nbs/add.ipynb", "code": ["errors"],
+                "executed": "figures/$profile/add.ipynb",
+                "parameters": {"output": "figures/$profile/sum.csv", "record": "figures/$profile/sum.json"},
+                "outputs": ["figures/$profile/sum.csv"]
+            }
+        }
     }
     (repository / "nbs/paper/paper.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
     values = runs.profile_values("small")
@@ -142,7 +192,9 @@ def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
 
     file.write_bytes(b"sizE")
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert content_hash(file.parent) != before["draw"]["data/small/store"], "the bytes count, not their number or their date"
+    assert content_hash(file.parent) != before["draw"][
+        "data/small/store"
+    ], "the bytes count, not their number or their date"
     assert not is_done(draw), "a changed input is made again"
 
 
@@ -157,17 +209,24 @@ def test_a_kernel_listens_on_no_port(repository):
 
 def test_a_failing_notebook_is_named_and_the_rest_is_kept(repository):
     (repository / "data/small").mkdir(parents=True)
-    write_notebook(repository / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'", "raise RuntimeError('no sum today')")
+    write_notebook(
+        repository / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'",
+        "raise RuntimeError('no sum today')"
+    )
     with pytest.raises(AawmError, match="add.ipynb failed in cell .*no sum today.*1 of 4 jobs are not done"):
         runs.reproduce("small", workers=2, progress=False)
-    assert (repository / "figures/small/add.failed.ipynb").is_file() and not (repository / "figures/small/add.ipynb").exists()
+    assert (repository / "figures/small/add.failed.ipynb").is_file() and not (
+        repository / "figures/small/add.ipynb"
+    ).exists()
 
 
 @pytest.mark.parametrize("words", [["--profile", "smal"], ["--profile", "small", "--set", "numbr=3"], ["--profile", "small", "--set", "number=x"], ["--sed", "3"]])
 def test_mistakes_stop_before_any_work(repository, words, capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["reproduce", *words])
-    assert left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists()
+    assert (
+        left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists()
+    )
     assert capsys.readouterr().err.strip()
 
 
@@ -182,7 +241,8 @@ def test_a_mistyped_parameter_in_the_manifest_stops_before_any_work(repository):
 def start(repository: Path, *words) -> subprocess.Popen:
     command = [sys.executable, "-m", "aawm.cli", "reproduce", "--profile", "small", "--no-progress", *words]
     return subprocess.Popen(
-        command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupt,
+        command, cwd=repository, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, preexec_fn=heed_interrupt
     )
 
 
@@ -238,12 +298,18 @@ def before() -> dict:
 
 def changed_jobs(before, after) -> set:
     "The kinds and models of the jobs before the figures that run again."
-    return {f"{name.split()[0]} {name.split()[-1]}" for name in before if before[name] != after[name] and not name.startswith("figure")}
+    return {
+        f"{name.split()[0]} {name.split()[-1]}"
+        for name in before
+        if before[name] != after[name] and not name.startswith("figure")
+    }
 
 
 def of_models(models: set) -> set:
     "The jobs that stand on the training of these models; the cards tell of all weights."
-    return {f"{kind} {model}" for kind in ("train", "weights", "evaluate") for model in models} | ({"cards cards"} if models else set())
+    return {
+        f"{kind} {model}" for kind in ("train", "weights", "evaluate") for model in models
+    } | ({"cards cards"} if models else set())
 
 
 @pytest.mark.parametrize(
@@ -264,10 +330,16 @@ def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, 
 
     source = (ROOT / f"aawm/{module}.py").read_text(encoding="utf-8")
     original = sources.code_digest
-    monkeypatch.setattr(sources, "code_digest", lambda text: original(text + "\nchanged = True\n" if text == source else text))
+    monkeypatch.setattr(
+        sources, "code_digest", lambda text: original(text + "\nchanged = True\n" if text == source else text)
+    )
     values = profile_values("smoke")
-    plain = {f"evaluate_plain {world}" for world in values["plain_worlds"]} if module == "models/base" else set()
-    assert changed_jobs(before, smoke_keys()) == of_models(set(values["models"]) if models == "all" else models) | plain
+    plain = {
+        f"evaluate_plain {world}" for world in values["plain_worlds"]
+    } if module == "models/base" else set()
+    assert changed_jobs(
+        before, smoke_keys()
+    ) == of_models(set(values["models"]) if models == "all" else models) | plain
 
 
 def test_a_change_of_one_preset_trains_that_model_again(before, monkeypatch):
@@ -282,7 +354,9 @@ def test_a_model_from_outside_counts_by_its_own_file_and_what_it_takes_from_ours
     from aawm.runs.paper import model_modules, part_digest
 
     path = tmp_path / "outer.py"
-    path.write_text("from aawm.models.multistep import MultistepDelta\n\n\nclass Mine(MultistepDelta):\n    pass\n")
+    path.write_text(
+        "from aawm.models.multistep import MultistepDelta\n\n\nclass Mine(MultistepDelta):\n    pass\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert set(model_modules("outer:Mine")) == {"outer", *model_modules("multistep_delta")}
     before = part_digest("model", "outer:Mine")
@@ -296,9 +370,15 @@ def test_a_model_from_outside_counts_by_its_own_file_and_what_it_takes_from_ours
 def test_the_cluster_file_makes_the_job_script():
     script = cluster.job_script(ROOT / cluster.SLURM, "tcp://head:1")
     lines = script.splitlines()
-    for line in ("#SBATCH -J aawm", "#SBATCH --cpus-per-task=16", "#SBATCH --mem=30G", "#SBATCH -t 04:00:00", "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"):
+    for line in (
+        "#SBATCH -J aawm", "#SBATCH --cpus-per-task=16", "#SBATCH --mem=30G", "#SBATCH -t 04:00:00",
+        "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"
+    ):
         assert line in lines, line
-    assert "dask_worker tcp://head:1" in lines[-1] and "--nworkers 16" in lines[-1] and "--nthreads 1" in lines[-1]
+    assert (
+        "dask_worker tcp://head:1" in lines[-1] and "--nworkers 16" in lines[-1]
+        and "--nthreads 1" in lines[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -335,21 +415,35 @@ def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
     (commands / "sbatch").write_text(
         f"#!/bin/bash\ncp $1 {repository}/job-$$\nsetsid bash {repository}/job-$$ > {repository}/log-$$ 2>&1 &\necho $! >> {repository}/jobs\necho Submitted batch job $!\n"
     )
-    (commands / "scancel").write_text(f"#!/bin/bash\nfor job in $@; do kill -- -$job; echo $job >> {repository}/cancelled; done\n")
+    (commands / "scancel").write_text(
+        f"#!/bin/bash\nfor job in $@; do kill -- -$job; echo $job >> {repository}/cancelled; done\n"
+    )
     for command in commands.iterdir():
         command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-    (repository / "slurm.yaml").write_text("jobs: 2\ncores: 1\nprocesses: 1\nmemory: 2GB\nwalltime: '00:10:00'\n")
+    (repository / "slurm.yaml").write_text(
+        "jobs: 2\ncores: 1\nprocesses: 1\nmemory: 2GB\nwalltime: '00:10:00'\n"
+    )
     runs.reproduce("small", scheduler="slurm.yaml", progress=False)
     assert (repository / "figures/small/sum.csv").read_text() == "25"
     with pytest.raises(SystemExit) as end:
-        cli.main(["generate", "trials", "--trials", "6", "--fidelity", "planar", "--scheduler", "slurm.yaml", "--no-progress"])
+        cli.main(
+            [
+                "generate", "trials", "--trials", "6", "--fidelity", "planar", "--scheduler", "slurm.yaml",
+                "--no-progress"
+            ]
+        )
     assert not end.value.code
     here = data.generate("here", 6, workers=1, fidelity="planar", progress=False)
     assert data.open_trials("trials").attrs["data_hash"] == data.open_trials(here).attrs["data_hash"]
     jobs = (repository / "jobs").read_text().split()
     assert len(jobs) == 4 and sorted((repository / "cancelled").read_text().split()) == sorted(jobs)
-    wait_for(lambda: not any(Path(f"/proc/{job}").exists() and "Z" not in Path(f"/proc/{job}/stat").read_text().split()[2] for job in jobs))
+    wait_for(
+        lambda: not any(
+            Path(f"/proc/{job}").exists() and "Z" not in Path(f"/proc/{job}/stat").read_text().split()[2]
+            for job in jobs
+        )
+    )
 
 
 # how a run ends
@@ -357,11 +451,20 @@ def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
 
 def test_all_failures_are_named_at_once_and_in_the_end(repository, capsys):
     for name in ("double", "add"):
-        write_notebook(repository / f"nbs/{name}.ipynb", "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2\nfolder: str = 'z'", "raise RuntimeError(f'no {factor} today')")
-    with pytest.raises(AawmError, match="^2 jobs failed: double .*no [23] today.*; double .*no [23] today.*; 3 of 4 jobs are not done"):
+        write_notebook(
+            repository / f"nbs/{name}.ipynb",
+            "source: str = 'x'\noutput: str = 'y'\nfactor: int = 2\nfolder: str = 'z'",
+            "raise RuntimeError(f'no {factor} today')"
+        )
+    with pytest.raises(
+        AawmError,
+        match="^2 jobs failed: double .*no [23] today.*; double .*no [23] today.*; 3 of 4 jobs are not done"
+    ):
         runs.reproduce("small", workers=2, progress=False)
     lines = [line for line in capsys.readouterr().out.splitlines() if "FAILED" in line]
-    assert len(lines) == 2 and all("double-" in line and ".failed.ipynb)" in line for line in lines), "with reason and path"
+    assert len(lines) == 2 and all(
+        "double-" in line and ".failed.ipynb)" in line for line in lines
+    ), "with reason and path"
 
 
 class Stubborn:
@@ -376,7 +479,9 @@ class Stubborn:
 @pytest.mark.parametrize("outcome", [None, ValueError("the outcome")])
 def test_closing_never_replaces_an_outcome(monkeypatch, capsys, outcome):
     monkeypatch.setattr(cluster, "connect", lambda scheduler: Stubborn())
-    with contextlib.suppress(ValueError) if outcome is None else pytest.raises(ValueError, match="the outcome"), cluster.connected("tcp://anywhere:1"):
+    with contextlib.suppress(ValueError) if outcome is None else pytest.raises(
+        ValueError, match="the outcome"
+    ), cluster.connected("tcp://anywhere:1"):
         if outcome:
             raise outcome
     assert "did not close (timed out after 5 s.)" in capsys.readouterr().err
@@ -385,7 +490,10 @@ def test_closing_never_replaces_an_outcome(monkeypatch, capsys, outcome):
 def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
     shot = "from pathlib import Path\nimport os, signal\nfrom multiprocessing import parent_process\n"
     shot += "first = not Path('shot').exists()\nPath('shot').touch()\nif first:\n    os.kill(int(Path('worker').read_text()), signal.SIGKILL)\n"
-    write_notebook(repository / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1", shot + "Path(output).write_text(str(number))")
+    write_notebook(
+        repository / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1",
+        shot + "Path(output).write_text(str(number))"
+    )
     workers = cluster.LocalWorkers(1)
     workers.submit("pid", os.getpid)
     (repository / "worker").write_text(str(workers.ended(600)["pid"]))
@@ -402,10 +510,14 @@ def test_a_plan_needs_no_torch_and_has_no_nan():
     "So it answers within two seconds, on whatever scheduler."
     code = "import sys\nfrom aawm.cli import main\ntry:\n    main(['reproduce', '--scheduler', 'slurm', '--plan', '--json'])\nexcept SystemExit as left:\n    assert not left.code\n"
     heavy = "print([name for name in ('torch', 'dask', 'nbformat', 'papermill', 'mujoco') if name in sys.modules], file=sys.stderr)"
-    run = subprocess.run([sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert run.stderr.strip() == "[]"
     rows = json.loads(run.stdout)
-    assert len(rows) == len(plan(profile_values("quick"))) and all(row["seconds"] is None or row["seconds"] > 0 for row in rows)
+    assert len(rows) == len(plan(profile_values("quick"))) and all(
+        row["seconds"] is None or row["seconds"] > 0 for row in rows
+    )
     assert "NaN" not in run.stdout
 
 
@@ -424,7 +536,9 @@ def test_quick_scores_no_other_thresholds():
     kinds = {}
     for profile in ("quick", "seeds", "laptop"):
         jobs = plan(profile_values(profile))
-        assert {job.parameters["sensitivity"] for job in jobs if job.name.startswith("evaluate")} == {profile != "quick"}
+        assert {
+            job.parameters["sensitivity"] for job in jobs if job.name.startswith("evaluate")
+        } == {profile != "quick"}
         kinds[profile] = {job.name for job in jobs if job.name.startswith("figure")}
     assert kinds["seeds"] - kinds["quick"] == {"figure sensitivity"} and kinds["quick"] < kinds["laptop"]
 
@@ -440,4 +554,6 @@ def test_the_longest_job_goes_first():
 def test_off_a_terminal_there_are_lines_and_no_redraws(repository):
     run = start(repository, "--workers", "1")
     output, _ = run.communicate(timeout=600)
-    assert run.returncode == 0 and "\r" not in output and [line.split(":")[0] for line in output.splitlines()][:2] == ["draw", "double 2"]
+    assert run.returncode == 0 and "\r" not in output and [
+        line.split(":")[0] for line in output.splitlines()
+    ][:2] == ["draw", "double 2"]

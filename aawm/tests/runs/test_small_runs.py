@@ -56,7 +56,9 @@ def figures(store: Path, folders: list) -> dict:  # name -> a function that draw
 def says(figure) -> bool:
     "Whether a panel, or the note, says that n is too small."
     panels = [text.get_text() for axes in figure.axes for text in axes.texts]
-    return any(SMALL_N in text or "n is too small" in text for text in [*panels, figure._supxlabel.get_text()])
+    return any(
+        SMALL_N in text or "n is too small" in text for text in [*panels, figure._supxlabel.get_text()]
+    )
 
 
 def test_figures_of_three_trials(small):
@@ -73,7 +75,10 @@ def test_figures_of_three_trials(small):
                 assert describe(table, "Bars.").startswith("Bars.")
             outcomes[figure] = "says" if says(drawn) else "drawn"
     expected = {"swm3": "drawn", "swm4": "says", "sensitivity": "says", "fig5": "says"}
-    expected |= {"fig3": "refused", "fig4": "refused"} if name == "no robot gathers" else {"fig3": "says", "fig4": "says"}  # bins of fewer than ten are left out
+    # bins of fewer than ten are left out
+    expected |= {"fig3": "refused", "fig4": "refused"} if name == "no robot gathers" else {
+        "fig3": "says", "fig4": "says"
+    }
     assert outcomes == expected
 
 
@@ -92,7 +97,10 @@ def test_pages_that_show_a_delivery_say_that_there_is_none(small, page):
     if name != "no robot gathers":
         pytest.skip("it has a delivery")
     cells = json.loads((ROOT / f"nbs/paper/{page}.ipynb").read_text(encoding="utf-8"))["cells"]
-    names = {"seed": 0, "profile": "", "trials": str(store), "evaluations": str(folders[0].parent), "scoring": "strict", "variant": "baseline", "model": "", "models": ""}
+    names = {
+        "seed": 0, "profile": "", "trials": str(store), "evaluations": str(folders[0].parent),
+        "scoring": "strict", "variant": "baseline", "model": "", "models": ""
+    }
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"][1:4]
     with pytest.raises(AawmError, match=f"^{SMALL_N}: .* has no trial with a single goal to draw"):
         for text in code:

@@ -15,7 +15,11 @@ from aawm.sim import render, simulate
 @pytest.fixture(scope="module")
 def trial():
     "One in which something is carried."
-    return next(trial for trial in (simulate("multistep_static", seed) for seed in range(50)) if "goal" in " ".join(trial.events.event))
+    return next(
+        trial
+        for trial in (simulate("multistep_static", seed) for seed in range(50))
+        if "goal" in " ".join(trial.events.event)
+    )
 
 
 @pytest.fixture
@@ -52,11 +56,19 @@ def test_everything_is_put_where_the_states_have_it(trial):
         render.posture(model, data, state, trial.object_kinds, way[frame])
         for name, pose in zip((*OBJECTS, *AGENTS), state):
             assert np.allclose(data.body(name).xpos[:2], pose[[0, 2]], atol=1e-5), name
-        magnets = {a: [data.body(b).xpos for b in range(model.nbody) if model.body(b).name.startswith(a) and model.body(b).name.endswith("magnet")]
-                   for a in AGENTS}
+        magnets = {
+            a: [
+                data.body(b).xpos
+                for b in range(model.nbody)
+                if model.body(b).name.startswith(a) and model.body(b).name.endswith("magnet")
+            ]
+            for a in AGENTS
+        }
         for k, agent in enumerate(held[frame]):
             if agent >= 0:
-                nearest = min(np.linalg.norm(place - data.body(OBJECTS[k]).xpos) for place in magnets[AGENTS[agent]])
+                nearest = min(
+                    np.linalg.norm(place - data.body(OBJECTS[k]).xpos) for place in magnets[AGENTS[agent]]
+                )
                 assert nearest < 0.5, "an arm is at the object that it carries"
         assert all(0.2 < place[2] < 1.2 for a in AGENTS for place in magnets[a])
 
@@ -67,7 +79,9 @@ def test_pictures_show_the_trial_and_repeat(trial, tmp_path):
     one, two = (render.pictures(trial, [0, 700, 1400], look=look) for _ in "ab")
     assert one.dtype == np.uint8 and one.shape == (3, 110, 160, 3) and np.array_equal(one, two)
     assert all(picture.std() > 10 for picture in one) and not np.array_equal(one[0], one[1])
-    red = render.pictures(trial, [0], look=render.Look(observer="#FF0000", width=160, height=110, shadow=512))[0].astype(int)
+    red = render.pictures(
+        trial, [0], look=render.Look(observer="#FF0000", width=160, height=110, shadow=512)
+    )[0].astype(int)
     assert ((red[..., 0] - red[..., 1]) > 60).sum() > 20, "colours can be chosen"
     steps = render.pictures(trial.states[::5], [140], trial.object_kinds, look=look)[0]
     assert np.abs(steps.astype(int) - one[1]).mean() < 2, "a store's step looks as the frame does"

@@ -74,7 +74,9 @@ def test_a_pickup_is_logged_at_the_grasp(trials):
         step = np.linalg.norm(np.diff(trial.states[frame : frame + 11 : 5, k, :3], axis=0), axis=-1)
         assert frame > 1489 or step.max() > 0.02, "the object starts to move within two steps"
         seen += 1
-    assert seen > 20 and np.quantile(heights, 0.9) < 1e-3, "on the floor, but for one that is just bumped into"
+    assert seen > 20 and np.quantile(
+        heights, 0.9
+    ) < 1e-3, "on the floor, but for one that is just bumped into"
 
 
 def test_where_the_robot_stands_decides_the_drop(trials):
@@ -88,7 +90,9 @@ def test_where_the_robot_stands_decides_the_drop(trials):
         rests[role].append(math.dist(trial.states[frame, k, :3], GOAL))
     assert 1.2 < np.median(rests["gathering"]) < 1.35 and 1.0 < np.median(rests["multistep"]) < 1.15
     assert max(map(max, rests.values())) < 1.9
-    assert np.quantile(heights, 0.8) < 0.01, "logged when the object stands and the arm is reset; some lie on others"
+    assert np.quantile(
+        heights, 0.8
+    ) < 0.01, "logged when the object stands and the arm is reset; some lie on others"
 
 
 def test_objects_are_carried_ahead_and_to_the_left(trials):
@@ -100,16 +104,39 @@ def test_objects_are_carried_ahead_and_to_the_left(trials):
             heading = -2 * math.atan2(robot[4], robot[6])
             dx = trial.states[at, k, 0] - robot[0]
             dz = trial.states[at, k, 2] - robot[2]
-            places.append((-math.sin(heading) * dx + math.cos(heading) * dz, -math.cos(heading) * dx - math.sin(heading) * dz))
-    assert len(places) > 5 and np.allclose(np.median(places, axis=0), (0.49, 0.25), atol=0.1), np.median(places, axis=0)
+            places.append(
+                (
+                    -math.sin(heading) * dx + math.cos(heading) * dz,
+                    -math.cos(heading) * dx - math.sin(heading) * dz
+                )
+            )
+    assert len(places) > 5 and np.allclose(np.median(places, axis=0), (0.49, 0.25), atol=0.1), np.median(
+        places, axis=0
+    )
 
 
 def test_robots_are_as_fast_as_in_the_authors_trials(trials):
-    both = [first for one in trials if (first := [frame for frame, _, event in one.events.itertuples(index=False) if event.startswith("pickup")])
-            and {"gathering", "multistep"} & set(one.roles)]
+    both = [
+        first
+        for one in trials
+        if (
+            first := [
+                frame for frame, _, event in one.events.itertuples(index=False) if event.startswith("pickup")
+            ]
+        ) and {"gathering", "multistep"} & set(one.roles)
+    ]
     assert 7 <= np.median([first[0] for first in both]) / 5 <= 20  # steps
-    last = [max(goals) / 5 for one in trials
-            if len(goals := {event: frame for frame, _, event in one.events.itertuples(index=False) if event.startswith("goal")}.values()) == 3]
+    last = [
+        max(goals) / 5
+        for one in trials
+        if len(
+            goals := {
+                event: frame
+                for frame, _, event in one.events.itertuples(index=False)
+                if event.startswith("goal")
+            }.values()
+        ) == 3
+    ]
     assert last and max(last) < 200  # of 300: nothing is prevented by slowness
 
 
@@ -139,7 +166,10 @@ def test_every_kind_of_object_falls_when_it_is_tipped(kind):
 def test_objects_start_at_rest_and_at_height_zero_whatever_their_kind(trials):
     for trial in trials:
         first = np.abs(trial.states[:5, :3, 1]).max(0)
-        untouched = [not trial.contacts[trial.contacts.frame < 5][["one", "other"]].eq(name).any(axis=None) for name in OBJECTS]
+        untouched = [
+            not trial.contacts[trial.contacts.frame < 5][["one", "other"]].eq(name).any(axis=None)
+            for name in OBJECTS
+        ]
         assert (first[untouched] < 1e-6).all(), (trial, first)
 
 
@@ -247,7 +277,9 @@ def test_signs_do_not_matter_and_nothing_jumps(seed):
     steps /= np.linalg.norm(steps, axis=-1, keepdims=True)
     flipped = steps * random.choice([-1.0, 1.0], size=(50, 1))
     assert np.allclose(continuous(flipped), continuous(steps))
-    assert (continuous(flipped)[0, 3] >= 0) and ((continuous(flipped)[1:] * continuous(flipped)[:-1]).sum(-1) > 0).all()
+    assert (continuous(flipped)[0, 3] >= 0) and (
+        (continuous(flipped)[1:] * continuous(flipped)[:-1]).sum(-1) > 0
+    ).all()
 
 
 def read_track(places):  # `[300, 2]`, NaN where hidden -> filled, and the median of five steps
@@ -261,9 +293,13 @@ def test_real_times_are_those_of_the_authors_trials():
     trials = []
     for file in sorted((FIXTURES / "real").glob("*.npz")):
         places = np.load(file)
-        agents, objects = (np.array([read_track(places[f"{what}{i}"]) for i in range(count)]) for what, count in (("agent", 2), ("obj", 3)))
+        agents, objects = (
+            np.array([read_track(places[f"{what}{i}"]) for i in range(count)])
+            for what, count in (("agent", 2), ("obj", 3))
+        )
         trials.append(delivery_times(agents, objects))
-        logged = [row["lift"] for row in trials[-1]][-1]  # the pickup at which the context of that video ends is the last one
+        # the pickup at which the context of that video ends is the last one
+        logged = [row["lift"] for row in trials[-1]][-1]
         assert 0 <= logged - places["burn"] <= 2, "an object starts to move as its pickup is logged"
     table = times_table(trials)
     assert set(table.index) == set(REAL_TIMES)
@@ -287,4 +323,6 @@ def test_no_collector_runs_during_a_trial_and_it_is_back_afterwards(monkeypatch)
         assert not gc.isenabled(), "as the caller had it"
     finally:
         gc.enable()
-    assert first.states.tobytes() == again.states.tobytes() and first.events.equals(again.events) and first.contacts.equals(again.contacts)
+    assert first.states.tobytes() == again.states.tobytes() and first.events.equals(
+        again.events
+    ) and first.contacts.equals(again.contacts)

@@ -16,7 +16,10 @@ from aawm.marple import score_pairs
 from aawm.marple.pairs import generate_pairs, open_pairs
 from aawm.marple.scores import scored_at
 from aawm.study.build import asset, build_study, study_words
-from aawm.study.score import people_curves, people_scores, person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study
+from aawm.study.score import (
+    people_curves, people_scores, person_outcomes, rating_outcomes, read_answers, read_key, score_answers,
+    score_study,
+)
 from aawm.study.score import simulate_answers, write_answers
 from aawm.study.houses import house_items
 from aawm.study.stimuli import ARENA_STUDIES, balanced, study_items, task_items
@@ -57,13 +60,17 @@ def leave(*words) -> int:
 
 def test_contexts_and_truths_are_those_that_models_are_scored_on(study, key):
     test = trial_set(study / "trials", None)
-    plans = {task: find_tasks([task])[0].plan(test, SCORINGS["strict"]) for task in ("single_goal", "multi_goal")}
+    plans = {
+        task: find_tasks([task])[0].plan(test, SCORINGS["strict"]) for task in ("single_goal", "multi_goal")
+    }
     shown = {item["trial"]: item for item in content(study)["items"]}
     seen = 0
     for item in (item for item in key.items if item.kind == "test"):
         plan = plans[item.task]
         rows = plan[(plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")]
-        assert [(row.object, row.target, row.truth) for row in item.rows] == [(f"obj{row.object}", row.target, row.truth) for row in rows.itertuples()]
+        assert [(row.object, row.target, row.truth) for row in item.rows] == [
+            (f"obj{row.object}", row.target, row.truth) for row in rows.itertuples()
+        ]
         assert shown[item.trial]["context"] == rows.context.iloc[0]
         seen += 1
     assert seen == 8
@@ -75,18 +82,28 @@ def test_pickups_are_those_that_models_are_scored_on(study):
     plan = find_tasks(["pickup"])[0].plan(test, SCORINGS["strict"])
     for item, shown in zip(key.items, content(study, "pickups")["items"], strict=True):
         if item.kind == "test":
-            rows = plan[(plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")]
-            assert [(row.object, row.truth) for row in item.rows] == [(f"obj{row.object}", row.truth) for row in rows.itertuples()]
-            assert shown["context"] == rows.context.iloc[0] and item.happened[0] == next(row.object for row in item.rows if row.truth)
+            rows = plan[
+                (plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")
+            ]
+            assert [(row.object, row.truth) for row in item.rows] == [
+                (f"obj{row.object}", row.truth) for row in rows.itertuples()
+            ]
+            assert shown["context"] == rows.context.iloc[0] and item.happened[0] == next(
+                row.object for row in item.rows if row.truth
+            )
     catch = next(item for item in study_items(test, 4, 1, "pickups") if item.kind == "catch")
-    assert ARENA_STUDIES["pickups"].steps(test)[catch.row, catch.happened[0]] < catch.context, "a catch trial shows the pickup"
+    assert ARENA_STUDIES["pickups"].steps(test)[
+        catch.row, catch.happened[0]
+    ] < catch.context, "a catch trial shows the pickup"
 
 
 def test_houses_stop_where_methods_are_scored_and_no_further(study, houses):
     pairs = open_pairs(study / "runs")
     for item, shown in zip(houses.items, content(study, "marple")["items"], strict=True):
         pair = pairs[item.store_trial]
-        assert item.taus == [scored_at(pair.horizon)[part] for part in item.parts] and item.culprit == pair.culprit
+        assert item.taus == [
+            scored_at(pair.horizon)[part] for part in item.parts
+        ] and item.culprit == pair.culprit
         assert {len(track) for run in shown["runs"] for track in run["poses"]} == {pair.horizon + 1}
         assert ("truth" in shown) == (item.kind == "practice") and "culprit" not in shown
     assert [len(item.taus) for item in houses.items if item.kind != "practice"].count(11) == 2
@@ -97,7 +114,9 @@ def test_houses_stop_where_methods_are_scored_and_no_further(study, houses):
 def test_each_kind_of_evidence_adds_what_methods_are_told(study, tmp_path):
     for evidence, notes in (("V", set()), ("V+A", {"hear"}), ("V+L", {"say"})):
         build_study(study / "runs", tmp_path / evidence, "marple", trials=2, evidence=evidence)
-        assert {name for item in content(tmp_path, evidence)["items"] for note in item["notes"] for name in note} == notes
+        assert {
+            name for item in content(tmp_path, evidence)["items"] for note in item["notes"] for name in note
+        } == notes
     with pytest.raises(UsageError, match="is for marple"):
         build_study(study / "trials", tmp_path / "goals", trials=2, evidence="V+A")
 
@@ -113,7 +132,9 @@ def test_the_page_holds_no_future_and_no_truth(study):
 @pytest.mark.parametrize("name", ["study", "pickups", "marple"])
 def test_the_page_loads_and_sends_nothing(study, name):
     text = (study / name / "index.html").read_text(encoding="utf-8")
-    assert "default-src 'none'" in text and "connect-src" not in text and not re.search(r"<(script|link|img|iframe)[^>]*(src|href)=", text)
+    assert "default-src 'none'" in text and "connect-src" not in text and not re.search(
+        r"<(script|link|img|iframe)[^>]*(src|href)=", text
+    )
     assert sum(path.stat().st_size for path in (study / name).iterdir()) < 3e6
 
 
@@ -126,21 +147,45 @@ def test_truths_and_scenarios_are_balanced(study):
 
 
 def test_scores_are_those_computed_by_hand(key, study, tmp_path):
-    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name, seed)) for seed, name in enumerate("abc")]
+    files = [
+        write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name, seed))
+        for seed, name in enumerate("abc")
+    ]
     outcomes = person_outcomes(read_answers(files, key), key)
     scores = score_answers(outcomes).query("behavior == 'all'").set_index(["task", "target", "metric"]).value
     rows = [row for file in files for row in csv.DictReader(file.open())]
     named = {(row["participant"], row["trial"], row["answer"]) for row in rows}
-    hits = [(name, item.trial, row.object) in named for name in "abc" for item in key.items if item.task == "single_goal" for row in item.rows if row.truth]
-    false = [(name, item.trial, row.object) in named for name in "abc" for item in key.items if item.task == "single_goal" for row in item.rows if not row.truth]
-    assert scores["single_goal", "object", "recall"] == np.mean(hits) and scores["single_goal", "object", "false_positive"] == np.mean(false)
+    hits = [
+        (name, item.trial, row.object) in named
+        for name in "abc"
+        for item in key.items
+        if item.task == "single_goal"
+        for row in item.rows
+        if row.truth
+    ]
+    false = [
+        (name, item.trial, row.object) in named
+        for name in "abc"
+        for item in key.items
+        if item.task == "single_goal"
+        for row in item.rows
+        if not row.truth
+    ]
+    assert scores["single_goal", "object", "recall"] == np.mean(hits) and scores[
+        "single_goal", "object", "false_positive"
+    ] == np.mean(false)
     part = outcomes[outcomes.target == "3rd"]
     assert scores["multi_goal", "3rd", "brier"] == pytest.approx(np.mean((part.score - part.truth) ** 2))
 
 
 def test_who_knows_all_is_right_and_who_clicks_by_chance_is_left_out(key, study, tmp_path):
     knows = simulate_answers(key, "knows", 0, skill=1.0)
-    wrong = [row | {"answer": "none", "participant": "wrong"} if row["kind"] == "catch" else row | {"participant": "wrong"} for row in knows]
+    wrong = [
+        row | {
+            "answer": "none", "participant": "wrong"
+        } if row["kind"] == "catch" else row | {"participant": "wrong"}
+        for row in knows
+    ]
     files = [write_answers(tmp_path / "knows.csv", knows), write_answers(tmp_path / "wrong.json", wrong)]
     scores, people = score_study(study / "study", files, tmp_path / "people")
     assert people.included.to_dict() == {"knows": True, "wrong": False} and set(scores.variant) == {"n = 1"}
@@ -158,7 +203,10 @@ def test_people_in_houses_are_scored_as_methods_are(study, houses, tmp_path):
         "Certain of A."
         return 1.0, 0.0
 
-    rows = [row | {"answer": 0} if row["kind"] == "test" else row for row in simulate_answers(houses, "certain", skill=1)]
+    rows = [
+        row | {"answer": 0} if row["kind"] == "test" else row
+        for row in simulate_answers(houses, "certain", skill=1)
+    ]
     answers = read_answers([write_answers(tmp_path / "certain.csv", rows)], houses)
     outcomes = rating_outcomes(answers, houses).sort_values(["trial", "part"]).reset_index(drop=True)
     tested = sorted(item.store_trial for item in houses.items if item.kind == "test")
@@ -168,9 +216,14 @@ def test_people_in_houses_are_scored_as_methods_are(study, houses, tmp_path):
 
 
 def test_houses_are_scored_over_people_and_given_to_figures(study, houses, tmp_path):
-    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(houses, name, seed, 0.9)) for seed, name in enumerate("ab")]
+    files = [
+        write_answers(tmp_path / f"{name}.csv", simulate_answers(houses, name, seed, 0.9))
+        for seed, name in enumerate("ab")
+    ]
     lazy = [row | {"answer": 50, "participant": "lazy"} for row in simulate_answers(houses, "lazy")]
-    scores, people = score_study(study / "marple", [*files, write_answers(tmp_path / "lazy.csv", lazy)], tmp_path / "people")
+    scores, people = score_study(
+        study / "marple", [*files, write_answers(tmp_path / "lazy.csv", lazy)], tmp_path / "people"
+    )
     assert people.included.to_dict() == {"a": True, "b": True, "lazy": False}
     values = scores[scores.behavior == "all"].set_index("metric").value
     assert values.accuracy_10 == 1 and values.accuracy_0 < 0.7 and 0 < values.evidence_needed < 1
@@ -185,7 +238,10 @@ def test_houses_are_scored_over_people_and_given_to_figures(study, houses, tmp_p
 
 
 def test_answers_of_another_task_are_refused(study, key, houses, tmp_path):
-    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(of, name)) for name, of in (("goals", key), ("houses", houses))]
+    files = [
+        write_answers(tmp_path / f"{name}.csv", simulate_answers(of, name))
+        for name, of in (("goals", key), ("houses", houses))
+    ]
     for file, other in ((files[0], houses), (files[1], key)):
         with pytest.raises(BadData, match=file.name):
             read_answers([file], other)
@@ -213,7 +269,9 @@ def test_a_damaged_or_foreign_file_is_refused_in_one_line(key, study, tmp_path, 
     file = write_answers(tmp_path / f"bad.{ending}", change(simulate_answers(key, "bad")))
     assert leave("score", study / "study", whole, file, "--out", tmp_path / "people") == 3
     said = capsys.readouterr().err.strip()
-    assert words in said and f"bad.{ending}" in said and "\n" not in said and not (tmp_path / "people").exists()
+    assert (
+        words in said and f"bad.{ending}" in said and "\n" not in said and not (tmp_path / "people").exists()
+    )
 
 
 @pytest.mark.parametrize("change", [lambda rows: [rows[0] | {"answer": 101}, *rows[1:]], lambda rows: [rows[0], *rows], lambda rows: rows[:-1]])
@@ -238,7 +296,9 @@ def test_one_person_in_two_files_is_refused(key, tmp_path):
 
 def test_a_translation_has_all_words(tmp_path):
     words = study_words()
-    for wrong in ({key: words[key] for key in list(words)[1:]}, words | {"more": "x"}, words | {"code": "no place"}):
+    for wrong in (
+        {key: words[key] for key in list(words)[1:]}, words | {"more": "x"}, words | {"code": "no place"}
+    ):
         (tmp_path / "words.json").write_text(json.dumps(wrong))
         with pytest.raises(UsageError, match="words.json"):
             study_words(tmp_path / "words.json")
@@ -258,7 +318,12 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
     outside = []
     faults = []
     beside = 0
-    page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("file:", "blob:", "data:")) else None)
+    page.on(
+        "request",
+        lambda request: outside.append(request.url) if not request.url.startswith(
+            ("file:", "blob:", "data:")
+        ) else None
+    )
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.goto(page_file.as_uri() + extra)
     ready = ".study-next:not([disabled]), .study-answers button:not([disabled]), .study-sure input:not([disabled]), .study-download"
@@ -294,15 +359,22 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
 
 def test_a_whole_run_in_a_browser_is_saved_and_scored(browser, study, key, tmp_path):
     phone, beside = run_study(browser, study / "study/index.html", tmp_path, 400, 720, keyboard=False)
-    desk, wide = run_study(browser, study / "study/index.html", tmp_path, 1200, 900, keyboard=True, extra="?participant=desk_1")
+    desk, wide = run_study(
+        browser, study / "study/index.html", tmp_path, 1200, 900, keyboard=True, extra="?participant=desk_1"
+    )
     assert beside == wide == 0, "nothing lies beside the screen"
     answers = read_answers([phone, desk], key)
-    assert set(answers.participant) > {"desk_1"} and answers.groupby("participant").trial.nunique().eq(13).all()
+    assert (
+        set(answers.participant) > {"desk_1"} and answers.groupby("participant").trial.nunique().eq(13).all()
+    )
     clicked = answers[answers.participant != "desk_1"]
     assert (clicked[clicked.place == 0].answer == "obj0").all() and (clicked.confidence == 80).all()
     typed = answers[answers.participant == "desk_1"]
     assert (typed.answer == "none").all() and (typed.confidence == 51).all()
-    orders = [part[part.kind != "practice"].drop_duplicates("trial").trial.tolist() for _, part in answers.groupby("participant")]
+    orders = [
+        part[part.kind != "practice"].drop_duplicates("trial").trial.tolist()
+        for _, part in answers.groupby("participant")
+    ]
     assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1], "an order for each"
     assert person_outcomes(typed, key).prediction.sum() == 0
 
@@ -315,7 +387,9 @@ def test_a_whole_run_of_pickups_on_a_phone_is_saved_and_scored(browser, study, t
 
 
 @pytest.mark.parametrize(("wide", "high", "keyboard", "said"), [(400, 720, False, 80), (1200, 900, True, 71)])
-def test_a_whole_run_of_houses_is_saved_and_scored(browser, study, houses, tmp_path, wide, high, keyboard, said):
+def test_a_whole_run_of_houses_is_saved_and_scored(
+    browser, study, houses, tmp_path, wide, high, keyboard, said
+):
     saved, beside = run_study(browser, study / "marple/index.html", tmp_path, wide, high, keyboard)
     answers = read_answers([saved], houses)
     assert beside == 0 and len(answers) == 2 * 11 + 3 + 3

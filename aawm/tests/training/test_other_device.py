@@ -83,20 +83,34 @@ def test_values_and_gradients_are_the_same_there(name):
     with OtherDevice():
         moved = moved_there(model)
         there = states.to(OTHER_DEVICE)
-        moved.loss({"states": there[:, : training.window].clone(), "end_state": there[:, -1], "context": training.context})[0].backward()
+        moved.loss(
+            {
+                "states": there[:, : training.window].clone(), "end_state": there[:, -1],
+                "context": training.context
+            }
+        )[0].backward()
         future = moved.eval().rollout(there, lengths.to(OTHER_DEVICE), 4, mode=True)
     assert torch.equal(future.kept, expected)
     gradients = [weights.grad for weights in moved.parameters() if weights.grad is not None]
     assert gradients and all(isinstance(gradient, Elsewhere) for gradient in gradients)
-    assert not any(isinstance(weights, Elsewhere) for weights in model.parameters()), "the model itself stays where it was"
+    assert not any(
+        isinstance(weights, Elsewhere) for weights in model.parameters()
+    ), "the model itself stays where it was"
 
 
 def test_what_a_gpu_refuses_is_refused():
     with OtherDevice():
         there = torch.randn(3, 4).to(OTHER_DEVICE)
-        assert torch.equal((there + torch.tensor(1.0)).cpu(), there.cpu() + 1) and there[torch.tensor([0, 2])].shape == (2, 4)
-        assert torch.tensor([1.0], device=there.device).device == OTHER_DEVICE and there.tolist() == there.cpu().tolist()
-        for mixed in (lambda: there + torch.zeros(4), lambda: there @ torch.zeros(4, 2), lambda: torch.cat([there, torch.zeros(1, 4)]), there.numpy):
+        assert torch.equal(
+            (there + torch.tensor(1.0)).cpu(), there.cpu() + 1
+        ) and there[torch.tensor([0, 2])].shape == (2, 4)
+        assert torch.tensor(
+            [1.0], device=there.device
+        ).device == OTHER_DEVICE and there.tolist() == there.cpu().tolist()
+        for mixed in (
+            lambda: there + torch.zeros(4), lambda: there @ torch.zeros(4, 2),
+            lambda: torch.cat([there, torch.zeros(1, 4)]), there.numpy
+        ):
             with pytest.raises(DeviceMix):
                 mixed()
 
@@ -117,8 +131,12 @@ def test_a_file_that_runs_where_it_is_imported_gets_one_line(model_file, line, w
     path = model_file(MODEL + "\n\n" + line + "\n")
     with pytest.raises(ModelContractError, match=f"{path.name} {word} where it is imported"):
         check_model(f"{path}:Leaky")
-    found = subprocess.run([sys.executable, "-m", "aawm.cli", "check-model", f"{path}:Leaky"], capture_output=True, text=True)
-    assert found.returncode == 4 and len(found.stderr.splitlines()) == 1 and word in found.stderr and not found.stdout
+    found = subprocess.run(
+        [sys.executable, "-m", "aawm.cli", "check-model", f"{path}:Leaky"], capture_output=True, text=True
+    )
+    assert found.returncode == 4 and len(
+        found.stderr.splitlines()
+    ) == 1 and word in found.stderr and not found.stdout
 
 
 def test_prints_where_a_file_is_imported_are_one_warning(model_file, capsys):

@@ -17,7 +17,10 @@ from aawm.training.folder import claim_folder
 from aawm.training.loop import checkpoint_step, read_log
 from aawm.tests.conftest import ROOT
 
-SMALL = dict(steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5, validation_windows=8)
+SMALL = dict(
+    steps=40, batch=4, window=30, context=10, checkpoint_every=10, validate_every=20, log_every=5,
+    validation_windows=8
+)
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
@@ -37,11 +40,17 @@ fit(sys.argv[1], noise(), Path(sys.argv[2]), training_settings=SMALL, device="cp
 def noise(trials=24, hash="of noise"):
     states = np.random.default_rng(0).normal(size=(trials, 300, 5, 7)).astype(np.float32).cumsum(1) / 20
     split = np.array(["train"] * (trials - 6) + ["validation"] * 6)
-    return xarray.Dataset({"state": (("trial", "step", "entity", "feature"), states), "split": ("trial", split)}, attrs={"data_hash": hash})
+    return xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), states), "split": ("trial", split)},
+        attrs={"data_hash": hash}
+    )
 
 
 def run(name, folder, settings=SMALL, trials=None, **more):
-    return fit(name, noise() if trials is None else trials, folder, training_settings=settings, device="cpu", progress=False, **more)
+    return fit(
+        name, noise() if trials is None else trials, folder, training_settings=settings, device="cpu",
+        progress=False, **more
+    )
 
 
 def weights(folder):
@@ -62,21 +71,32 @@ def test_killed_and_gone_on_gives_the_weights_of_an_undisturbed_run(name, tmp_pa
     with pytest.raises(BadData, match="not trained to its end"):
         load_run(folder)
     run(name, folder)
-    assert (folder / "weights.safetensors").read_bytes() == (tmp_path / "whole" / "weights.safetensors").read_bytes()
+    assert (folder / "weights.safetensors").read_bytes() == (
+        tmp_path / "whole" / "weights.safetensors"
+    ).read_bytes()
     assert not (folder / "last.ckpt").exists()
-    logs = [[(row["step"], row["train_loss"], row["validation_loss"]) for row in read_log(place)] for place in (folder, tmp_path / "whole")]
+    logs = [
+        [(row["step"], row["train_loss"], row["validation_loss"]) for row in read_log(place)]
+        for place in (folder, tmp_path / "whole")
+    ]
     assert [row[0] for row in logs[0]] == [row[0] for row in logs[1]] and logs[0][-4:] == logs[1][-4:]
 
 
 def test_a_run_ends_with_its_folder_in_order(tmp_path):
     folder = run("oracle", tmp_path / "with space and ümlaut", model_settings={"recurrent_size": 16})
-    assert sorted(path.name for path in folder.iterdir()) == ["log.csv", "settings.json", "weights.safetensors", "weights.sha256"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "log.csv", "settings.json", "weights.safetensors", "weights.sha256"
+    ]
     settings = run_settings(folder)
-    assert settings["config"]["recurrent_size"] == 16 and settings["data_hash"] == "of noise" and settings["privileged"] == ["end_state"]
+    assert settings["config"]["recurrent_size"] == 16 and settings["data_hash"] == "of noise" and settings[
+        "privileged"
+    ] == ["end_state"]
     rows = read_log(folder)
     assert [int(row["step"]) for row in rows] == list(range(5, 41, 5))
     assert [int(row["step"]) for row in rows if row["validation_loss"]] == [20, 40]
-    checked = subprocess.run(["sha256sum", "-c", "weights.sha256"], cwd=folder, capture_output=True, text=True)
+    checked = subprocess.run(
+        ["sha256sum", "-c", "weights.sha256"], cwd=folder, capture_output=True, text=True
+    )
     assert checked.returncode == 0, checked.stdout
     before = (folder / "weights.safetensors").stat().st_mtime_ns
     run("oracle", folder, model_settings={"recurrent_size": 16})
@@ -84,7 +104,10 @@ def test_a_run_ends_with_its_folder_in_order(tmp_path):
 
 
 def test_the_seed_alone_makes_runs_differ(tmp_path):
-    first, again, other = (run("multistep_predictor", tmp_path / name, {**SMALL, "steps": 6}, seed=seed) for name, seed in (("a", 0), ("b", 0), ("c", 1)))
+    first, again, other = (
+        run("multistep_predictor", tmp_path / name, {**SMALL, "steps": 6}, seed=seed)
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
     assert same(weights(first), weights(again)) and not same(weights(first), weights(other))
 
 
@@ -120,7 +143,10 @@ def test_going_on_as_another_run_is_refused_and_the_difference_shown(change, sho
 def test_a_setting_that_came_later_counts_as_its_default(tmp_path):
     run("multistep_predictor", tmp_path, {**SMALL, "steps": 2})
     known = run_settings(tmp_path)
-    older = {**known, "training": {name: value for name, value in known["training"].items() if name != "at_pickups"}}
+    older = {
+        **known,
+        "training": {name: value for name, value in known["training"].items() if name != "at_pickups"}
+    }
     (tmp_path / "older").mkdir()
     write_json(tmp_path / "older" / "settings.json", older)
     claim_folder(tmp_path / "older", known)  # the same run
@@ -139,7 +165,9 @@ def broken(folder, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(loop, "training_step", stops)
-        with pytest.raises(Interrupted, match="checkpoint is at step 10 of 40: run the same command to go on"):
+        with pytest.raises(
+            Interrupted, match="checkpoint is at step 10 of 40: run the same command to go on"
+        ):
             run("multistep_predictor", folder)
     return folder
 
@@ -240,10 +268,14 @@ def test_a_checkpoint_of_another_shape_is_refused_and_lists_what_differs(tmp_pat
     narrow = parts(4)
     wide = parts(5)
     loop.save_checkpoint(tmp_path, 7, *narrow)
-    with pytest.raises(BadData, match=r"last.ckpt does not fit Sequential: 0.weight is \[4, 3\], not \[5, 3\]; 0.bias"):
+    with pytest.raises(
+        BadData, match=r"last.ckpt does not fit Sequential: 0.weight is \[4, 3\], not \[5, 3\]; 0.bias"
+    ):
         loop.resume(tmp_path, *wide)
     loop.save_checkpoint(tmp_path, 7, wide[0], narrow[1], wide[2])  # the optimiser alone is of another shape
-    with pytest.raises(BadData, match=r"the optimiser's state does not fit: exp_avg of 0.weight is \[4, 3\], not \[5, 3\]"):
+    with pytest.raises(
+        BadData, match=r"the optimiser's state does not fit: exp_avg of 0.weight is \[4, 3\], not \[5, 3\]"
+    ):
         loop.resume(tmp_path, *wide)
     loop.save_checkpoint(tmp_path, 7, *narrow)
     assert loop.resume(tmp_path, *narrow) == 7

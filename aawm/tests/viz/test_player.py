@@ -32,7 +32,9 @@ def wandering(seed=0, pace=0.06):
     "A made-up trial in which things wander, now and then near each other and the goal."
     draw = np.random.default_rng(seed)
     states = np.zeros((STEPS, 5, 7))
-    states[..., [0, 2]] = draw.uniform(-3, 3, (5, 2)) + draw.normal(0, pace, (STEPS, 5, 2)).cumsum(0) - [0, 1.5]
+    states[..., [0, 2]] = (
+        draw.uniform(-3, 3, (5, 2)) + draw.normal(0, pace, (STEPS, 5, 2)).cumsum(0) - [0, 1.5]
+    )
     states[..., 1] = np.abs(draw.normal(0, 0.002, (STEPS, 5)).cumsum(0))
     states[:, 0, [0, 2]] = states[:, 3, [0, 2]] + 0.3
     states[..., -1] = 1
@@ -42,7 +44,10 @@ def wandering(seed=0, pace=0.06):
 @pytest.fixture(scope="module")
 def view():
     truth = wandering()
-    return View(truth, {"rssm_discrete": wandering(2)[80:], "oracle": truth[80:]}, 80, {"pickup": [40, -1, 120]}, privileged=("oracle",))
+    return View(
+        truth, {"rssm_discrete": wandering(2)[80:], "oracle": truth[80:]}, 80, {"pickup": [40, -1, 120]},
+        privileged=("oracle",)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +55,15 @@ def place(tmp_path_factory):
     "A store of nine trials, and a run of two steps."
     folder = tmp_path_factory.mktemp("watched place")
     generate(folder / "trials", 18, seed=1, workers=1, progress=False)
-    quick = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2, "log_every": 1}
+    quick = {
+        "steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2,
+        "log_every": 1
+    }
     small = {"recurrent_layers": 1, "recurrent_size": 8, "hidden_size": 8}
-    fit("multistep_predictor", folder / "trials", folder / "run", model_settings=small, training_settings=quick, device="cpu", progress=False)
+    fit(
+        "multistep_predictor", folder / "trials", folder / "run", model_settings=small,
+        training_settings=quick, device="cpu", progress=False
+    )
     return folder
 
 
@@ -78,14 +89,22 @@ def test_labels_are_those_of_strict_scoring(seed, context, pace):
 def test_the_truth_agrees_with_itself_and_a_wild_rollout_with_nothing(view):
     told = view.labels.set_index(["source", "event", "object"]).agrees
     assert told["truth"].all() and told["oracle"].all() and not told["rssm_discrete"].all()
-    wild = View(view.truth, {"oracle": np.where(np.arange(220)[:, None, None] == 100, np.inf, view.truth[80:])}, 80)
+    wild = View(
+        view.truth, {"oracle": np.where(np.arange(220)[:, None, None] == 100, np.inf, view.truth[80:])}, 80
+    )
     assert not wild.labels.query("source == 'oracle'").agrees.any()
     Screen(wild).pixels(200)
 
 
 def test_a_rollout_that_is_too_short_agrees_with_nothing(view):
-    short = View(view.truth, {"oracle": view.truth[80:-1], "longer": np.concatenate([view.truth[80:], view.truth[:1] * np.nan])}, 80)
-    assert not short.labels.query("source == 'oracle'").agrees.any() and short.labels.query("source == 'longer'").agrees.all()
+    short = View(
+        view.truth,
+        {"oracle": view.truth[80:-1], "longer": np.concatenate([view.truth[80:], view.truth[:1] * np.nan])},
+        80
+    )
+    assert not short.labels.query("source == 'oracle'").agrees.any() and short.labels.query(
+        "source == 'longer'"
+    ).agrees.all()
 
 
 def test_where_rule_and_log_differ_no_rollout_is_wrong(view):
@@ -97,8 +116,12 @@ def test_where_rule_and_log_differ_no_rollout_is_wrong(view):
     assert len(against.disputes) == 3 and rows.disputed.all() and rows.agrees.all()
     assert against.labels.query("event != 'pickup'").disputed.sum() == 0
     told = [text.get_text() for axes in Screen(against, dpi=60).figure.axes for text in axes.texts]
-    assert sum(text.endswith(" *") for text in told) == 9 and "* rule and log differ" in told and told.count("* not judged") == 2
-    assert "rule and log differ" in describe_view(against) and "rule no, log yes" in " ".join(dispute_words(against))
+    assert sum(
+        text.endswith(" *") for text in told
+    ) == 9 and "* rule and log differ" in told and told.count("* not judged") == 2
+    assert "rule and log differ" in describe_view(against) and "rule no, log yes" in " ".join(
+        dispute_words(against)
+    )
     assert all(words in Player(against).status.value for words in dispute_words(against))
     agreed = View(view.truth, view.rollouts, 80, {"pickup": [150 if k in seen else 20 for k in range(3)]})
     assert agreed.disputes.empty, "what is logged in the context and over by its end is no dispute"
@@ -131,7 +154,10 @@ def test_context_and_rollout_look_different(view):
     assert shape.get_alpha() == 1 and screen.words["rssm_discrete"].get_text() == "shown"
     screen.show(80)
     assert shape.get_alpha() < 1 and screen.words["rssm_discrete"].get_text() == "imagined, +1"
-    assert screen.words["truth"].get_text() == "happened" and screen.stages["truth"].shapes["obj1"].get_alpha() == 1
+    assert (
+        screen.words["truth"].get_text() == "happened"
+        and screen.stages["truth"].shapes["obj1"].get_alpha() == 1
+    )
 
 
 def test_the_picture_has_all_events_and_labels(view):
@@ -150,11 +176,21 @@ def test_nothing_is_clipped(models):
     truth = wandering()
     kinds = ("honey jar", "backpack", "purse")
     rollouts = {f"model_{k}": truth[50:] for k in range(models)}
-    screen = Screen(View(truth, rollouts, 50 if models else None, {}, "trial 7: leader, follower", kinds, ("leader (robot 0)", "follower (robot 1)")))
+    screen = Screen(
+        View(
+            truth, rollouts, 50 if models else None, {}, "trial 7: leader, follower", kinds,
+            ("leader (robot 0)", "follower (robot 1)")
+        )
+    )
     screen.pixels(60)
     renderer = screen.figure.canvas.get_renderer()
     room = screen.figure.bbox.padded(1)
-    texts = [text for axes in screen.figure.axes for text in (*axes.texts, axes.title, axes._left_title) if text.get_text()]
+    texts = [
+        text
+        for axes in screen.figure.axes
+        for text in (*axes.texts, axes.title, axes._left_title)
+        if text.get_text()
+    ]
     texts += [text for legend in screen.figure.legends for text in legend.get_texts()]
     for text in texts:
         box = text.get_window_extent(renderer)
@@ -190,7 +226,9 @@ def test_the_stills_stay_where_nobody_plays(view, monkeypatch):
     for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"):
         monkeypatch.delenv(name, raising=False)
     Player(view)._ipython_display_()
-    assert len(shown) == 1 and shown[0][1]["metadata"]["image/png"]["alt"] == describe_view(view, module.moments(view))
+    assert len(shown) == 1 and shown[0][1]["metadata"]["image/png"]["alt"] == describe_view(
+        view, module.moments(view)
+    )
     monkeypatch.setenv("JPY_SESSION_NAME", "page.ipynb")
     Player(view)._ipython_display_()
     assert "application/vnd.jupyter.widget-view+json" in shown[1][0] and "image/png" in shown[2][0], "live: the widget, and the stills for later"
@@ -226,7 +264,9 @@ def test_an_animation_is_a_gif(view, tmp_path):
 
 def test_a_trial_of_a_store_is_rolled_out_as_in_an_evaluation(place):
     view = play.view_trial(place / "trials", 3, [place / "run"], context=60)
-    assert list(view.rollouts) == ["multistep_predictor"] and view.rollouts["multistep_predictor"].shape == (STEPS - 60, 35)
+    assert list(view.rollouts) == ["multistep_predictor"] and view.rollouts["multistep_predictor"].shape == (
+        STEPS - 60, 35
+    )
     seen = []
 
     def spy(states, context, horizon, generator=None, mode=False, privileged=None):
@@ -234,7 +274,9 @@ def test_a_trial_of_a_store_is_rolled_out_as_in_an_evaluation(place):
         return states[:, :1].expand(-1, horizon, -1)
 
     play.view_trial(place / "trials", 3, [spy], context=60)
-    assert seen[0][0, 60:].isnan().all() and np.allclose(seen[0][0, :60], view.truth[:60].reshape(60, 35)), "the future is hidden"
+    assert seen[0][0, 60:].isnan().all() and np.allclose(
+        seen[0][0, :60], view.truth[:60].reshape(60, 35)
+    ), "the future is hidden"
 
 
 def test_play_writes_a_page_or_an_animation(place, tmp_path, capsys):
@@ -244,7 +286,10 @@ def test_play_writes_a_page_or_an_animation(place, tmp_path, capsys):
     filled = next(cell.source for cell in cells if "injected-parameters" in cell.metadata.get("tags", ()))
     values = {}
     exec(filled, values)
-    assert values["trial"] == 2 and values["context"] == 40 and values["runs"] == f"{(place / 'run').resolve()},frozen_world"
+    assert (
+        values["trial"] == 2 and values["context"] == 40
+        and values["runs"] == f"{(place / 'run').resolve()},frozen_world"
+    )
     assert leave(*words, "--save", tmp_path / "trial.gif") == 0
     assert Image.open(tmp_path / "trial.gif").n_frames > 100
     assert "written" in capsys.readouterr().out
@@ -275,13 +320,24 @@ def test_without_jupyterlab_the_page_is_still_named(monkeypatch, tmp_path):
 @pytest.fixture
 def lab(place):
     "A JupyterLab on a page with the player; the address of the page."
-    page = play.write_page(place / "pages" / "watch.ipynb", {"trials": str(place / "trials"), "trial": 1, "runs": str(place / "run"), "context": 60})
+    page = play.write_page(
+        place / "pages" / "watch.ipynb",
+        {"trials": str(place / "trials"), "trial": 1, "runs": str(place / "run"), "context": 60}
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--IdentityProvider.token=watch", f"--ServerApp.root_dir={page.parent}"]
-    own = {f"JUPYTER_{name}_DIR": str(place / "jupyter" / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")} | {"IPYTHONDIR": str(place / "ipython")}
-    server = subprocess.Popen([sys.executable, "-m", "jupyterlab", *options], env=os.environ | own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    options = [
+        "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--IdentityProvider.token=watch",
+        f"--ServerApp.root_dir={page.parent}"
+    ]
+    own = {
+        f"JUPYTER_{name}_DIR": str(place / "jupyter" / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")
+    } | {"IPYTHONDIR": str(place / "ipython")}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *options], env=os.environ | own, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
@@ -302,10 +358,16 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     page = browser.new_page(viewport={"width": 1400, "height": 1300})
     page.set_default_timeout(240_000)
     outside = []
-    page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws:")) else None)
+    page.on(
+        "request",
+        lambda request: outside.append(request.url) if not request.url.startswith(
+            ("http://127.0.0.1", "data:", "blob:", "ws:")
+        ) else None
+    )
     page.goto(lab)
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-    page.wait_for_selector("text=/\\| Idle/")  # the kernel runs: asked before, JupyterLab wants to know which one
+    # the kernel runs: asked before, JupyterLab wants to know which one
+    page.wait_for_selector("text=/\\| Idle/")
     page.click(".lm-MenuBar-itemLabel:text-is('Run')")
     page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
     player = page.locator(".aawm-player")
@@ -327,14 +389,20 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
         return step()
 
     def picture() -> np.ndarray:
-        return np.asarray(Image.open(io.BytesIO(player.locator("img").screenshot())).convert("RGB"), dtype=float)
+        return np.asarray(
+            Image.open(io.BytesIO(player.locator("img").screenshot())).convert("RGB"), dtype=float
+        )
 
     assert reach(lambda now: now == 59) == 59 and "shown" in status.inner_text()
-    assert not page.locator(".jp-OutputArea:has(.aawm-player) .jp-RenderedImage").first.is_visible(), "the stills wait behind the player"
+    assert not page.locator(
+        ".jp-OutputArea:has(.aawm-player) .jp-RenderedImage"
+    ).first.is_visible(), "the stills wait behind the player"
     at_context = picture()
     page.screenshot(path=tmp_path / "before.png")
 
-    player.locator("button[title='Play, pause, stop, repeat'], .widget-play button, .jupyter-widget-play button").first.click()
+    player.locator(
+        "button[title='Play, pause, stop, repeat'], .widget-play button, .jupyter-widget-play button"
+    ).first.click()
     reach(lambda now: now > 66)
     player.locator(".widget-play button, .jupyter-widget-play button").first.click()
     page.wait_for_timeout(2000)
@@ -363,7 +431,10 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     size = screen.figure.bbox.size
     apart = []
     for shown in (at_context, picture()):
-        corners = [stage.axes.bbox.shrunk(0.98, 0.98).extents * (np.array(shown.shape[1::-1]) / size)[[0, 1, 0, 1]] for stage in screen.stages.values()]
+        corners = [
+            stage.axes.bbox.shrunk(0.98, 0.98).extents * (np.array(shown.shape[1::-1]) / size)[[0, 1, 0, 1]]
+            for stage in screen.stages.values()
+        ]
         high, wide = (int(min(box[high] - box[low] for box in corners)) for low, high in ((1, 3), (0, 2)))
         stages = [shown[len(shown) - int(box[3]) :, int(box[0]) :][:high, :wide] for box in corners]
         apart.append(np.mean(np.abs(stages[0] - stages[1]).max(-1) > 60))

@@ -15,7 +15,8 @@ from matplotlib.colors import to_hex
 
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
-    PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, Stage, bar_table, choose_pair, describe, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of,
+    PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, Stage, bar_table, choose_pair, describe,
+    event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of
 )
 from aawm.evaluation import CLAIMS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
@@ -28,7 +29,10 @@ from aawm.tests.conftest import ROOT
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
 MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
-TASKS = [("single_goal", "object"), ("single_goal_later", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"), ("pickup", "object"), ("move", "object")]
+TASKS = [
+    ("single_goal", "object"), ("single_goal_later", "object"), ("multi_goal", "2nd"), ("multi_goal", "3rd"),
+    ("pickup", "object"), ("move", "object")
+]
 CURVES = ["ade", "ade_still", "displacement_still", "loss_pickup", "loss_goal"]
 
 
@@ -39,8 +43,16 @@ def made_scores(models, seeds=3):
         for task, target in TASKS:
             metrics = ["precision", "recall", "f1"] if task == "move" else ["recall"]
             for metric in [*metrics, "false_positive", "ceiling"]:
-                rows += [(model, "corrected", seed, task, target, metric, "all", draw.uniform(), 40, 2) for seed in range(seeds)]
-    table = pd.DataFrame(rows, columns=["model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+                rows += [
+                    (model, "corrected", seed, task, target, metric, "all", draw.uniform(), 40, 2)
+                    for seed in range(seeds)
+                ]
+    table = pd.DataFrame(
+        rows,
+        columns=[
+            "model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"
+        ]
+    )
     return table.assign(low=0.9 * table.value, high=1 - 0.9 * (1 - table.value))
 
 
@@ -52,7 +64,14 @@ def made_curves(models, seeds=3):
             step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
             for seed in range(seeds):
                 value = draw.uniform(0.5, 2, len(step)).cumsum() / 20
-                parts.append(pd.DataFrame({"model": model, "variant": "corrected", "seed": seed, "curve": curve, "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 12}))
+                parts.append(
+                    pd.DataFrame(
+                        {
+                            "model": model, "variant": "corrected", "seed": seed, "curve": curve,
+                            "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 12
+                        }
+                    )
+                )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -60,18 +79,37 @@ def made_errors(models, seeds=3):
     draw = np.random.default_rng(7)
     rows = [(model, "corrected", seed, scoring, "error_by_step", "all", metric, behavior, draw.uniform(1, 9), 40, 0)
             for model in models for seed in range(seeds) for scoring in ("strict", "published") for metric in ("ade", "fde") for behavior in BEHAVIORS]  # fmt: skip
-    table = pd.DataFrame(rows, columns=["model", "variant", "seed", "scoring", "task", "target", "metric", "behavior", "value", "count", "left_out"])
+    table = pd.DataFrame(
+        rows,
+        columns=[
+            "model", "variant", "seed", "scoring", "task", "target", "metric", "behavior", "value", "count",
+            "left_out"
+        ]
+    )
     return table.assign(low=0.9 * table.value, high=1.1 * table.value)
 
 
-KINDS = (("holds", "by construction"), ("fails", ""), ("undecided", "seeds, trials"), ("not tested", "at the floor"))
+KINDS = (
+    ("holds", "by construction"), ("fails", ""), ("undecided", "seeds, trials"),
+    ("not tested", "at the floor")
+)
 
 
 def made_ledger():
-    cells = [(claim, scoring, variant) for claim in CLAIMS for scoring in ("strict", "published") for variant in ("corrected", "published")]
+    cells = [
+        (claim, scoring, variant)
+        for claim in CLAIMS
+        for scoring in ("strict", "published")
+        for variant in ("corrected", "published")
+    ]
     rows = [(claim.number, claim.figure, claim.statement, scoring, variant, *KINDS[k % 4], k % 3, 3)
             for k, (claim, scoring, variant) in enumerate(cells)]  # fmt: skip
-    return pd.DataFrame(rows, columns=["claim", "figure", "statement", "scoring", "variant", "verdict", "needs", "held", "comparisons"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "claim", "figure", "statement", "scoring", "variant", "verdict", "needs", "held", "comparisons"
+        ]
+    )
 
 
 def made_sensitivity(models, seeds=3):
@@ -79,10 +117,21 @@ def made_sensitivity(models, seeds=3):
     parts = []
     for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
         for which in {metric, "ceiling", "false_positive"}:
-            index = pd.MultiIndex.from_product([models, range(seeds), map(float, GRID[parameter])], names=["model", "seed", "setting"])
-            known = dict(variant="corrected", parameter=parameter, task=task, target=target, metric=which, count=40, left_out=10)
-            parts.append(pd.DataFrame({"value": draw.uniform(size=len(index))}, index=index).reset_index().assign(**known))
-    return pd.concat(parts, ignore_index=True).drop_duplicates(["model", "seed", "parameter", "setting", "task", "target", "metric"])
+            index = pd.MultiIndex.from_product(
+                [models, range(seeds), map(float, GRID[parameter])], names=["model", "seed", "setting"]
+            )
+            known = dict(
+                variant="corrected", parameter=parameter, task=task, target=target, metric=which, count=40,
+                left_out=10
+            )
+            parts.append(
+                pd.DataFrame(
+                    {"value": draw.uniform(size=len(index))}, index=index
+                ).reset_index().assign(**known)
+            )
+    return pd.concat(
+        parts, ignore_index=True
+    ).drop_duplicates(["model", "seed", "parameter", "setting", "task", "target", "metric"])
 
 
 def made_trial(seed=0, steps=300):
@@ -105,9 +154,20 @@ def figures(models, seeds=3):
     curves = made_curves(models, seeds)
     example = Example(made_trial(), 50, models[1], "mimicry trial")
     kinds = ("honey jar", "backpack", "purse")
-    scenes = [PanelScene(title, made_trial(place), 60, kinds) for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))]
-    events = event_table({("pickup", "log"): [80, 130, -1], ("pickup", "rule"): [70, 122, -1], ("goal", "log"): [99, 200, -1], ("goal", "rule"): [95, 190, -1]})
-    rollouts = [Rollout(made_trial(4), made_trial(5)[80:], 80, place, title, "t") for place, title in enumerate(("Delivered", "Not delivered"))]
+    scenes = [
+        PanelScene(title, made_trial(place), 60, kinds)
+        for place, title in enumerate(("Collaborative", "Single-step", "Chasing", "Mimicry"))
+    ]
+    events = event_table(
+        {
+            ("pickup", "log"): [80, 130, -1], ("pickup", "rule"): [70, 122, -1],
+            ("goal", "log"): [99, 200, -1], ("goal", "rule"): [95, 190, -1]
+        }
+    )
+    rollouts = [
+        Rollout(made_trial(4), made_trial(5)[80:], 80, place, title, "t")
+        for place, title in enumerate(("Delivered", "Not delivered"))
+    ]
     return {
         "fig1": fig1(scenes, events, "Profile smoke."),
         "fig2": fig2(rollouts, "Hierarchical Oracle delivers 7 of 9; drawn are its first success and its first failure in the store's order."),
@@ -136,7 +196,11 @@ def texts(figure):
             for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
                 if not low - slack <= tick.get_loc() <= high + slack:
                     hidden |= {tick.label1, tick.label2}
-    found = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text().strip() and text not in hidden]
+    found = [
+        text
+        for text in figure.findobj(matplotlib.text.Text)
+        if text.get_visible() and text.get_text().strip() and text not in hidden
+    ]
     return [(text.get_text(), text.get_window_extent(figure.canvas.get_renderer())) for text in found]
 
 
@@ -196,10 +260,14 @@ def test_rows_of_models_stand_in_groups():
     figure, table = fig3(pd.concat([scores, people]))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert {"the paper's models", "ours", "given more \N{DAGGER}", "no training", "people"} <= set(labels)
-    names = ["SGNet", "Event Transformer", "Hierarchical Oracle \N{DAGGER}", "Frozen world", "People (n = 12)"]
+    names = [
+        "SGNet", "Event Transformer", "Hierarchical Oracle \N{DAGGER}", "Frozen world", "People (n = 12)"
+    ]
     ticks = dict(zip(labels, figure.axes[0].get_yticks()))
     assert [ticks[name] for name in names] == sorted(ticks[name] for name in names), "in the order of groups"
-    assert ticks["people"] < ticks["People (n = 12)"] and "not asked" in [text.get_text() for text in figure.axes[1].texts]
+    assert ticks["people"] < ticks["People (n = 12)"] and "not asked" in [
+        text.get_text() for text in figure.axes[1].texts
+    ]
     assert "People (n = 12): asked in a browser, with intervals over people." in figure._supxlabel.get_text().replace("\n", " ")
 
 
@@ -208,27 +276,44 @@ def test_bins_of_few_rollouts_are_left_out():
     curves.loc[(curves.curve == "loss_pickup") & (curves.step > 20), "count"] = 2
     _, table = fig4(made_scores(FEW), curves)
     lines = table[table.kind == "curve"]
-    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[lines.curve == "loss_goal"].step.max() == 60
+    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[
+        lines.curve == "loss_goal"
+    ].step.max() == 60
 
 
 def test_figure_2_says_what_is_below_and_draws_the_pipeline():
-    rollouts = [Rollout(made_trial(4), made_trial(5)[80:], 80, 0, title, "t") for title in ("Delivered", "Not delivered")]
+    rollouts = [
+        Rollout(made_trial(4), made_trial(5)[80:], 80, 0, title, "t")
+        for title in ("Delivered", "Not delivered")
+    ]
     figure, table = fig2(rollouts)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles.count("Imagined: delivered") == titles.count("Imagined: not delivered") == 1
     assert sum("What happened" in title for title in titles) == 2 and set(table.panel) == {"B", "C"}
-    assert {"Context", "World model", "Rollout", "Scores"} <= {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert {"Context", "World model", "Rollout", "Scores"} <= {
+        text.get_text() for axes in figure.axes for text in axes.texts
+    }
 
 
 def test_draft_figures_ledger_and_thresholds_are_their_tables(paper):
     figure, table = paper["swm3"]
     assert sorted(bar.get_height() for axes in figure.axes for bar in axes.patches) == sorted(table.value)
-    assert "static" not in set(table.behavior) and table.groupby("panel").behavior.nunique().tolist() == [7, 7, 7]
+    assert "static" not in set(
+        table.behavior
+    ) and table.groupby("panel").behavior.nunique().tolist() == [7, 7, 7]
     figure, table = paper["swm4"]
-    bars = [bar for axes in figure.axes for container in axes.containers if container.get_label() in set(table.series) for bar in container]
+    bars = [
+        bar
+        for axes in figure.axes
+        for container in axes.containers
+        if container.get_label() in set(table.series)
+        for bar in container
+    ]
     assert sorted(bar.get_width() for bar in bars) == sorted(table.value.dropna())
     figure, table = paper["claims"]
-    assert [cell.get_label() for cell in figure.axes[0].patches] == table.verdict.tolist() and len(table) == 17 * 4
+    assert [
+        cell.get_label() for cell in figure.axes[0].patches
+    ] == table.verdict.tolist() and len(table) == 17 * 4
     figure, table = paper["sensitivity"]
     for letter, axes in zip("ABCDEF", figure.axes, strict=True):
         lines = {line.get_label(): line for line in axes.get_lines()}
@@ -251,7 +336,9 @@ def test_lines_are_the_table(paper):
     for name, count in (("fig4", 2), ("fig5", 3)):
         figure, table = paper[name]
         curves = table[table.kind == "curve"]
-        panels = [axes for axes in figure.axes if axes.get_xlabel().startswith(("steps from", "rollout step"))]
+        panels = [
+            axes for axes in figure.axes if axes.get_xlabel().startswith(("steps from", "rollout step"))
+        ]
         assert len(panels) == count == curves.curve.nunique()
         for axes, (_, rows) in zip(panels, curves.groupby("curve", sort=False), strict=True):
             lines = {line.get_label(): line for line in axes.get_lines()}
@@ -281,14 +368,22 @@ def test_privileged_models_are_marked():
     figure, table = fig3(made_scores(["oracle", "mine"]), privileged=["mine"])
     drawn(figure)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == ["Hierarchical Oracle \u2020", "Mine \u2020"] and "\u2020 is given more" in figure._supxlabel.get_text()
+    assert names == [
+        "Hierarchical Oracle \u2020", "Mine \u2020"
+    ] and "\u2020 is given more" in figure._supxlabel.get_text()
 
 
 def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
     models = ["event_transformer", "nearest_carries", "sgnet"]
-    for figure, _ in (fig3(made_scores(models)), swm3(made_errors(models)), sensitivity_figure(made_sensitivity(models, 1), DEFAULTS)):
+    for figure, _ in (
+        fig3(made_scores(models)), swm3(made_errors(models)),
+        sensitivity_figure(made_sensitivity(models, 1), DEFAULTS)
+    ):
         note = figure._supxlabel.get_text().replace("\n", " ")
-        assert "Event Transformer: knows the arena's rules." in note and "Nearest carries: a rule without learning." in note
+        assert (
+            "Event Transformer: knows the arena's rules." in note
+            and "Nearest carries: a rule without learning." in note
+        )
 
 
 
@@ -296,7 +391,10 @@ def test_error_bars_only_where_there_are_seeds():
     one = fig3(made_scores(FEW, 1))[0]
     three = fig3(made_scores(FEW, 3))[0]
     within = fig3(made_scores(FEW, 1), interval="bootstrap")[0]
-    bars = [[type(container).__name__ for container in figure.axes[0].containers].count("ErrorbarContainer") for figure in (one, three, within)]
+    bars = [
+        [type(container).__name__ for container in figure.axes[0].containers].count("ErrorbarContainer")
+        for figure in (one, three, within)
+    ]
     notes = [figure._supxlabel.get_text() for figure in (one, three, within)]
     assert bars == [0, 1, 1]
     assert "no error bars" in notes[0] and "one standard error" in notes[1] and "95 % bootstrap" in notes[2]
@@ -307,7 +405,9 @@ def test_standard_error_and_marks():
     table = bar_table(scores, FIG3, published=PUBLISHED_SCORES)
     row = table[(table.model == "rssm_discrete") & (table.target == "3rd")].iloc[0]
     own = scores[(scores.model == "rssm_discrete") & (scores.target == "3rd")].set_index("metric").value
-    assert np.isclose(row.value, own["recall"].mean()) and np.isclose(row.standard_error, own["recall"].std() / np.sqrt(3))
+    assert np.isclose(row.value, own["recall"].mean()) and np.isclose(
+        row.standard_error, own["recall"].std() / np.sqrt(3)
+    )
     assert np.isclose(row.false_positive, own["false_positive"].mean()) and row.published == 0.02
     assert table[table.model == "oracle"].published.isna().all()
 
@@ -332,7 +432,9 @@ def test_a_panel_without_data_says_so():
 def test_the_authors_numbers_stand_beside_published_scores_alone():
     for scoring, shown in (("strict", False), ("published", True)):
         figure, table = fig3(made_scores(FEW), published=PUBLISHED_SCORES, scoring=scoring)
-        assert table.published.notna().any() == shown and ("Diamonds" in figure._supxlabel.get_text()) == shown
+        assert (
+            table.published.notna().any() == shown and ("Diamonds" in figure._supxlabel.get_text()) == shown
+        )
     note = swm4(made_scores(FEW), published=PUBLISHED_SCORES)[0]._supxlabel.get_text().replace("\n", " ")
     assert "the recall of RSSM Discrete (.77) above its precision" in note, "where tables and prose differ, a note says so"
 
@@ -341,15 +443,22 @@ def test_false_positives_carry_their_count_and_need_ten():
     scores = made_scores(FEW)
     scores.loc[(scores.metric == "false_positive") & (scores.task == "single_goal"), "count"] = 9
     figure, table = fig3(scores)
-    thin = [[container for container in axes.containers if container.get_label() == FALSE] for axes in figure.axes]
-    assert not thin[0] and thin[1] and "false: n = 40" in figure.axes[1].get_xlabel() and "false" not in figure.axes[0].get_xlabel()
+    thin = [
+        [container for container in axes.containers if container.get_label() == FALSE] for axes in figure.axes
+    ]
+    assert (
+        not thin[0] and thin[1] and "false: n = 40" in figure.axes[1].get_xlabel()
+        and "false" not in figure.axes[0].get_xlabel()
+    )
 
 
 def test_seeds_are_dots_on_the_bars():
     figure, table = fig3(made_scores(FEW, 3))
     dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "."]
     rows = table[table.title == "Single goal"]
-    assert [np.round(line.get_xdata(), 4).tolist() for line in dots] == [[float(v) for v in row.by_seed.split()] for row in rows.itertuples()]
+    assert [np.round(line.get_xdata(), 4).tolist() for line in dots] == [
+        [float(v) for v in row.by_seed.split()] for row in rows.itertuples()
+    ]
     assert not [line for line in fig3(made_scores(FEW, 1))[0].axes[0].get_lines() if line.get_marker() == "."]
 
 
@@ -371,7 +480,9 @@ def test_every_panel_says_how_many():
 def test_a_line_far_above_all_others_leaves_its_panel():
     curves = made_curves(FEW)
     lonely = (curves.model == "oracle") & (curves.curve == "ade")
-    figure, table = fig5(made_scores(FEW), curves.assign(value=curves.value.where(~lonely, 50 * curves.value)))
+    figure, table = fig5(
+        made_scores(FEW), curves.assign(value=curves.value.where(~lonely, 50 * curves.value))
+    )
     rows = table[table.curve == "ade"].groupby("model").value.max()
     assert rows.drop("oracle").max() < figure.axes[1].get_ylim()[1] < rows["oracle"]
     assert "Hierarchical Oracle \u2020 leaves panel C and reaches" in figure._supxlabel.get_text().replace("\n", " ")
@@ -381,24 +492,39 @@ def test_one_model_without_a_score_is_said_to_have_none():
     scores = made_scores(FEW)
     scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
     figure, table = fig4(scores, made_curves(FEW))
-    assert "none" in [text.get_text() for text in figure.axes[0].texts] and len(widths(figure.axes[0], ["multistep_predictor", "rssm_discrete"])) == 2
+    assert "none" in [
+        text.get_text() for text in figure.axes[0].texts
+    ] and len(widths(figure.axes[0], ["multistep_predictor", "rssm_discrete"])) == 2
 
 
 def test_infinite_curves_fall_back_on_finite_rollouts():
     curves = made_curves(FEW)
     spare = curves[curves.curve == "ade"].assign(curve="ade_finite", value=7.0)
-    curves.loc[(curves.model == "oracle") & (curves.curve == "ade") & (curves.step == 200) & (curves.seed == 1), "value"] = np.inf
+    curves.loc[
+        (curves.model == "oracle") & (curves.curve == "ade") & (curves.step == 200) & (curves.seed == 1),
+        "value"
+    ] = np.inf
     figure, table = fig5(made_scores(FEW), pd.concat([curves, spare]))
     own = table[(table.curve == "ade") & (table.model == "oracle")].set_index("step")
-    seeds = curves[(curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)].set_index("seed").value
+    seeds = curves[
+        (curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)
+    ].set_index("seed").value
     assert len(own) == 250 and np.isclose(own.value[3], (seeds[0] + seeds[2] + 7.0) / 3)
     assert "finite rollouts alone: Hierarchical Oracle" in figure._supxlabel.get_text().replace("\n", " ")
 
 
 def test_bins_are_weighted_by_rollouts():
-    curves = pd.DataFrame({"model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4], "value": [1.0, 4.0, 9.0], "low": 0.0, "high": 9.0, "count": [3, 1, 5]})
+    curves = pd.DataFrame(
+        {
+            "model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4],
+            "value": [1.0, 4.0, 9.0], "low": 0.0, "high": 9.0, "count": [3, 1, 5]
+        }
+    )
     table = curve_table(curves, {"loss_goal": "B"}, bin_steps=5)
-    assert table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5]
+    assert (
+        table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0]
+        and table["count"].tolist() == [4, 5]
+    )
 
 
 @settings(deadline=None, max_examples=50)
@@ -445,8 +571,13 @@ def test_saving_is_deterministic_whole_and_plain(tmp_path):
         scores = made_scores(FEW)
         curves = made_curves(FEW)
         figure, table = fig5(scores, curves, Example(made_trial(), 50, "oracle"), published=PUBLISHED_SCORES)
-        save_figure(figure, table, tmp_path / folder, "fig5", {"seed": 0, "where": Path("data"), "n": np.float32(np.nan)}, describe(table, "Bars."))
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("one", "two"))
+        save_figure(
+            figure, table, tmp_path / folder, "fig5",
+            {"seed": 0, "where": Path("data"), "n": np.float32(np.nan)}, describe(table, "Bars.")
+        )
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")
+    )
     assert one == two and sorted(one) == ["fig5.csv", "fig5.json", "fig5.pdf", "fig5.png"]
     back = pd.read_csv(tmp_path / "one/fig5.csv")
     assert len(back) == len(table) and np.array_equal(back.value, table.value, equal_nan=True)
