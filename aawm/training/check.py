@@ -12,6 +12,7 @@ __all__ = ['CONTEXTS', 'HORIZON', 'EQUAL_WITHIN', 'CHECKS', 'wandering', 'Subjec
 from torch import nn
 import dataclasses
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -59,8 +60,8 @@ class Subject:
         return {"end_state": states[:, -1].clone()} if self.model.privileged else None
 
     def rollout(
-        self, states: torch.Tensor = None, context: int | torch.Tensor = None, horizon: int = HORIZON,
-        given: dict | None = None, seed: int = None, mode: bool = True,
+        self, states: torch.Tensor | None = None, context: int | torch.Tensor | None = None, horizon: int = HORIZON,
+        given: dict | None = None, seed: int | None = None, mode: bool = True,
     ):
         "A rollout; by default of all trials, each after its own context."
         states = self.states if states is None else states
@@ -74,7 +75,7 @@ class Subject:
         return future.clone() if isinstance(future, torch.Tensor) else future
 
 # %% ../../nbs/training/07_check.ipynb #75fc8454
-CHECKS = {}
+CHECKS: dict[str, tuple[Callable, bool]] = {}
 
 
 class Skipped(str):
@@ -317,10 +318,10 @@ class Report:
     @property
     def faults(self) -> dict:  # (outcome, what is wrong) -> the checks that found it
         "Each distinct fault, once."
-        found = {}
+        faults: dict[tuple, list] = {}
         for name, outcome, wrong in self.lines:
-            found.setdefault((outcome, wrong or name), []).append(name)
-        return {key: names for key, names in found.items() if key[0] in ("FAILED", "warning")}
+            faults.setdefault((outcome, wrong or name), []).append(name)
+        return {key: names for key, names in faults.items() if key[0] in ("FAILED", "warning")}
 
     def __str__(self):
         same = {names[0]: (key, names) for key, names in self.faults.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import xarray as xr
 
 from ..data import open_trials
 from ..data.windows import Windows
@@ -26,7 +27,7 @@ from .settings import training_settings as checked_settings
 
 # %% ../../nbs/training/05_fitting.ipynb #de367c64
 def split_states(
-    trials: object,  # an opened trial store
+    trials: xr.Dataset,  # an opened trial store
     split: str,  # `train` or `validation`
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:  # float32 `[N, 300, 35]`
@@ -105,7 +106,7 @@ def fit(
     out: str | Path,  # folder of the run
     variant: str = "corrected",  # or `published`
     model_settings: dict | None = None,  # fields of the model's configuration
-    training_settings: object = None,  # dict or `TrainingSettings`
+    training_settings: TrainingSettings | dict | None = None,  # fields, or all of them
     seed: int = 0,  # of the weights, the order of trials and what is sampled
     device: str = "auto",  # `auto`, `cpu` or `cuda`
     progress: bool = True,  # show a bar

@@ -139,7 +139,7 @@ def is_shorter(
 # %% ../../nbs/training/02_folder.ipynb #22caf5bc
 def write_hashes(
     path: Path,  # where to
-    hashes: dict,  # pairs of file name and SHA-256
+    hashes: list,  # pairs of file name and SHA-256
 ) -> None:
     "Write hashes as `sha256sum` does."
     write_text(path, "".join(f"{digest}  {name}\n" for name, digest in hashes))
@@ -160,7 +160,7 @@ def read_hashes(
 
 def check_hash(
     path: Path,  # a file
-    hashes: dict,  # pairs of file name and SHA-256
+    hashes: list,  # pairs of file name and SHA-256
 ) -> None:
     "Refuse a file that is not what was written."
     allowed = [digest for name, digest in hashes if name == path.name]
@@ -217,7 +217,7 @@ class RunSettings(Form):
 
     model_config = ConfigDict(extra="allow")
     model: Line
-    variant: Literal[VARIANTS] = "corrected"
+    variant: Literal["corrected", "published"] = "corrected"
     config: dict[Line, object] = {}
     seed: Seed | None = None
     training: dict[Line, object] = {}
@@ -259,7 +259,7 @@ def changed_source(
 def load_run(
     folder: str | Path,  # of a finished run
     device: torch.device | str = "cpu",
-    build: Callable | None = build_model,  # from a run's settings to a module with fresh weights
+    build: Callable = build_model,  # from a run's settings to a module with fresh weights
 ) -> nn.Module:  # ready for use
     "The trained model of a run, its files checked against their hashes."
     folder = Path(folder)

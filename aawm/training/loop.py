@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'step_seed', 'name_of', 'checked_loss', 'training_step', 'locate_not_finite',
-           'not_finite_weight', 'Watch', 'LogRow', 'is_log_row', 'read_log', 'Log', 'validation_loss', 'Best',
-           'save_checkpoint', 'read_checkpoint', 'checkpoint_step', 'drop_checkpoint', 'check_optimizer', 'resume',
-           'new_optimizer', 'train']
+           'not_finite_weight', 'Watch', 'LogRow', 'log_row', 'is_log_row', 'read_log', 'Log', 'validation_loss',
+           'Best', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step', 'drop_checkpoint', 'check_optimizer',
+           'resume', 'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import csv
 import io
 import math
@@ -125,13 +125,12 @@ def not_finite_weight(
 class Watch:
     "The losses since they were last read, and the first step whose loss was not finite."
 
-    def __init__(self, module: nn.Module, batches: object, locate: Callable | None = locate_not_finite):
+    def __init__(self, module: nn.Module, batches: Callable, locate: Callable = locate_not_finite):
         self.module = module
         self.batches = batches
         self.locate = locate
-        # on the device
-        self.losses = []
-        self.wrong_step = None
+        self.losses: list[torch.Tensor] = []  # on the device
+        self.wrong_step: torch.Tensor | None = None
 
     def see(self, step: int, loss: torch.Tensor) -> None:
         "Remember a loss."
@@ -171,6 +170,14 @@ COLUMNS_OF_LOG = tuple(LogRow.__annotations__)
 LONGEST_LOG = 100_000_000  # bytes
 
 
+def log_row(
+    values: Sequence,  # of `COLUMNS_OF_LOG`
+) -> LogRow:
+    "A row of a run's log."
+    step, trained, validated, seconds = values
+    return LogRow(step=step, train_loss=trained, validation_loss=validated, seconds=seconds)
+
+
 def is_log_row(
     row: dict,  # column -> text
 ) -> bool:
@@ -194,7 +201,8 @@ def read_log(
         rows = list(csv.DictReader(io.StringIO(read_text(path, LONGEST_LOG))))
     except (AawmError, csv.Error):
         return []  # what a run needs to go on is in its checkpoint
-    return [row for row in rows if is_log_row(row) and (steps is None or int(row["step"]) <= steps)]
+    readable = [log_row([row[name] for name in COLUMNS_OF_LOG]) for row in rows if is_log_row(row)]
+    return [row for row in readable if steps is None or int(row["step"]) <= steps]
 
 # %% ../../nbs/training/03_loop.ipynb #3f2d653a
 class Log:
@@ -209,7 +217,7 @@ class Log:
         "One more row."
         seconds = self.seconds + time.perf_counter() - self.started
         values = (step, f"{trained:.6g}", "" if validated is None else f"{validated:.6g}", f"{seconds:.1f}")
-        self.rows.append(dict(zip(COLUMNS_OF_LOG, values)))
+        self.rows.append(log_row(values))
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS_OF_LOG, lineterminator="\n")
         writer.writeheader()
@@ -238,7 +246,7 @@ class Best:
         self.patience = patience
         self.lowest = math.inf
         self.worse = 0
-        self.weights = {}
+        self.weights: dict[str, torch.Tensor] = {}
 
     def see(self, module: nn.Module, loss: float | None) -> None:
         "Remember the weights if no validation loss was lower, else count."
@@ -373,13 +381,13 @@ def new_optimizer(
 
 def train(
     module: nn.Module,  # with `loss(batch) -> (loss, logs)`, on its device; trained in place
-    batches: object,  # a function of the step, from 0, that returns a batch: a dict of tensors on the device
+    batches: Callable,  # of the step, from 0, that returns a batch: a dict of tensors on the device
     validation: list,  # of batches; may be empty
     folder: str | Path,  # for checkpoint and log
     settings: LoopSettings,
     seed: int = 0,
     progress: bool = True,  # show a bar
-    locate: Callable | None = locate_not_finite,  # from a batch to where it is not finite, empty where it is
+    locate: Callable = locate_not_finite,  # from a batch to where it is not finite, empty where it is
 ) -> None:
     "Train from the last checkpoint, or from the start, to the last step or as long as it helps."
     if not any(weights.requires_grad for weights in module.parameters()):

@@ -71,14 +71,14 @@ def lengthen(
 # %% ../../nbs/training/04_run.ipynb #eef52510
 def train_run(
     out: str | Path,  # folder of the run
-    build: Callable | None,  # () -> a module with fresh weights and `loss(batch) -> (loss, logs)`
-    describe: Callable | None,  # (module) -> dict, what fixes the weights beside settings and seed; has `model`
-    data: object,  # (module, device) -> (function from the step to a batch, list of validation batches)
+    build: Callable,  # () -> a module with fresh weights and `loss(batch) -> (loss, logs)`
+    describe: Callable,  # (module) -> dict, what fixes the weights beside settings and seed; has `model`
+    data: Callable,  # (module, device) -> (function from the step to a batch, list of validation batches)
     settings: LoopSettings,
     seed: int = 0,
     device: str = "auto",  # `auto`, `cpu` or `cuda`
     progress: bool = True,  # show a bar
-    locate: Callable | None = locate_not_finite,  # (batch) -> where it is not finite, empty where it is
+    locate: Callable = locate_not_finite,  # (batch) -> where it is not finite, empty where it is
     longer: bool = False,  # may a shorter run of the folder be trained on?
 ) -> Path:  # the folder
     "Train a module into a folder; killed anywhere, the same call goes on."
