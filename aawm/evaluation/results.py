@@ -584,9 +584,9 @@ def find_evaluations(
         check_name(name, RecordForm.model_fields, "field of a record")
     records = {path.parent: read_json(path, {}) for path in visible_files(folder, "**/record.json")}
     fields = {name: value if isinstance(value, (tuple, list)) else (value,) for name, value in fields.items()}
-    evaluated = {record.get("model") for record in records.values()}
+    evaluated = {str(record.get("model")) for record in records.values()}  # a damaged record may hold anything
     for name in fields.get("model", ()):
-        check_name(name, sorted(evaluated, key=str), "model of an evaluation")
+        check_name(name, sorted(evaluated), "model of an evaluation")
     found = [
         path
         for path, record in records.items()
@@ -594,9 +594,9 @@ def find_evaluations(
     ]
     if not found:
         for name, values in fields.items():
-            there = {record.get(name) for record in records.values()}
-            if there and there.isdisjoint(values) and isinstance(values[0], str):  # a name
-                check_name(values[0], sorted(there, key=str), f"{name} of an evaluation")
+            there = {str(record.get(name)) for record in records.values()}
+            if there and there.isdisjoint(map(str, values)) and isinstance(values[0], str):  # a name
+                check_name(values[0], sorted(there), f"{name} of an evaluation")
         wanted = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in fields.items())
         raise UsageError(f"{folder} holds no evaluation{f' with {wanted}' if wanted else ''}; evaluate first")
     return found
@@ -614,7 +614,7 @@ def main_variant(
     folder: str | Path,  # searched with all folders in it
 ) -> str:
     "The variant that figures show where both were evaluated: corrected, or the only one."
-    found = {read_json(path / "record.json", {}).get("variant", "") for path in find_evaluations(folder)}
+    found = {str(read_json(path / "record.json", {}).get("variant", "")) for path in find_evaluations(folder)}
     return "corrected" if "corrected" in found else min(found)
 
 # %% ../../nbs/evaluation/06_results.ipynb #20b21122

@@ -346,8 +346,8 @@ def as_model(
     model: object,  # a `WorldModel`, another object with `rollout`, or a function with the arguments of `rollout`
 ):  # an object with `name`, `variant`, `privileged` and `rollout`
     "Check that something can be evaluated."
-    if not hasattr(model, "rollout"):
-        if not callable(model) or isinstance(model, type):
+    if not callable(getattr(model, "rollout", None)):
+        if hasattr(model, "rollout") or not callable(model) or isinstance(model, type):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
         return OutsideModel(model)
     if not all((getattr(model, "name", ""), hasattr(model, "variant"), hasattr(model, "privileged"))):

@@ -666,8 +666,8 @@ def test_what_models_must_say_of_themselves(test, asked):
         roll_out(
             type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], test, progress=False
         )
-    with pytest.raises(ModelContractError, match="'name'"):
-        roll_out(type("Nameless", (), {"rollout": None})(), asked[1], test, progress=False)
+    with pytest.raises(UsageError, match="needs a method `rollout`"):
+        roll_out(type("Mute", (), {"rollout": None})(), asked[1], test, progress=False)
 
 
 def test_a_network_comes_back_as_it_was(store):
