@@ -133,12 +133,14 @@ print("all begun")
 """
 
 
+@pytest.mark.slow
 def test_weights_and_lessons_work_in_an_empty_folder(program, tmp_path):
     said = call(program.with_name("python"), tmp_path, "-c", LESSONS)
     assert said.strip().endswith("all begun"), said[-1000:]
     assert (tmp_path / "few").is_dir() and not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_figure_is_drawn_in_an_empty_folder(program, tmp_path):
     call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
     call(

@@ -155,6 +155,7 @@ def test_a_whole_store_is_left_as_it_is(store):
             call(store, **other)
 
 
+@pytest.mark.slow
 def test_a_dying_worker_is_named_with_its_seed(tmp_path, monkeypatch):
     "The process that draws trial 0 ends itself, each time."
     monkeypatch.setattr(generating, "draw_trial", die)
