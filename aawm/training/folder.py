@@ -26,7 +26,7 @@ from torch import nn
 import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
-from ..models import VARIANTS, check_weights, parameter_count
+from ..models import check_weights, parameter_count
 from ..models.weights import stated_build, within_limits
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
