@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -531,19 +532,16 @@ def recolored(
     return dataclasses.replace(batch, color=color.astype(str))
 
 
+@dataclass(eq=False)
 class ChangeBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
-    def __init__(
-        self, batch_of: object, config: ChangeConfig, batch: int, seed: int,
-        device: torch.device | str = "cpu", augment: bool = True
-    ):
-        self.batch_of = batch_of
-        self.config = config
-        self.batch = batch
-        self.seed = seed
-        self.device = device
-        self.augment = augment
+    batch_of: Callable  # (rng, number) -> that many episodes
+    config: ChangeConfig
+    batch: int
+    seed: int
+    device: torch.device | str = "cpu"
+    augment: bool = True
 
     def targets(self, strip: Strip, rng: np.random.Generator) -> np.ndarray:  # `[N, targets]`
         "One drawn from all samples, the one before the first change, and others after which something changes."

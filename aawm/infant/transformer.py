@@ -8,6 +8,7 @@ __all__ = ['TransformerConfig', 'to_patches', 'sine', 'blockwise_attention', 'Fr
 
 # %% ../../nbs/infant/14_transformer.ipynb #9789e840
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,19 +179,16 @@ class VideoTransformer(FramePredictor):
         return self.head(hidden).reshape(*frames.shape[:2], self.config.patches, self.config.values)
 
 # %% ../../nbs/infant/14_transformer.ipynb #19f82e1e
+@dataclass(eq=False)
 class TransformerBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
-    def __init__(
-        self, batch_of: object, config: TransformerConfig, batch: int, seed: int,
-        device: torch.device | str = "cpu", trials: int = TRIALS
-    ):
-        self.batch_of = batch_of
-        self.config = config
-        self.batch = batch
-        self.seed = seed
-        self.device = device
-        self.trials = trials
+    batch_of: Callable | None  # (rng, number) -> that many episodes; `None` where no batch is made
+    config: TransformerConfig
+    batch: int
+    seed: int
+    device: torch.device | str = "cpu"
+    trials: int = TRIALS
 
     def chosen(self, rng: np.random.Generator, lengths: np.ndarray, last: bool) -> tuple:  # sample `[B, S]`, seen `[B, S]`
         "Which samples are kept; `last`: whether the last one may be."

@@ -39,6 +39,12 @@ heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 HOW = "a browser test needs playwright and Chromium: pip install --editable '.[browser]', then apt-get install chromium, or playwright install chromium"
 
 
+def note_requests(page, where: list, *here: str) -> None:
+    "Note each address that a page asks for and that does not begin with one of `here`, or is in the page itself."
+    own = (*here, "data:", "blob:")
+    page.on("request", lambda request: None if request.url.startswith(own) else where.append(request.url))
+
+
 @pytest.fixture(scope="session")
 def browser():
     "A headless Chromium; the test is skipped, with what to install, where there is none."

@@ -14,7 +14,7 @@ import pytest
 
 from aawm.errors import BadData, EnvironmentProblem
 from aawm import site
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, note_requests
 
 MISSING = [name for name in ("sphinx", "myst_nb", "furo") if importlib.util.find_spec(name) is None]
 NEEDED = f"building the site needs {', '.join(MISSING)}: run `make docs` once, or pip install --editable '.[docs]'"
@@ -186,12 +186,7 @@ def test_the_site_in_a_browser(browser, html):
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
         page.set_default_timeout(120_000)
         faults = []
-        page.on(
-            "request",
-            lambda request: faults.append(request.url) if not request.url.startswith(
-                (home, "data:", "blob:")
-            ) else None
-        )
+        note_requests(page, faults, home)
         page.on(
             "response",
             lambda response: faults.append(

@@ -23,6 +23,7 @@ from aawm.study.score import (
 from aawm.study.score import simulate_answers, write_answers
 from aawm.study.houses import house_items
 from aawm.study.stimuli import ARENA_STUDIES, balanced, study_items, task_items
+from aawm.tests.conftest import note_requests
 
 
 @pytest.fixture(scope="module")
@@ -318,12 +319,7 @@ def run_study(browser, page_file, tmp_path, wide, high, keyboard, extra="") -> t
     outside = []
     faults = []
     beside = 0
-    page.on(
-        "request",
-        lambda request: outside.append(request.url) if not request.url.startswith(
-            ("file:", "blob:", "data:")
-        ) else None
-    )
+    note_requests(page, outside, "file:")
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.goto(page_file.as_uri() + extra)
     ready = ".study-next:not([disabled]), .study-answers button:not([disabled]), .study-sure input:not([disabled]), .study-download"

@@ -23,6 +23,7 @@ from aawm.evaluation import SCORINGS
 from aawm.evaluation.scores import label
 from aawm.runs import play
 from aawm.schema import STEPS
+from aawm.tests.conftest import note_requests
 from aawm.training import fit
 from aawm.viz import Player, Screen, View, read_events, save_animation, stills
 from aawm.viz.player import EVENT_WORDS, describe_view, dispute_words
@@ -358,12 +359,7 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     page = browser.new_page(viewport={"width": 1400, "height": 1300})
     page.set_default_timeout(240_000)
     outside = []
-    page.on(
-        "request",
-        lambda request: outside.append(request.url) if not request.url.startswith(
-            ("http://127.0.0.1", "data:", "blob:", "ws:")
-        ) else None
-    )
+    note_requests(page, outside, "http://127.0.0.1", "ws:")
     page.goto(lab)
     page.wait_for_selector(".jp-Notebook .jp-CodeCell")
     # the kernel runs: asked before, JupyterLab wants to know which one
