@@ -7,6 +7,8 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 # quick evaluates the weights that come with the package; where there are none, laptop trains them
 PROFILE ?= $(if $(wildcard data/weights/*.safetensors),quick,laptop)
 PAPER ?= aawm
+# processes that test: one more than the smallest machine has cores, for a third of the time a test waits for others
+TESTERS ?= 3
 # READER=1 leaves out what only developers use (tests, style, types, export)
 READER ?=
 # the exact set of requirements/lock.txt, each file checked by its hash; `make install EXACT=` takes what the ranges of settings.ini allow
@@ -47,10 +49,10 @@ figures: install
 
 test: install
 	$(BIN)/ruff check aawm nbs
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m 'not slow' -n $(TESTERS) --dist worksteal
 
 test-all: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 lab: install
 	$(BIN)/jupyter lab nbs/index.ipynb

@@ -72,12 +72,16 @@ def test_notebooks_travel_and_fixtures_do_not(wheel):
     assert not [name for name in names if "tests/" in name or "__pycache__" in name]
 
 
-def test_the_program_works_outside_of_the_clone(program, tmp_path):
-    found = call(program.with_name("python"), tmp_path, "-c", "import aawm; print(aawm.__file__)")
-    assert Path(found.strip()).is_relative_to(program.parents[1]), "the wheel's own, not the clone's"
+def test_the_program_starts_outside_of_the_clone(program, tmp_path):
+    place = call(program.with_name("python"), tmp_path, "-c", "import aawm; print(aawm.__file__)")
+    assert Path(place.strip()).is_relative_to(program.parents[1]), "the wheel's own, not the clone's"
     assert (
         call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h")
     )
+
+
+@pytest.mark.slow
+def test_the_program_works_outside_of_the_clone(program, tmp_path):
     call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
     call(program, tmp_path, "train", "oracle", "trials", "run", "--preset", "smoke", "--no-progress")
     call(program, tmp_path, "evaluate", "run", "trials", "scores", "--curve-trials", 2, "--no-progress")
