@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT', 'BAR_ABOVE', 'FALSE_BAR', 'FALSE_BELOW', 'FALSE',
-           'HEADING', 'DIAGONAL', 'LEAST_PATH', 'ALONE', 'FIG4B', 'FIG4B_MODELS', 'BIN_STEPS', 'FIG5_CURVES',
-           'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW', 'BESIDE_F1', 'mean_and_error', 'Panel', 'bar_row', 'with_series',
-           'comparable', 'bar_table', 'seed_dots', 'bar_marks', 'no_data', 'count_label', 'draw_bars', 'row_places',
-           'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences', 'mark_handles', 'fig3', 'broken_series',
-           'finite_curves', 'finite_sentence', 'curve_table', 'draw_curves', 'fit_lengths', 'line_handles',
-           'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example', 'draw_moves',
-           'move_handles', 'fig5_panels', 'draw_errors', 'fig5', 'describe']
+           'HEADING', 'OFFSETS', 'STRIP', 'SHADES', 'DIAGONAL', 'LEAST_PATH', 'ALONE', 'FIG4B', 'FIG4B_MODELS',
+           'BIN_STEPS', 'FIG5_CURVES', 'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW', 'BESIDE_F1', 'mean_and_error',
+           'Panel', 'bar_row', 'with_series', 'comparable', 'bar_table', 'seed_dots', 'bar_marks', 'no_data',
+           'count_label', 'draw_bars', 'row_places', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
+           'mark_handles', 'offset_table', 'draw_strip', 'fig3', 'broken_series', 'finite_curves', 'finite_sentence',
+           'curve_table', 'draw_curves', 'fit_lengths', 'line_handles', 'add_legend', 'fig4b_series', 'draw_fig4b',
+           'fig4', 'Example', 'zoom', 'draw_example', 'draw_moves', 'move_handles', 'fig5_panels', 'draw_errors',
+           'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -19,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
@@ -378,6 +380,59 @@ def mark_handles(
     present = ("false_positive", thin), ("ceiling", dots), ("published", diamond)
     return [handle for column, handle in present if bars[column].notna().any()]
 
+# %% ../../nbs/viz/03_figures.ipynb #3c0de5a2
+OFFSETS = (-10, -5, 0, 5)  # steps past the pickup
+STRIP = "Context ends"
+SHADES = colormaps["Blues"]  # of its cells
+
+
+def offset_table(
+    sensitivity: pd.DataFrame,  # as gathered: scores under other settings
+    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+) -> pd.DataFrame:  # one row per series and offset; empty where no other offset was evaluated
+    "Single goals by where the context ends: recall, false rate and their difference, means over training seeds."
+    if not len(sensitivity):
+        return pd.DataFrame()
+    rows = with_series(sensitivity[(sensitivity.parameter == "offset") & sensitivity.setting.isin(OFFSETS)])
+    styles = styles_of(rows.series, privileged)
+    keys = ["series", "model", "variant", "setting"]
+    means = rows.pivot_table(index=keys, columns="metric", values="value", dropna=False)
+    means = means.reindex(columns=["recall", "false_positive"])
+    recalls = rows[rows.metric == "recall"].groupby(keys)
+    table = recalls.agg(seeds=("seed", "nunique"), count=("count", "max")).join(means).reset_index()
+    table = table.rename(columns={"recall": "value", "setting": "offset"})
+    table["task"] = "single_goal"
+    table["target"] = "object"
+    table["metric"] = "recall"
+    table["difference"] = table.value - table.false_positive
+    table["label"] = [styles[name].name for name in table.series]
+    order = {name: place for place, name in enumerate(styles)}
+    by = ["series", "offset"]
+    return table.sort_values(by, key=lambda column: column.map(order) if column.name == "series" else column)
+
+
+def draw_strip(
+    axes: Axes,
+    rows: pd.DataFrame,  # as `offset_table` gives it
+    styles: dict,  # series -> Style, all that have a row
+) -> None:
+    "A cell for each series and offset, the darker the higher, with its number."
+    places, _, end = row_places(styles)
+    offsets = sorted(rows.offset.unique())
+    for row in rows[rows.difference.notna() & rows.series.isin(list(places))].itertuples():
+        column = offsets.index(row.offset)
+        depth = max(row.difference, 0)
+        box = Rectangle((column + 0.04, places[row.series] - 0.4), 0.92, 0.8, linewidth=0, facecolor=SHADES(depth))
+        axes.add_patch(box)
+        ink = "white" if depth > 0.6 else INK
+        number = f"{row.difference:.2f}".replace("0.", ".", 1)
+        axes.text(column + 0.5, places[row.series], number, ha="center", va="center", fontsize=6.5, color=ink)
+    axes.set(xlim=(0, len(offsets)), ylim=(end - 0.5, -0.5), yticks=[])
+    names = [f"{offset:+.0f}" if offset else "0" for offset in offsets]
+    axes.set_xticks(np.arange(len(offsets)) + 0.5, names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+
 # %% ../../nbs/viz/03_figures.ipynb #ddd9b6fa
 def fig3(
     scores: pd.DataFrame,  # as gathered over models and seeds
@@ -387,26 +442,34 @@ def fig3(
     scoring: str = "strict",  # named in the note
     remark: str = "",  # a further sentence for the note
     panels: Sequence[Panel] = FIG3,  # `(*FIG3, Panel("D", ...))` adds an evaluation from outside the package
+    sensitivity: pd.DataFrame | None = None,  # as gathered; its offsets make a strip
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Goal delivery: single goal, later context, second and third of three (paper, Figure 3)."
     table = bar_table(scores, panels, privileged, comparable(published, scoring), interval)
     styles = styles_of(table.series, privileged)
+    strip = offset_table(pd.DataFrame() if sensitivity is None else sensitivity, privileged)
+    letter = chr(max(ord(panel.letter or "A") for panel in panels) + 1)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 1.9 + rows_height(styles)))
+        figure = Figure(figsize=(WIDTH + (1.3 if len(strip) else 0), 1.9 + rows_height(styles)))
         # the numbers at the right of a panel belong to it
         figure.set_layout_engine("constrained", w_pad=0.09)
-        for place, (panel, axes) in enumerate(
-            zip(panels, np.ravel(figure.subplots(1, len(panels), squeeze=False)))
-        ):
+        columns = np.ravel(figure.subplots(1, len(panels) + bool(len(strip)), squeeze=False))
+        for place, (panel, axes) in enumerate(zip(panels, columns)):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place == 0)
             panel_title(axes, panel.letter, panel.title)
             axes.set_xlabel(count_label(rows, panel.says))
+        if len(strip):
+            draw_strip(columns[-1], strip, styles)
+            panel_title(columns[-1], letter, STRIP)
+            columns[-1].set_xlabel("steps past pickup\n(recall less false)")
         handles = mark_handles(table)
         if handles:
             figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
         falsely = "objects delivered in rollouts that truly were not"
-        add_note(figure, [*note_sentences(table, falsely, scoring, interval), remark])
+        add_note(figure, [*note_sentences(table, falsely, scoring, interval), remark], figure.get_figwidth())
+    if len(strip):
+        table = pd.concat([table, strip.assign(panel=letter, title=STRIP)], ignore_index=True)
     return figure, table
 
 # %% ../../nbs/viz/03_figures.ipynb #8adbe30c
