@@ -109,7 +109,9 @@ def names_on_demand(
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}; it has {', '.join(sorted(page_of))}"
             )
-        return documented(getattr(importlib.import_module(f"{package}.{page_of[name]}"), name))
+        thing = documented(getattr(importlib.import_module(f"{package}.{page_of[name]}"), name))
+        setattr(importlib.import_module(package), name, thing)  # from now on Python finds it without asking here
+        return thing
 
     return offered, lambda: sorted([*page_of, *pages]), sorted(page_of)
 

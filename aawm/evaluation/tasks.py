@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
-           'MEASURES', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet', 'trial_set',
-           'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal',
+           'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet',
+           'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal',
            'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task',
            'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks', 'Protocol']
 
@@ -423,19 +423,17 @@ def move(
     return Task(name or f"move_{threshold:g}_m", "Figure 5A", "move", plan_move, threshold=float(threshold))
 
 
-TASK_TABLE = {
-    task.name: task
-    for task in (
-        single_goal(0, "single_goal"),
-        single_goal(5, "single_goal_later"),
-        multi_goal(),
-        Task("taken_back", "none", "goal", plan_taken_back, final=True),
-        Task("pickup", "Figure 4A", "pickup", plan_pickup),
-        Task("move", "Figure 5A", "move", plan_move),
-        Task("loss_around_events", "Figure 4B", "loss", plan_loss),
-        Task("error_by_step", "Figures 5C to 5E", "error", plan_error),
-    )
-}
+OWN_TASKS = (  # written out: `aawm list tasks` reads names, figures and measures from this source
+    Task("single_goal", "Figure 3A", "goal", plan_single_goal),
+    Task("single_goal_later", "Figure 3B", "goal", partial(plan_single_goal, offset=5)),
+    Task("multi_goal", "Figure 3C", "goal", plan_multi_goal),
+    Task("taken_back", "none", "goal", plan_taken_back, final=True),
+    Task("pickup", "Figure 4A", "pickup", plan_pickup),
+    Task("move", "Figure 5A", "move", plan_move),
+    Task("loss_around_events", "Figure 4B", "loss", plan_loss),
+    Task("error_by_step", "Figures 5C to 5E", "error", plan_error),
+)
+TASK_TABLE = {task.name: task for task in OWN_TASKS}
 TASKS = tuple(TASK_TABLE)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #93457407

@@ -1,5 +1,6 @@
 """The program: mistakes end in one line and the right exit code, and nothing is written that was not asked for."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import torch
 
 from aawm import cli
 from aawm.data import generate
-from aawm.evaluation import read_evaluation
-from aawm.models import WorldModel
-from aawm.training import fit, load_run, run_settings
+from aawm.evaluation import TASKS, read_evaluation
+from aawm.evaluation.tasks import find_tasks
+from aawm.models import MODELS, WorldModel, variants_of
+from aawm.runs.by_hand import model_lines, preset_lines, task_lines
+from aawm.training import PRESETS, fit, load_run, run_settings
 from aawm.training.loop import read_log
 
 
@@ -311,3 +314,33 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
         assert code == 2 and said in err and not (tmp_path / "no").exists()
     code, _, err = leave(capsys, *words, "--from", tmp_path / "nothing", *tiny)
     assert code == 2 and "give a weights file or the folder of a finished run" in err
+
+
+def test_lists_read_from_source_say_what_the_package_holds():
+    lines = model_lines()
+    own = {name: kind for name, kind in MODELS.items() if kind.__module__.startswith("aawm.models")}
+    assert list(lines) == sorted(own)
+    for name, kind in own.items():
+        given = f" (given {', '.join(kind.privileged)})" if kind.privileged else ""
+        assert lines[name] == f"{', '.join(variants_of(name))}{given}: {kind.__doc__.strip().splitlines()[0]}"
+    presets = preset_lines()
+    assert list(presets) == list(PRESETS)
+    for name, models in PRESETS.items():
+        steps = [training.steps for _, training in models.values()]
+        span = " to ".join(map(str, sorted({min(steps), max(steps)})))
+        assert presets[name] == f"{span} training steps, {len(steps)} models"
+    assert task_lines() == {task.name: f"{task.measure}; {task.figure}" for task in find_tasks(TASKS)}
+
+
+def test_a_list_imports_neither_torch_nor_pandas():
+    code = """if True:
+        import sys
+        import aawm
+        own = [name for name in sys.modules if name.startswith("aawm.")]
+        from aawm.runs.by_hand import LISTS, list_names
+        assert all(list_names(name) for name in LISTS)
+        import aawm.cli
+        print(*own, *{"torch", "pandas", "xarray", "matplotlib"} & {*sys.modules})
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert sorted(run.stdout.split()) == ["aawm.errors", "aawm.on_demand"]
