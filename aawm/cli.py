@@ -762,9 +762,9 @@ def list_what(
     "List what there is, a line for each name."
     from aawm.runs.by_hand import list_names
 
-    found = list_names(what, paper)
-    for name, line in found.items():
-        typer.echo(f"{name:{max(map(len, found))}}  {line}".rstrip())
+    lines = list_names(what, paper)
+    for name, line in lines.items():
+        typer.echo(f"{name:{max(map(len, lines))}}  {line}".rstrip())
 
 # %% ../nbs/90_cli.ipynb #c721be6a
 @app.command(epilog="Example: aawm figure fig3 --profile laptop -p scoring=published --out mine")

@@ -64,8 +64,8 @@ def section_lines(
         arguments = [one for one in every if one and one.arg not in ("self", "cls")]
         words = [comment_on(lines[one.lineno - 1]) if one.lineno > node.lineno else "" for one in arguments]
         entries = [(one.arg, one.annotation, says) for one, says in zip(arguments, words)]
-        said = comment_on(lines[node.body[0].lineno - 2])  # the line before the docstring ends the signature
-        result = entry_lines("", node.returns, said) if node.returns or said else []
+        comment = comment_on(lines[node.body[0].lineno - 2])  # the line before the docstring ends the signature
+        result = entry_lines("", node.returns, comment) if node.returns or comment else []
     parts = {"Parameters": [line for entry in entries for line in entry_lines(*entry)], "Returns": result}
     return [line for title, part in parts.items() if part for line in ("", title, "-" * len(title), *part)]
 

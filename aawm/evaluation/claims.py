@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'ORACLE', 'AT_FLOOR', 'AUTHORS_TRIALS', 'SHORT', 'WORDS', 'CLAIM_TABLE',
-           'claim', 'CLAIMS', 'AUTHORS_TABLES', 'CONDITIONS', 'metric_counts', 'score_name', 'PaperEvidence',
+           'claim', 'CLAIMS', 'AUTHORS_TABLES', 'CONDITIONS', 'metric_counts', 'score_name', 'Numbers', 'PaperEvidence',
            'ReleasedEvidence', 'leads', 'less', 'unless', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5',
            'claim_6', 'claim_7', 'claim_8', 'claim_9', 'claim_10', 'claim_11', 'claim_12', 'claim_13', 'claim_14',
            'claim_15', 'claim_16', 'claim_17', 'paper_evidence', 'paper_ledger', 'order_agreement', 'contrasts']
@@ -12,6 +12,7 @@ __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'ORACLE', 'AT_FLOOR', '
 # %% ../../nbs/evaluation/08_claims.ipynb #f0eddbab
 import itertools
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,11 @@ import pandas as pd
 from ..errors import UsageError
 from .released import RELEASED
 from aawm.ledger import (
-    HOLDS, Evidence, Finding, Measured, above, below, check_claims, entering, every, exactly, most, ratio,
+    HOLDS, Claim, Evidence, Finding, Measured, above, below, check_claims, entering, every, exactly, most, ratio,
 )
+
+if TYPE_CHECKING:
+    from aawm.evaluation.results import Results
 
 # %% ../../nbs/evaluation/08_claims.ipynb #b191e4ad
 SHARE_SPREAD = 0.05  # standard deviation over seeds that is assumed where there is one: of a share
@@ -40,12 +44,12 @@ def metric_counts(
     metric: str,  # "recall", "precision", "f1" or "false_positive"
 ) -> tuple:  # hits, of; `[n]`
     "What a metric is a ratio of."
-    true, said = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
+    true, called = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
     table = {
-        "recall": (true & said, true),
-        "precision": (true & said, said),
-        "f1": (2 * (true & said), true.astype(int) + said),
-        "false_positive": (~true & said, ~true),
+        "recall": (true & called, true),
+        "precision": (true & called, called),
+        "f1": (2 * (true & called), true.astype(int) + called),
+        "false_positive": (~true & called, ~true),
     }
     return tuple(np.asarray(values, dtype=float) for values in table[metric])
 
@@ -55,7 +59,23 @@ def score_name(task: str, target: str, metric: str) -> str:
     return f"{task.replace('_', ' ')}{'' if target == 'object' else f' {target}'} {metric}"
 
 # %% ../../nbs/evaluation/08_claims.ipynb #171a6c8c
-class PaperEvidence(Evidence):
+class Numbers(Evidence):
+    "What claims of this paper read; here nothing is measured."
+
+    def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Measured | None:
+        "A score over all behaviours."
+        return None
+
+    def at_floor(self, models: tuple[str, ...], task: str, target: str = "object") -> str:
+        "`AT_FLOOR` where no model's recall is shown to be above its false rate; otherwise, or without false rates, nothing."
+        return ""
+
+    def window(self, model: str, curve: str, first: int, last: int) -> Measured | None:
+        "The mean of a curve over steps."
+        return None
+
+
+class PaperEvidence(Numbers):
     "Measured numbers of one variant under one scoring."
 
     def __init__(
@@ -83,30 +103,35 @@ class PaperEvidence(Evidence):
         short = SHORT.get(model, model)
         return self.note(name, short, ratio(f"{name} {short}", model, rows, SHARE_SPREAD))
 
-    def at_floor(self, models: tuple, task: str, target: str = "object") -> str:
+    def at_floor(self, models: tuple[str, ...], task: str, target: str = "object") -> str:
         "`AT_FLOOR` where no model's recall is shown to be above its false rate; otherwise nothing."
-        metrics = ("recall", "false_positive")
-        pairs = [[self.share(model, task, metric, target) for metric in metrics] for model in models]
-        if any(None in pair for pair in pairs):
-            return ""
-        return "" if any(above(*pair).verdict == HOLDS for pair in pairs) else AT_FLOOR
+        findings = []
+        for model in models:
+            recall = self.share(model, task, "recall", target)
+            false_rate = self.share(model, task, "false_positive", target)
+            if recall is None or false_rate is None:
+                return ""
+            findings.append(above(recall, false_rate))
+        return "" if any(finding.verdict == HOLDS for finding in findings) else AT_FLOOR
 
     def window(self, model: str, curve: str, first: int, last: int) -> Measured | None:
         "The mean of a curve over steps; a rollout's steps come in tens, named by their last."
         rows = self.curves.get((model, curve))
-        rows = rows[rows.step.between(first, last)] if rows is not None else ()
+        if rows is None:
+            return None
+        rows = rows[rows.step.between(first, last)]
         if not len(rows):
             return None
         name = f"{curve.replace('_', ' ')} at {first}" + (f" to {last}" if last > first else "")
         short = SHORT.get(model, model)
         rows = rows.rename(columns={"sum": "hits", "number": "of"})[["seed", "trial", "hits", "of"]]
-        found = ratio(f"{name} {short}", model, rows, share=False)
-        if found is not None and np.isfinite(found.value):
-            found.assumed[model] = LENGTH_SPREAD * abs(found.value)
-        return self.note(name, short, found)
+        mean = ratio(f"{name} {short}", model, rows, share=False)
+        if mean is not None and np.isfinite(mean.value):
+            mean.assumed[model] = LENGTH_SPREAD * abs(mean.value)
+        return self.note(name, short, mean)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #15e345b2
-class ReleasedEvidence(Evidence):
+class ReleasedEvidence(Numbers):
     "The printed numbers of the released tables (published), with a binomial variance where the number of trials is known."
 
     missing = "numbers"
@@ -128,14 +153,6 @@ class ReleasedEvidence(Evidence):
             number = replace(number, floor=value * (1 - value) / trials, share=True)
         return self.note(name, short, number)
 
-    def at_floor(self, models: tuple, task: str, target: str = "object") -> str:
-        "Nothing: the tables have no false rates."
-        return ""
-
-    def window(self, model: str, curve: str, first: int, last: int) -> None:
-        "No curves were released."
-        return None
-
 # %% ../../nbs/evaluation/08_claims.ipynb #8e678610
 WORDS = {
     "far above": 0.25,  # a share above another by more than this
@@ -149,11 +166,11 @@ WORDS = {
     "jitter": 4.0,  # m; a path longer than this while not drifting: as much as counts as a move
     "near": 1.0,  # m; a path no longer than the oracle's by more than this
 }
-CLAIM_TABLE = {}  # number -> `Claim`
+CLAIM_TABLE: dict[int, Claim] = {}  # by number
 claim = entering(CLAIM_TABLE)
 
 
-def leads(one: Measured | None, others: list) -> Finding:
+def leads(one: Measured | None, others: list[Measured | None]) -> Finding:
     "Is one number above each of the others?"
     return every(*(above(one, other) for other in others))
 
@@ -172,9 +189,9 @@ def unless(
 
 # %% ../../nbs/evaluation/08_claims.ipynb #b5378404
 @claim(1, "3A", "No baseline above half on single goals", "No baseline delivers more than half of the single goals")
-def claim_1(of: Evidence) -> Finding:
-    found = every(*(below(of.share(model, "single_goal"), 0.5) for model in BASELINES))
-    return unless(of.at_floor(BASELINES, "single_goal"), found)
+def claim_1(of: Numbers) -> Finding:
+    finding = every(*(below(of.share(model, "single_goal"), 0.5) for model in BASELINES))
+    return unless(of.at_floor(BASELINES, "single_goal"), finding)
 
 
 @claim(
@@ -183,13 +200,13 @@ def claim_1(of: Evidence) -> Finding:
     "Single goals: RSSM Discrete, then Transformer, SGNet",
     "RSSM Discrete delivers most single goals, then Transformer and SGNet, then the others",
 )
-def claim_2(of: Evidence) -> Finding:
-    found = {model: of.share(model, "single_goal") for model in BASELINES}
-    first = found["rssm_discrete"]
-    second = [found["transformer"], found["sgnet"]]
-    rest = [found[model] for model in ("multistep_predictor", "multistep_delta", "rssm_continuous")]
-    found = every(leads(first, second + rest), *(leads(one, rest) for one in second))
-    return unless(of.at_floor(BASELINES, "single_goal"), found)
+def claim_2(of: Numbers) -> Finding:
+    shares = {model: of.share(model, "single_goal") for model in BASELINES}
+    first = shares["rssm_discrete"]
+    second = [shares["transformer"], shares["sgnet"]]
+    rest = [shares[model] for model in ("multistep_predictor", "multistep_delta", "rssm_continuous")]
+    finding = every(leads(first, second + rest), *(leads(one, rest) for one in second))
+    return unless(of.at_floor(BASELINES, "single_goal"), finding)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #aaa96cba
 @claim(
@@ -198,10 +215,10 @@ def claim_2(of: Evidence) -> Finding:
     "Delta and RSSM Continuous below a tenth",
     "Multistep Delta and RSSM Continuous deliver less than a tenth of the single goals",
 )
-def claim_3(of: Evidence) -> Finding:
+def claim_3(of: Numbers) -> Finding:
     low = ("multistep_delta", "rssm_continuous")
-    found = every(*(below(of.share(model, "single_goal"), 0.1) for model in low))
-    return unless(of.at_floor(low, "single_goal"), found)
+    finding = every(*(below(of.share(model, "single_goal"), 0.1) for model in low))
+    return unless(of.at_floor(low, "single_goal"), finding)
 
 
 @claim(
@@ -211,7 +228,7 @@ def claim_3(of: Evidence) -> Finding:
     "The oracle delivers far more single goals than every baseline",
     given="the oracle is given the final state",
 )
-def claim_4(of: Evidence) -> Finding:
+def claim_4(of: Numbers) -> Finding:
     oracle = of.share(ORACLE, "single_goal")
     return every(*(above(oracle, of.share(model, "single_goal"), WORDS["far above"]) for model in BASELINES))
 
@@ -222,10 +239,10 @@ def claim_4(of: Evidence) -> Finding:
     "Five more steps help every baseline dramatically",
     "With five more steps of context every baseline delivers dramatically more",
 )
-def claim_5(of: Evidence) -> Finding:
+def claim_5(of: Numbers) -> Finding:
     pairs = [(of.share(model, "single_goal_later"), of.share(model, "single_goal")) for model in BASELINES]
-    found = every(*(above(later, now, WORDS["dramatically"]) for later, now in pairs))
-    return unless(of.at_floor(BASELINES, "single_goal_later"), found)
+    finding = every(*(above(later, now, WORDS["dramatically"]) for later, now in pairs))
+    return unless(of.at_floor(BASELINES, "single_goal_later"), finding)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #a507179e
 @claim(
@@ -234,16 +251,16 @@ def claim_5(of: Evidence) -> Finding:
     "Predictor best on 2nd, Transformer on 3rd; 3rd is harder",
     "The Multistep Predictor is best on the second goal and the Transformer on the third; most do worse on the third",
 )
-def claim_6(of: Evidence) -> Finding:
-    found = {
+def claim_6(of: Numbers) -> Finding:
+    shares = {
         target: {model: of.share(model, "multi_goal", target=target) for model in BASELINES}
         for target in ("2nd", "3rd")
     }
     best = []
     for target, winner in (("2nd", "multistep_predictor"), ("3rd", "transformer")):
-        others = [number for model, number in found[target].items() if model != winner]
-        best.append(leads(found[target][winner], others))
-    harder = most(*(below(found["3rd"][model], found["2nd"][model]) for model in BASELINES))
+        others = [number for model, number in shares[target].items() if model != winner]
+        best.append(leads(shares[target][winner], others))
+    harder = most(*(below(shares["3rd"][model], shares["2nd"][model]) for model in BASELINES))
     reason = of.at_floor(BASELINES, "multi_goal", "2nd") or of.at_floor(BASELINES, "multi_goal", "3rd")
     return unless(reason, every(*best, harder))
 
@@ -254,7 +271,7 @@ def claim_6(of: Evidence) -> Finding:
     "Longer contexts help Predictor, Transformer; not RSSMs",
     "On second goals the Multistep Predictor and the Transformer do better than on single goals, and the RSSMs do not",
 )
-def claim_7(of: Evidence) -> Finding:
+def claim_7(of: Numbers) -> Finding:
     gain = lambda model: less(of.share(model, "multi_goal", target="2nd"), of.share(model, "single_goal"))
     gaining = ("multistep_predictor", "transformer")
     helped = [above(gain(model), WORDS["gain"]) for model in gaining]
@@ -268,19 +285,19 @@ def claim_7(of: Evidence) -> Finding:
     "Pickups: RSSM-D, Predictor lead; all below 0.4",
     "Every baseline is below 0.4 on pickups, RSSM Discrete and Multistep Predictor lead, and the oracle struggles",
 )
-def claim_8(of: Evidence) -> Finding:
-    found = {model: of.share(model, "pickup") for model in (*BASELINES, ORACLE)}
+def claim_8(of: Numbers) -> Finding:
+    shares = {model: of.share(model, "pickup") for model in (*BASELINES, ORACLE)}
     leaders = ("rssm_discrete", "multistep_predictor")
-    rest = [found[model] for model in BASELINES if model not in leaders]
-    low = [below(found[model], 0.4) for model in BASELINES]
+    rest = [shares[model] for model in BASELINES if model not in leaders]
+    low = [below(shares[model], 0.4) for model in BASELINES]
     finding = every(
-        *low, *(leads(found[model], rest) for model in leaders), below(found[ORACLE], WORDS["struggles"])
+        *low, *(leads(shares[model], rest) for model in leaders), below(shares[ORACLE], WORDS["struggles"])
     )
     return unless(of.at_floor(BASELINES, "pickup"), finding)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #83222d77
 @claim(9, "4B", "Loss peaks around pickups", "The loss of 30-step rollouts peaks around pickups")
-def claim_9(of: Evidence) -> Finding:
+def claim_9(of: Numbers) -> Finding:
     findings = []
     for model in BASELINES:
         at, before, after = (
@@ -293,7 +310,7 @@ def claim_9(of: Evidence) -> Finding:
 
 # %% ../../nbs/evaluation/08_claims.ipynb #90b6f1e7
 @claim(10, "4B", "Loss dips before a delivery", "Shortly before a delivery the loss is lower than long before it")
-def claim_10(of: Evidence) -> Finding:
+def claim_10(of: Numbers) -> Finding:
     return every(
         *(
             below(of.window(model, "loss_goal", -10, 0), of.window(model, "loss_goal", -60, -40))
@@ -308,7 +325,7 @@ def claim_10(of: Evidence) -> Finding:
     "Loss rises at and after a delivery",
     "The loss is higher shortly after a delivery than shortly before it",
 )
-def claim_11(of: Evidence) -> Finding:
+def claim_11(of: Numbers) -> Finding:
     return every(
         *(
             above(of.window(model, "loss_goal", 5, 20), of.window(model, "loss_goal", -10, 0))
@@ -318,9 +335,9 @@ def claim_11(of: Evidence) -> Finding:
 
 # %% ../../nbs/evaluation/08_claims.ipynb #75bcc663
 @claim(12, "5A", "RSSM Discrete has the best F1 on moves", "RSSM Discrete has the best F1 on moves")
-def claim_12(of: Evidence) -> Finding:
-    found = {model: of.share(model, "move", "f1") for model in BASELINES}
-    return leads(found["rssm_discrete"], [found[model] for model in BASELINES if model != "rssm_discrete"])
+def claim_12(of: Numbers) -> Finding:
+    shares = {model: of.share(model, "move", "f1") for model in BASELINES}
+    return leads(shares["rssm_discrete"], [shares[model] for model in BASELINES if model != "rssm_discrete"])
 
 
 @claim(
@@ -329,7 +346,7 @@ def claim_12(of: Evidence) -> Finding:
     "Delta precise but misses moves; so RSSM-D, SGNet",
     "Multistep Delta is precise on moves; its recall is lower than its precision, as are those of RSSM Discrete and SGNet",
 )
-def claim_13(of: Evidence) -> Finding:
+def claim_13(of: Numbers) -> Finding:
     stable = ("multistep_delta", "rssm_discrete", "sgnet")
     lower = [above(of.share(model, "move", "precision"), of.share(model, "move")) for model in stable]
     return every(above(of.share("multistep_delta", "move", "precision"), WORDS["high"]), *lower)
@@ -341,7 +358,7 @@ def claim_13(of: Evidence) -> Finding:
     "Transformer, RSSM Continuous invent moves",
     "Transformer and RSSM Continuous find most moves and invent many",
 )
-def claim_14(of: Evidence) -> Finding:
+def claim_14(of: Numbers) -> Finding:
     findings = []
     for model in ("transformer", "rssm_continuous"):
         findings += [
@@ -357,7 +374,7 @@ def claim_14(of: Evidence) -> Finding:
     "Error grows at first; the oracle's falls later",
     "Baselines' errors grow faster in the first 50 steps than later; the oracle's falls after step 100",
 )
-def claim_15(of: Evidence) -> Finding:
+def claim_15(of: Numbers) -> Finding:
     findings = []
     for model in BASELINES:
         first, sixth, last = (of.window(model, "ade", step, step) for step in (10, 60, 250))
@@ -372,7 +389,7 @@ def claim_15(of: Evidence) -> Finding:
     "Drift: Transformer, RSSM-C; not RSSM-D, multistep",
     "Still objects drift under Transformer and RSSM Continuous and stay under RSSM Discrete and the multistep models",
 )
-def claim_16(of: Evidence) -> Finding:
+def claim_16(of: Numbers) -> Finding:
     drifting = [
         above(of.window(model, "ade_still", 250, 250), WORDS["drift"])
         for model in ("transformer", "rssm_continuous")
@@ -389,7 +406,7 @@ def claim_16(of: Evidence) -> Finding:
     "Predictor jitters; SGNet, RSSM-D near the oracle",
     "The Multistep Predictor jitters in place, Multistep Delta less; SGNet and RSSM Discrete are near the oracle",
 )
-def claim_17(of: Evidence) -> Finding:
+def claim_17(of: Numbers) -> Finding:
     path = {model: of.window(model, "displacement_still", 250, 250) for model in (*BASELINES, ORACLE)}
     jitters = above(path["multistep_predictor"], WORDS["jitter"])
     stays = below(of.window("multistep_predictor", "ade_still", 250, 250), WORDS["drift"])
@@ -408,29 +425,29 @@ CONDITIONS = ("scoring", "variant")
 
 
 def paper_evidence(
-    results: object,  # `Results` as gathered
+    results: "Results",  # as gathered
     released: bool = True,  # the authors' tables besides
-) -> dict:  # (scoring, variant) -> `Evidence`
+) -> dict[tuple[str, str], Numbers]:  # by scoring and variant
     "Evidence for each pair of scoring and variant that the claims are checked on."
     tables = results.outcomes, results.trial_curves
     outcomes, curves = (
         table if "scoring" in table else table.assign(scoring=results.records[0]["scoring"])
         for table in tables
     )
-    found = {}
+    evidence: dict[tuple[str, str], Numbers] = {}
     for scoring, variant in outcomes[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None):
         if variant in ("corrected", "published") and (scoring == "strict" or variant == "published"):
             here = [
                 table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)
             ]
-            found[scoring, variant] = PaperEvidence(*here)
-    if not found:
+            evidence[scoring, variant] = PaperEvidence(*here)
+    if not evidence:
         raise UsageError("no corrected or published model was evaluated with a scoring the claims are about; evaluate first")
-    return found | ({AUTHORS_TABLES: ReleasedEvidence()} if released else {})
+    return evidence | ({AUTHORS_TABLES: ReleasedEvidence()} if released else {})
 
 
 def paper_ledger(
-    results: object,  # `Results` as gathered across scorings
+    results: "Results",  # as gathered across scorings
     released: bool = True,
 ) -> pd.DataFrame:  # as `check_claims`, with `scoring, variant`
     "Check every claim of the paper on every pair of scoring and variant."

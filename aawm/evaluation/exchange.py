@@ -47,8 +47,8 @@ def task_id(
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #3c05cafe
 def task_names(
-    tasks: list | None,  # names, with or without a version; `None`: all but those of `MANY_CONTEXTS`
-) -> list:
+    tasks: Sequence[str] | None,  # names, with or without a version; `None`: all but those of `MANY_CONTEXTS`
+) -> list[str]:
     "Names of tasks; `UsageError` for a version that this package does not score."
     names = []
     for task in tasks or (name for name in TASK_TABLE if name not in MANY_CONTEXTS):
@@ -75,18 +75,18 @@ def write_rollout_arrays(
 ) -> Path:
     "Write arrays and what is to be known of them."
     path = check_suffix(path)
-    about = json.dumps(about, sort_keys=True)
+    text = json.dumps(about, sort_keys=True)
     if path.exists():
         raise UsageError(f"{path} is there already; choose a new one")
     if path.suffix == ".npz":
         with replacing(path) as temporary:
-            np.savez_compressed(temporary, about=np.array(about), **arrays)
+            np.savez_compressed(temporary, about=np.array(text), **arrays)
         return path
     root = zarr.create_group(path, zarr_format=3)
     for name, values in arrays.items():
         chunks = (min(len(values), 256), *values.shape[1:])
         root.create_array(name, data=np.ascontiguousarray(values), chunks=chunks if len(values) else "auto")
-    root.attrs["about"] = about  # last: without it the file is not whole
+    root.attrs["about"] = text  # last: without it the file is not whole
     return path
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #f2f675a5
@@ -102,17 +102,17 @@ def read_arrays(
     if not path.exists():
         raise UsageError(f"{path} is not there; name a file or a folder of arrays")
     if path.suffix == ".npz":
-        found = read_npz(path)
-        about = str(found.pop("about", "{}"))
+        arrays = read_npz(path)
+        text = str(arrays.pop("about", "{}"))
     else:
-        found, attributes = read_group(path)
-        about = str(attributes.get("about", "{}"))
-    about = parse_json(about[:LONGEST_ABOUT], f"about in {path}")
-    if missing := [name for name in names if name not in found]:
+        arrays, attributes = read_group(path)
+        text = str(attributes.get("about", "{}"))
+    about = parse_json(text[:LONGEST_ABOUT], f"about in {path}")
+    if missing := [name for name in names if name not in arrays]:
         raise BadData(f"{path} has no array {missing[0]!r}; it needs {', '.join(names)}")
     if not isinstance(about, dict):
         raise BadData(f"{path}: about must be a JSON object, such as {{\"digest\": \"...\", \"seed\": 0}}; got {json.dumps(about)[:40]}")
-    return found, about
+    return arrays, about
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #3786cd3c
 def request_parts(
@@ -195,14 +195,14 @@ def write_part(
     import torch
 
     shown = requests[request_parts(requests) == about["part"]]
-    states, context, known = batch_inputs(
+    states, context, privileged = batch_inputs(
         torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"])
     )
     arrays = {
         "states": states.numpy(), "context": context.numpy(),
         "horizon": shown.horizon.to_numpy(dtype=np.int64)
     }
-    arrays |= {name: values.numpy() for name, values in (known or {}).items()}
+    arrays |= {name: values.numpy() for name, values in (privileged or {}).items()}
     return write_rollout_arrays(part_path(path, about["part"]), arrays, about)
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #71145e99
@@ -246,14 +246,14 @@ def begin_with(
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #a5f0c006
 def check_rollouts(
-    found: dict,  # arrays of a rollouts file
+    arrays: dict[str, np.ndarray],  # of a rollouts file
     horizon: np.ndarray,  # `[request]`: steps wanted
     path: str | Path,  # for messages
     shown: tuple | None = None,  # the first and the last step shown to each request, `[request, 35]`
 ) -> np.ndarray:  # float32 `[sum of horizons, 35]`, in the order of the requests
     "The rolled-out steps of a file, checked for shape, type, ids, missing requests and steps too many."
-    rollouts = found["rollouts"]
-    answered = found["request"]
+    rollouts = arrays["rollouts"]
+    answered = arrays["request"]
     if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(
         rollouts.dtype, np.floating
     ):
@@ -266,9 +266,9 @@ def check_rollouts(
         missing = np.setdiff1d(wanted, numbers)
         unknown = np.setdiff1d(numbers, wanted)
         named = [
-            f"request {found[0]} is {word}"
-            for found, word in ((missing, "missing"), (unknown, "unknown"))
-            if len(found)
+            f"request {apart[0]} is {word}"
+            for apart, word in ((missing, "missing"), (unknown, "unknown"))
+            if len(apart)
         ]
         which = (named or ["one is twice there"])[0]
         raise BadData(
@@ -290,13 +290,13 @@ def rollout_files(
     paths: Iterable[str | Path],  # files, or folders with files
 ) -> list:  # of files
     "Files of rollouts; a folder stands for those in it."
-    found = []
+    files = []
     for path in map(Path, paths):
         inside = path.is_dir() and path.suffix != ".zarr"
-        found += [
+        files += [
             file for file in visible_files(path) if file.suffix in (".npz", ".zarr")
         ] if inside else [path]
-    return found
+    return files
 
 
 def join_rollouts(
@@ -307,11 +307,11 @@ def join_rollouts(
 ) -> tuple:  # `Rollouts` of all parts; `about` of the files, part by part
     "The rollouts of all parts, checked; `BadData` where a part is missing."
     part = request_parts(requests)
-    said = {}
+    abouts = {}
     at = np.repeat(part, requests.horizon)
     steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
     for path in files:
-        found, about = read_arrays(path, ("rollouts", "request"))
+        arrays, about = read_arrays(path, ("rollouts", "request"))
         if about.get("digest") not in digests:
             raise BadData(f"{path} answers other requests (digests differ); write `digest` of the requests into its `about`")
         if type(about.get("seed", 0)) is not int or about.get("seed", 0) < 0:
@@ -322,20 +322,20 @@ def join_rollouts(
         if not isinstance(given, list) or any(name not in PRIVILEGED_INPUTS for name in given):
             raise BadData(f"{path}: privileged in about must be a list of {' and '.join(PRIVILEGED_INPUTS)}, got {json.dumps(given)}")
         number = digests.index(about["digest"])
-        if number in said:
+        if number in abouts:
             raise BadData(
                 f"{path} answers part {number}, which another file answers too; give one file for each part"
             )
         shown = flatten(test.states[requests.row, requests.start]), shown_last(requests, test)
         here = part == number
         steps[at == number] = check_rollouts(
-            found, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown)
+            arrays, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown)
         )
-        said[number] = about
-    if missing := sorted(set(range(len(digests))) - set(said)):
+        abouts[number] = about
+    if missing := sorted(set(range(len(digests))) - set(abouts)):
         raise BadData(f"part {missing[0]} has no rollouts; the requests have {len(digests)} parts, and each needs its own file")
     return Rollouts(requests, steps, before=shown_last(requests, test)), [
-        said[number] for number in range(len(digests))
+        abouts[number] for number in range(len(digests))
     ]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #750be2e4
@@ -347,22 +347,22 @@ def score_rollouts(
 ) -> Evaluation:
     "Check the rollouts of a model and score them."
     plan, requests = requests_for(test, about)
-    rollouts, said = join_rollouts(files, requests, digests, test)
+    rollouts, abouts = join_rollouts(files, requests, digests, test)
     for name in ("model", "variant", "seed", "privileged"):
-        if any(each.get(name) != said[0].get(name) for each in said):
+        if any(each.get(name) != abouts[0].get(name) for each in abouts):
             raise BadData(f"the files of the parts differ in {name}; they must be of one model")
     versions = {"aawm": aawm.__version__, "numpy": np.__version__}
-    said = said[0]
-    known = {
-        "model": str(said.get("model", "outside")), "variant": str(said.get("variant", "outside")),
+    stated = abouts[0]
+    fields = {
+        "model": str(stated.get("model", "outside")), "variant": str(stated.get("variant", "outside")),
         "settings": {}, "parameters": 0
     }
     # what the requests hold was given, whatever the answers say
-    given = {*said.get("privileged", []), *about["privileged"]}
-    known |= {"privileged": sorted(given), "seed": int(said.get("seed", 0)), "batch_size": len(requests)}
-    known |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
+    given = {*stated.get("privileged", []), *about["privileged"]}
+    fields |= {"privileged": sorted(given), "seed": int(stated.get("seed", 0)), "batch_size": len(requests)}
+    fields |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
     protocol = requests_protocol(about)
-    return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, known)
+    return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, fields)
 
 
 class RequestsAbout(Form):
@@ -395,18 +395,18 @@ def score_files(
         raise UsageError(
             f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them"
         )
-    _, said = read_arrays(file, ("states", "context", "horizon"))
-    if said.get("format") != FORMAT:
-        raise BadData(f"{file} is of format {said.get('format', 1)}, this version reads {FORMAT}; write the requests anew")
-    in_form(said, RequestsAbout, f"about in {file}")
-    test = trial_set(store, said["split"])
-    if test.data_hash != said["data_hash"]:
+    _, stated = read_arrays(file, ("states", "context", "horizon"))
+    if stated.get("format") != FORMAT:
+        raise BadData(f"{file} is of format {stated.get('format', 1)}, this version reads {FORMAT}; write the requests anew")
+    in_form(stated, RequestsAbout, f"about in {file}")
+    test = trial_set(store, stated["split"])
+    if test.data_hash != stated["data_hash"]:
         raise BadData(f"{file} was made from other trials than {store} holds")
-    about = {name: said[name] for name in requests_about(test)}
+    about = {name: stated[name] for name in requests_about(test)}
     _, wanted = requests_for(test, about)
     digests = [
         part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)
     ]
-    if said["digest"] not in digests:
+    if stated["digest"] not in digests:
         raise BadData(f"{file} is not what this version asks for; write the requests anew")
     return score_rollouts(test, about, digests, rollout_files(paths))

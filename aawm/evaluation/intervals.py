@@ -21,10 +21,10 @@ def middle(
     "The ends of the middle `LEVEL` of resampled scores."
     draws = np.asarray(draws, dtype=float)
     tail = (1 - LEVEL) / 2
-    known = ~np.isnan(draws).all(axis=0)
+    finite = ~np.isnan(draws).all(axis=0)
     ends = np.full((2, *draws.shape[1:]), np.nan)
-    if known.any():
-        ends[:, known] = np.nanquantile(draws[:, known], [tail, 1 - tail], axis=0, method="nearest")
+    if finite.any():
+        ends[:, finite] = np.nanquantile(draws[:, finite], [tail, 1 - tail], axis=0, method="nearest")
     return ends[0], ends[1]
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #f62621de
@@ -126,8 +126,8 @@ def ranking(
     with np.errstate(invalid="ignore", divide="ignore"):
         recall, wrong = (np.pad(part / part[:, -1:], ((0, 0), (1, 0))) for part in (hit, false))
     area = np.sum(np.diff(wrong, axis=1) * (recall[:, 1:] + recall[:, :-1]) / 2, axis=1)
-    known = ~np.isnan(area)
-    at_rate = [recall_at(rate, wrong[k], recall[k]) if known[k] else np.nan for k in range(len(weights))]
+    finite = ~np.isnan(area)
+    at_rate = [recall_at(rate, wrong[k], recall[k]) if finite[k] else np.nan for k in range(len(weights))]
     return np.stack([area, at_rate], axis=1)
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #37310692

@@ -36,7 +36,7 @@ from aawm.errors import (
 )
 from .intervals import DRAWS, LEVEL
 from aawm.evaluation.rollouts import (
-    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Rollouts, as_model, collect, network_of, roll_out,
+    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, network_of, roll_out,
 )
 from aawm.evaluation.scores import (
     CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score,
@@ -135,10 +135,10 @@ class Evaluation:
         return Protocol.of(self.record)
 
     def __repr__(self):
-        known = {name: self.record[name] for name in ("model", "variant", "seed", "scoring")}
-        told = f", told {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
+        names = [str(self.record[name]) for name in ("model", "variant", "seed", "scoring")]
+        given = f", told {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
-        return f"Evaluation({', '.join(map(str, known.values()))}{told}: {sizes}, {self.record['non_finite']} rollouts failed)"
+        return f"Evaluation({', '.join(names)}{given}: {sizes}, {self.record['non_finite']} rollouts failed)"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(
@@ -196,15 +196,15 @@ def rollouts_record(
 
 # %% ../../nbs/evaluation/06_results.ipynb #3c313605
 def model_record(
-    model: object,  # as `as_model` gives it
-    seed: int | None,  # of its training
+    model: Evaluable,  # as `as_model` gives it
+    seed: int,  # of its training
 ) -> dict:  # fields of a record
     "Who was evaluated."
     network = network_of(model)
     config = getattr(model if network is None else network, "config", None)
     return {
         "model": str(model.name), "variant": str(model.variant), "privileged": list(model.privileged),
-        "settings": asdict(config) if is_dataclass(config) else {},
+        "settings": asdict(config) if is_dataclass(config) and not isinstance(config, type) else {},
         "parameters": 0 if network is None else sum(parameter.numel() for parameter in network.parameters()),
         "seed": int(seed),
         "versions": {
@@ -241,15 +241,15 @@ def outside_model(
     except AawmError:
         raise
     except Exception as fault:  # a class from outside may raise anything
-        said = f"{type(fault).__name__}: {fault}{place_of(fault)}"
+        words = f"{type(fault).__name__}: {fault}{place_of(fault)}"
         raise ModelContractError(
-            f"{name} cannot be made without arguments ({said}); let its constructor load its weights"
+            f"{name} cannot be made without arguments ({words}); let its constructor load its weights"
         ) from fault
 
 # %% ../../nbs/evaluation/06_results.ipynb #98d0dae7
 def take_model(
     model: object,  # a run folder, a weights file, the name of a plain world, `module:Class`, or anything `as_model` accepts
-) -> tuple:  # the model, and the seed of its training or `None`
+) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
     "The model to evaluate."
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
@@ -272,10 +272,10 @@ def shared_trials(
 ) -> int:
     "How many trials two stores have in common, by scenario and the seed they were simulated from."
     trials = [open_trials(store) for store in (one, other)]
-    known = [
+    sources = [
         set(zip(store.seed.values.tolist(), store.scenario.values.astype(str).tolist())) for store in trials
     ]
-    return len(known[0] & known[1])
+    return len(sources[0] & sources[1])
 
 # %% ../../nbs/evaluation/06_results.ipynb #7db4a89f
 def refuse_shared(
@@ -313,7 +313,7 @@ def keep_rollouts(
 def score_evaluation(
     scorer: Scorer,
     protocol: Protocol,
-    known: dict[str, Any],  # fields of the record
+    fields: dict[str, Any],  # of the record: who was evaluated, and how
 ) -> Evaluation:
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
@@ -321,8 +321,8 @@ def score_evaluation(
     others = {
         "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
     } if protocol.sensitivity else {}
-    seconds = known["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)}
-    record = known | protocol.record() | rollouts_record(scorer) | {
+    seconds = fields["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)}
+    record = fields | protocol.record() | rollouts_record(scorer) | {
         "record_version": RECORD_VERSION, "seconds": seconds
     }
     record |= {"thresholds": thresholds(scorer.scoring), "intervals": {"level": LEVEL, "draws": DRAWS}}
@@ -361,8 +361,8 @@ def evaluate_each(
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
     further = tuple(roll_out(taken, goals, test, *options, number) for number in numbers)
-    known = model_record(taken, first.seed if trained_with is None else trained_with)
-    known |= {
+    fields = model_record(taken, first.seed if trained_with is None else trained_with)
+    fields |= {
         "batch_size": batch_size, "device": str(device),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
     }
@@ -370,7 +370,7 @@ def evaluate_each(
     scorers = [
         Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, protocols)
     ]
-    return [score_evaluation(scorer, protocol, known) for scorer, protocol in zip(scorers, protocols)]
+    return [score_evaluation(scorer, protocol, fields) for scorer, protocol in zip(scorers, protocols)]
 
 
 def evaluate(
@@ -538,8 +538,8 @@ def gather(
 ) -> Results:
     "Lay evaluations side by side; raise `UsageError` where they do not belong together."
     folders = list(folders)
-    found = [item if isinstance(item, Evaluation) else read_evaluation(item) for item in folders]
-    if not found:
+    evaluations = [item if isinstance(item, Evaluation) else read_evaluation(item) for item in folders]
+    if not evaluations:
         raise UsageError("nothing to gather; give at least one folder of an evaluation")
     names = [
         str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)
@@ -549,30 +549,30 @@ def gather(
         for field in ((across,) if isinstance(across, str) else across)
     )
     across += ("thresholds",) if "scoring" in across else ()
-    told = (*IDENTITY, *(field for field in across if field != "thresholds"))
-    seen = {}
-    for name, evaluation in zip(names, found):
+    labels = (*IDENTITY, *(field for field in across if field != "thresholds"))
+    sources: dict[tuple, str] = {}
+    for name, evaluation in zip(names, evaluations):
         for field in (field for field in SAME if field not in across):
-            first = found[0].record[field]
+            first = evaluations[0].record[field]
             here = evaluation.record[field]
             if first != here:
                 raise UsageError(
                     f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart"
                 )
-        identity = tuple(evaluation.record[field] for field in told)
-        if identity in seen:
+        identity = tuple(evaluation.record[field] for field in labels)
+        if identity in sources:
             raise UsageError(
-                f"{name} and {seen[identity]} are both {', '.join(map(str, identity))}; keep one of them"
+                f"{name} and {sources[identity]} are both {', '.join(map(str, identity))}; keep one of them"
             )
-        seen[identity] = name
+        sources[identity] = name
     tables = {}
     for table in TABLES:
-        parts = [getattr(evaluation, table).copy() for evaluation in found]
-        for part, identity in zip(parts, seen):
-            for place, (column, value) in enumerate(zip(told, identity)):
+        parts = [getattr(evaluation, table).copy() for evaluation in evaluations]
+        for part, identity in zip(parts, sources):
+            for place, (column, value) in enumerate(zip(labels, identity)):
                 part.insert(place, column, value)
         tables[table] = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-    return Results(records=[evaluation.record for evaluation in found], **tables)
+    return Results(records=[evaluation.record for evaluation in evaluations], **tables)
 
 # %% ../../nbs/evaluation/06_results.ipynb #0c5a5f38
 def find_evaluations(
@@ -587,19 +587,19 @@ def find_evaluations(
     evaluated = {str(record.get("model")) for record in records.values()}  # a damaged record may hold anything
     for name in fields.get("model", ()):
         check_name(name, sorted(evaluated), "model of an evaluation")
-    found = [
+    folders = [
         path
         for path, record in records.items()
         if all(record.get(name) in values for name, values in fields.items())
     ]
-    if not found:
+    if not folders:
         for name, values in fields.items():
             there = {str(record.get(name)) for record in records.values()}
             if there and there.isdisjoint(map(str, values)) and isinstance(values[0], str):  # a name
                 check_name(values[0], sorted(there), f"{name} of an evaluation")
         wanted = ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in fields.items())
         raise UsageError(f"{folder} holds no evaluation{f' with {wanted}' if wanted else ''}; evaluate first")
-    return found
+    return folders
 
 # %% ../../nbs/evaluation/06_results.ipynb #f901a029
 def model_fields(
@@ -614,8 +614,8 @@ def main_variant(
     folder: str | Path,  # searched with all folders in it
 ) -> str:
     "The variant that figures show where both were evaluated: corrected, or the only one."
-    found = {str(read_json(path / "record.json", {}).get("variant", "")) for path in find_evaluations(folder)}
-    return "corrected" if "corrected" in found else min(found)
+    variants = {str(read_json(path / "record.json", {}).get("variant", "")) for path in find_evaluations(folder)}
+    return "corrected" if "corrected" in variants else min(variants)
 
 # %% ../../nbs/evaluation/06_results.ipynb #20b21122
 def joined_outcomes(

@@ -4,13 +4,16 @@
 
 # %% auto #0
 __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT',
-           'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PRIVILEGED_INPUTS', 'ALIKE',
-           'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
-           'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path',
-           'NearestCarries', 'OutsideModel', 'network_of', 'as_model', 'batch_inputs', 'receive', 'out_of_memory',
-           'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
+           'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PrivilegedInput',
+           'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts',
+           'as_trials', 'shown_last', 'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld',
+           'nearest_objects', 'carried_path', 'NearestCarries', 'Evaluable', 'OutsideModel', 'network_of',
+           'is_evaluable', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams',
+           'roll_batch', 'on_device', 'halve', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -216,6 +219,7 @@ class ConstantVelocity:
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
         trial = torch.arange(len(states), device=states.device)
+        context = torch.as_tensor(context, device=states.device)
         last = states[trial, context - 1]
         before = states[trial, (context - 2).clamp(min=0)]
         change = (last - before).unflatten(-1, (-1, len(FEATURES))).clone()
@@ -237,8 +241,11 @@ class TrueWorld:
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
+        if privileged is None:
+            raise ModelContractError(f"{self.name} needs the privileged input `true_states`")
         truth = privileged["true_states"]
-        steps = (context[:, None] + torch.arange(horizon, device=truth.device)).clamp(max=truth.shape[1] - 1)
+        first = torch.as_tensor(context, device=truth.device).reshape(-1, 1)
+        steps = (first + torch.arange(horizon, device=truth.device)).clamp(max=truth.shape[1] - 1)
         return truth[torch.arange(len(truth), device=truth.device)[:, None], steps]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #3b176097
@@ -318,6 +325,22 @@ class NearestCarries:
 PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries)}
 
 
+class Evaluable(typing.Protocol):
+    "What `evaluate` needs of a model; `as_model` gives it."
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def variant(self) -> str: ...
+
+    @property
+    def privileged(self) -> tuple[str, ...]: ...
+
+    @property
+    def rollout(self) -> Callable[..., torch.Tensor]: ...
+
+
 class OutsideModel:
     "Gives a plain function, or an object with `rollout` alone, the face of a model."
 
@@ -326,12 +349,16 @@ class OutsideModel:
         model: object,  # a function is called by its name, an object without a name by its class
     ):
         self.model = model
-        self.rollout = getattr(model, "rollout", model)
+        self.rollout: Callable[..., torch.Tensor]
+        if hasattr(model, "rollout"):
+            self.rollout = model.rollout
+        elif callable(model):
+            self.rollout = model
         is_object = hasattr(model, "rollout")
         own_name = getattr(model, "name", "") if is_object else getattr(model, "__name__", "")
         self.name = str(own_name) or type(model).__name__
         self.variant = str(getattr(model, "variant", "corrected" if is_object else "function"))
-        self.privileged = tuple(getattr(model, "privileged", ()))
+        self.privileged: tuple[str, ...] = tuple(getattr(model, "privileged", ()))
 
 
 def network_of(
@@ -342,23 +369,28 @@ def network_of(
     return inner if isinstance(inner, torch.nn.Module) else None
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
+def is_evaluable(model: object) -> typing.TypeGuard[Evaluable]:
+    "Has it a name, a variant, and a word on what it is given?"
+    return bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
+
+
 def as_model(
     model: object,  # a `WorldModel`, another object with `rollout`, or a function with the arguments of `rollout`
-):  # an object with `name`, `variant`, `privileged` and `rollout`
+) -> Evaluable:  # with `name`, `variant`, `privileged` and `rollout`
     "Check that something can be evaluated."
     if not callable(getattr(model, "rollout", None)):
         if hasattr(model, "rollout") or not callable(model) or isinstance(model, type):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
         return OutsideModel(model)
-    if not all((getattr(model, "name", ""), hasattr(model, "variant"), hasattr(model, "privileged"))):
-        model = OutsideModel(model)
-    unknown = set(model.privileged) - set(PRIVILEGED_INPUTS)
+    evaluable: Evaluable = model if is_evaluable(model) else OutsideModel(model)
+    unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
-        raise ModelContractError(f"{model.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")
-    return model
+        raise ModelContractError(f"{evaluable.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")
+    return evaluable
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2254b22a
-PRIVILEGED_INPUTS = ("end_state", "true_states")  # the last state `[B, 35]`; every state `[B, 300, 35]`
+PrivilegedInput = typing.Literal["end_state", "true_states"]  # the last state `[B, 35]`; every state `[B, 300, 35]`
+PRIVILEGED_INPUTS: tuple[str, ...] = typing.get_args(PrivilegedInput)
 
 
 def batch_inputs(
@@ -373,8 +405,8 @@ def batch_inputs(
     step = torch.arange(STEPS, device=states.device)
     true = states[row[:, None], (start[:, None] + step).clamp(max=STEPS - 1)] if start.any() else states[row]
     shown = true.masked_fill((step >= context[:, None])[..., None], torch.nan)
-    known = {"end_state": lambda: states[row, -1], "true_states": lambda: true}
-    return shown, context, {name: known[name]() for name in privileged} or None
+    inputs = {"end_state": lambda: states[row, -1], "true_states": lambda: true}
+    return shown, context, {name: inputs[name]() for name in privileged} or None
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #96c415fa
 def receive(
@@ -450,7 +482,7 @@ def request_streams(
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #a4ce16dc
 def roll_batch(
-    model: object,
+    model: Evaluable,
     states: torch.Tensor,  # `[N, 300, 35]`
     requested: pd.DataFrame,  # requests of one batch
     generator: Streams,

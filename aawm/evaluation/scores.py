@@ -136,18 +136,18 @@ def label_once(
     happens = rules[0](whole.astype(exact, copy=False))
     other = task.measure == "move" and scoring.moved_truth != scoring.moved_rollout
     ceiling = rules[1](beside.astype(exact, copy=False)) if other else happens
-    said = np.stack([rules[1](states.astype(exact, copy=False)) for states in rolled])
-    return happens, ceiling, said, close
+    predicted = np.stack([rules[1](states.astype(exact, copy=False)) for states in rolled])
+    return happens, ceiling, predicted, close
 
 # %% ../../nbs/evaluation/04_scores.ipynb #c1f9843e
 def goal_score(
-    said: np.ndarray,  # bool `[n]`: is the object delivered in the rollout
+    delivered: np.ndarray,  # bool `[n]`: is the object delivered in the rollout
     near: np.ndarray,  # `[n]`, from `nearness`
     truth: np.ndarray,  # bool `[n]`
     failed: np.ndarray,  # bool `[n]`: of rollouts that count as wrong
 ) -> np.ndarray:  # `[n]`, 0 to 1; of a failed rollout -1 where the truth is yes, and 2 where it is no
     "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Failed: wrong by more than any."
-    return np.where(failed, np.where(truth, -1.0, 2.0), (1 - NEARNESS) * said + NEARNESS * near)
+    return np.where(failed, np.where(truth, -1.0, 2.0), (1 - NEARNESS) * delivered + NEARNESS * near)
 
 
 def outcome_rows(
@@ -170,7 +170,7 @@ def outcome_rows(
         label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked)
         for chunk in chunks
     ]
-    happens, ceiling, said, near = (np.concatenate(parts, axis=-2) for parts in zip(*labelled))
+    happens, ceiling, predicted, near = (np.concatenate(parts, axis=-2) for parts in zip(*labelled))
     place = answer, rows.object.to_numpy(dtype=np.int64)
     # nothing else tells whether it truly happened
     by_rule = task.measure == "move" or task.measure in OWN_RULES
@@ -180,10 +180,10 @@ def outcome_rows(
         for each, numbers in zip(samples, answered)
     ]
     rows["ceiling"] = ceiling[place]
-    rows["prediction"] = np.where(failed[0], ~rows.truth, said[0][place])
+    rows["prediction"] = np.where(failed[0], ~rows.truth, predicted[0][place])
     truth = rows.truth.to_numpy()
     scores = [
-        goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(said, near, failed)
+        goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(predicted, near, failed)
     ]
     rows["score"] = np.mean(scores, axis=0) if ranked else np.nan
     return rows
@@ -209,9 +209,9 @@ def class_metrics(
 ) -> dict:  # metric -> (value, low, high, count, left out)
     "Shares over object-trials, each with the number it is a share of."
     _, trial = np.unique(rows.row.to_numpy(), return_inverse=True)
-    true, said, capped = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction", "ceiling"))
+    true, called, capped = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction", "ceiling"))
     kinds = {
-        "hit": true & said, "positive": true, "called": said, "agree": true == said, "false": ~true & said,
+        "hit": true & called, "positive": true, "called": called, "agree": true == called, "false": ~true & called,
         "capped": true & capped
     }
     of = {name: np.bincount(trial, weights=mask).astype(np.int64) for name, mask in kinds.items()}
@@ -260,19 +260,19 @@ def rollout_errors(
     rollouts = scorer.rollouts
     scoring = scorer.scoring
     which = rows.request.to_numpy()
-    said = rollouts.take(which)
+    predicted = rollouts.take(which)
     broken = rollouts.broken[which] >= 0
-    said[broken] = np.nan_to_num(said[broken], nan=0.0, posinf=0.0, neginf=0.0)
-    step = rows.context.to_numpy()[:, None] + np.arange(said.shape[1])
+    predicted[broken] = np.nan_to_num(predicted[broken], nan=0.0, posinf=0.0, neginf=0.0)
+    step = rows.context.to_numpy()[:, None] + np.arange(predicted.shape[1])
     true = scorer.test.flat[rows.row.to_numpy()[:, None], step]
-    said_at = positions(said).astype(np.float64)
+    predicted_at = positions(predicted).astype(np.float64)
     true_at = positions(true).astype(np.float64)
     by_place = scoring.error_features == "positions"
-    apart = said_at - true_at if by_place else (said.astype(np.float64) - true)[..., None, :]
+    apart = predicted_at - true_at if by_place else (predicted.astype(np.float64) - true)[..., None, :]
     error = np.sqrt(np.square(apart, out=apart).sum(-1))
     if scoring.nonfinite_fails:
         error[broken] = np.inf
-    return error, said_at, true_at
+    return error, predicted_at, true_at
 
 # %% ../../nbs/evaluation/04_scores.ipynb #6e31baab
 def error_metrics(
@@ -347,7 +347,7 @@ def curve_rows(
 # %% ../../nbs/evaluation/04_scores.ipynb #9e0f1f44
 def error_curves(
     error: np.ndarray,  # `[n, horizon, entity]`
-    said: np.ndarray,  # `[n, horizon, 5, 3]`: predicted positions, m
+    predicted: np.ndarray,  # `[n, horizon, 5, 3]`: positions, m
     true: np.ndarray,  # `[n, horizon, 5, 3]`: true positions, m
     last: tuple[np.ndarray, np.ndarray],  # `[n, 5, 3]`: positions one step before those, m
     left_at: float,  # the largest true path of an object that stays, m
@@ -357,11 +357,11 @@ def error_curves(
     step = np.arange(1, error.shape[1] + 1)
     covered = [
         np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX]
-        for before, path in zip(last, (said, true))
+        for before, path in zip(last, (predicted, true))
     ]
     covered = [np.linalg.norm(np.diff(path, axis=1), axis=-1) for path in covered]  # [n, step, object]
     still = covered[1].sum(1) <= left_at
-    by_object = np.linalg.norm((said - true)[:, :, OBJECT_INDEX], axis=-1)
+    by_object = np.linalg.norm((predicted - true)[:, :, OBJECT_INDEX], axis=-1)
     path = covered[0].cumsum(1)
     broken = ~np.isfinite(error).all((1, 2))
     by_object[broken], path[broken] = np.inf, np.inf
@@ -467,7 +467,7 @@ def score_errors(
     requested = scorer.rows(task)
     rows = requested[requested.left_out == ""]
     gone = requested[requested.left_out != ""]
-    error, said, true = rollout_errors(scorer, rows)
+    error, predicted, true = rollout_errors(scorer, rows)
     paths = positions(test.states)
     last = paths[rows.row, rows.start + rows.context - 1], paths[rows.row, rows.context - 1]
     table = []
@@ -477,7 +477,7 @@ def score_errors(
             ("all", metric, name, *values)
             for metric, values in error_metrics(error[mask[: len(rows)]], left_out).items()
         ]
-    return table, *error_curves(error, said, true, last, MOVED_THRESHOLD, test.trial[rows.row])
+    return table, *error_curves(error, predicted, true, last, MOVED_THRESHOLD, test.trial[rows.row])
 
 # %% ../../nbs/evaluation/04_scores.ipynb #3393b38b
 # objects are numbered from 0

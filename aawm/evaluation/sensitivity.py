@@ -72,10 +72,10 @@ def leave_out_missing(
     rollouts: Rollouts,
 ) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out the rows that no rollout answers."
-    known = plan[REQUEST].merge(
+    answered = plan[REQUEST].merge(
         rollouts.requests[REQUEST].assign(known=True), on=REQUEST, how="left"
     ).known.notna().to_numpy()
-    return plan.assign(left_out=plan.left_out.mask(~known & (plan.left_out == "").to_numpy(), NOT_ROLLED_OUT))
+    return plan.assign(left_out=plan.left_out.mask(~answered & (plan.left_out == "").to_numpy(), NOT_ROLLED_OUT))
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #017b09de
 def sensitivity(

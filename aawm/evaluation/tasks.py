@@ -152,15 +152,15 @@ def taken_step(
     adversarial: np.ndarray,  # bool `[trial]`: where to look
 ) -> np.ndarray:  # int64 `[trial, 3]`, -1 never
     "The first step of the carry by which a delivered object leaves the goal again."
-    found = np.full(np.shape(goal_step), NEVER, dtype=np.int64)
+    taken = np.full(np.shape(goal_step), NEVER, dtype=np.int64)
     step = np.arange(STEPS)[:, None]
     row = np.flatnonzero(adversarial)
     after = (step > goal_step[row, None]) & (goal_step[row, None] >= 0)
     first = first_true(np.moveaxis(carries(states[row]) & after, 1, 2))
     outside = ~inside_goal(object_paths(states[row]))
     leaves = (outside & (np.arange(STEPS) > first[..., None])).any(-1) & (first >= 0)
-    found[row] = np.where(leaves, first, NEVER)
-    return found
+    taken[row] = np.where(leaves, first, NEVER)
+    return taken
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #f6141dd4
 @dataclass(frozen=True)
@@ -462,13 +462,13 @@ def find_tasks(
 ) -> tuple[Task, ...]:
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
     tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
-    found = tuple(task if isinstance(task, Task) else task_named(task) for task in tasks)
-    names = [task.name for task in found]
-    for task in found:
+    chosen = tuple(task if isinstance(task, Task) else task_named(task) for task in tasks)
+    names = [task.name for task in chosen]
+    for task in chosen:
         check_name(task.measure, (*MEASURES, *OWN_RULES), f"measure of task {task.name!r}")
-    if not found or len(set(names)) < len(names):
+    if not chosen or len(set(names)) < len(names):
         raise UsageError(f"tasks must be one or more different ones, got {names}")
-    return found
+    return chosen
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #afc900f7
 def register_task(
@@ -550,9 +550,9 @@ class Protocol:
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Protocol":
         "The protocol of a record. `UsageError` for a task that is neither the package's nor registered."
-        known = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
+        fields = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
         return cls(
-            **known | {
+            **fields | {
                 "seed": record["evaluation_seed"],
                 "split": None if record["split"] == "all" else record["split"]
             }

@@ -70,13 +70,13 @@ def best_threshold(
     bound: float = FALSE_BOUND,  # the largest rate of false third goals
 ) -> float:
     "The threshold with the highest recall among those with few enough false ones; of equals the highest."
-    known = table[table.recall.notna()].fillna({"false_positive": 0.0})
-    if not len(known):
+    measured = table[table.recall.notna()].fillna({"false_positive": 0.0})
+    if not len(measured):
         raise UsageError(
             "no validation trial has a third goal, so no threshold can be chosen; generate more trials"
         )
-    enough = known[known.false_positive <= bound]
-    fewest = known.sort_values(["false_positive", "threshold"], ascending=[False, True])
+    enough = measured[measured.false_positive <= bound]
+    fewest = measured.sort_values(["false_positive", "threshold"], ascending=[False, True])
     order = enough.sort_values(["recall", "threshold"]) if len(enough) else fewest
     return float(order.threshold.iloc[-1])
 
@@ -101,9 +101,9 @@ def choose_threshold(
             "reason": "no validation trial has a third goal: left as it was"
         }
     model.config = replace(model.config, **{SETTING: best_threshold(table, bound)})
-    known = {
+    choice = {
         "setting": SETTING, "value": getattr(model.config, SETTING), "bound": bound, "split": "validation",
         "data_hash": trials.data_hash
     }
-    known["rollouts"] = rollouts
-    return known | {"table": table.round(4).to_dict("records")}
+    choice["rollouts"] = rollouts
+    return choice | {"table": table.round(4).to_dict("records")}

@@ -10,6 +10,7 @@ __all__ = ['PACKAGE', 'LISTS', 'OF_PAPERS', 'page_nodes', 'page_values', 'entrie
 # %% ../../nbs/runs/09_by_hand.ipynb #6baf2d08
 import ast
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import aawm
@@ -164,7 +165,7 @@ def figure_lines(
     return titles
 
 # %% ../../nbs/runs/09_by_hand.ipynb #4a4d8064
-LISTS = {
+LISTS: dict[str, Callable[..., dict[str, str]]] = {
     "models": model_lines, "profiles": profile_lines, "figures": figure_lines, "presets": preset_lines,
     "scenarios": scenario_lines, "tasks": task_lines
 }

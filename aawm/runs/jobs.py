@@ -43,8 +43,8 @@ def is_done(
     "Whether a job's outputs are there, whole, and made from the same inputs."
     stamp = read_json(stamp_path(job), {})
     return stamp.get("key") == job.key and all(
-        found is not None and content_hash(resolve(path)) == found
-        for path, found in stamp.get("outputs", {"": None}).items()
+        mark is not None and content_hash(resolve(path)) == mark
+        for path, mark in stamp.get("outputs", {"": None}).items()
     )
 
 # %% ../../nbs/runs/05_jobs.ipynb #907b3c0c
@@ -97,7 +97,7 @@ def run_job(
     except Exception:  # the kernel died or never came up, which is the machine's fault more often than ours
         used = execute(job.notebook, executed, job.parameters)
     outputs = {path: content_hash(resolve(path)) for path in job.outputs}
-    if missing := [path for path, found in outputs.items() if found is None]:
+    if missing := [path for path, mark in outputs.items() if mark is None]:
         raise AawmError(f"{job.notebook} ended without leaving {', '.join(missing)}")
     seconds = time.monotonic() - begun
     # of the largest kernel so far
@@ -140,9 +140,9 @@ class Times:
         self.known = {name: stamp["seconds"] for name, stamp in stamps.items() if "seconds" in stamp}
         self.estimates = {frozenset(words.split()): seconds for words, seconds in (estimates or {}).items()}
         self.jobs = {job.name: job for job in jobs}
-        self.started = {}
-        self.first = {}
-        self.last = None
+        self.started: dict[str, float] = {}  # job -> s of the clock
+        self.first: dict[str, float] = {}  # job -> share of it that was done when it was first looked at
+        self.last: tuple[float, float] | None = None  # s of the clock, s that were left
 
     def start(self, name: str) -> None:
         "A job begins now."
@@ -179,9 +179,9 @@ class Times:
         # a resumed job does not begin at 0
         expected = self.expected(name)
         first = self.first.setdefault(name, share)
-        seen = passed * (1 - share) / (share - first) if share > first else NOT_TIMED
+        measured = passed * (1 - share) / (share - first) if share > first else NOT_TIMED
         rest = max(expected - passed, 0) if expected == expected else NOT_TIMED
-        return seen if rest != rest else rest if seen != seen else share * seen + (1 - share) * rest
+        return measured if rest != rest else rest if measured != measured else share * measured + (1 - share) * rest
 
     def smooth(self, estimate: float) -> float:  # s
         "The estimate, moved slowly from the one before."
@@ -282,7 +282,9 @@ class JobQueue:
     ):
         self.waiting = {job.name: job for job in jobs}
         self.times = times
-        self.running, self.failures, self.lost = {}, {}, set()
+        self.running: dict[str, Job] = {}
+        self.failures: dict[str, AawmError] = {}
+        self.lost: set[str] = set()  # jobs whose worker died once
 
     def ready(self) -> list:  # names, in the order in which they are to be taken
         "The jobs whose needs are met: those that need most first, so that a trained model is evaluated at once; then the longest."
@@ -322,7 +324,7 @@ def unfinished(
     jobs: list,  # of `Job`, each after those it needs
 ) -> list:  # of `Job`
     "The jobs that are not done, or need one that is not."
-    remaining = {}
+    remaining: dict[str, Job] = {}
     for job in jobs:
         if not is_done(job) or any(need in remaining for need in job.needs):
             remaining[job.name] = job

@@ -14,9 +14,11 @@ import os
 import pathlib
 import resource
 import sys
+from multiprocessing.process import BaseProcess
 from multiprocessing.forkserver import set_forkserver_preload
 
 from jupyter_client import AsyncKernelManager
+from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from ..processes import end_with_parent, without_main_script
@@ -72,21 +74,22 @@ class ForkedKernel:
 
     stdin = stdout = stderr = None
 
-    def __init__(self, process: multiprocessing.Process):
-        self.process, self.pid = process, process.pid
+    def __init__(self, process: BaseProcess):
+        self.process = process
+        self.pid = process.pid
 
     def poll(self) -> int | None:
         "The exit code, or `None` while it runs."
         return self.process.exitcode
 
-    def wait(self) -> int:
+    def wait(self) -> int | None:
         "The exit code, once it has ended."
         self.process.join()
         return self.process.exitcode
 
     def send_signal(self, number: int) -> None:
         "Send a signal, where it still runs."
-        if self.poll() is None:
+        if self.pid is not None and self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -94,7 +97,7 @@ class ForkedKernel:
 class WarmProvisioner(LocalProvisioner):
     "Forks a kernel off the warm process."
 
-    async def launch_kernel(self, cmd: list, **options) -> dict:  # what clients connect to
+    async def launch_kernel(self, cmd: list[str], **options) -> KernelConnectionInfo:  # what clients connect to
         "Start the kernel that a command would start."
         arguments = cmd[cmd.index("ipykernel_launcher") + 1 :]
         folder = str(options.get("cwd") or pathlib.Path.cwd())
@@ -103,7 +106,7 @@ class WarmProvisioner(LocalProvisioner):
         )
         with without_main_script():
             process.start()
-        self.process = ForkedKernel(process)
+        self.process = ForkedKernel(process)  # type: ignore[assignment]  # jupyter calls these methods alone
         self.pid = process.pid
         self.cwd = folder
         return self.connection_info

@@ -15,11 +15,15 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import AawmError, UsageError, check_name
 from ..files import commit, machine, read_json, replacing, repository_root, resolve
 from .manifest import typed
 from .sources import notebook_cells, versions
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # %% ../../nbs/runs/03_notebooks.ipynb #2dd19e35
 def notebook_parameters(
@@ -33,9 +37,13 @@ def assigned(
     source: str,  # of a cell of parameters
 ) -> dict:  # name -> value
     "What a cell assigns, literal values alone."
-    assignments = [node for node in ast.parse(source).body if isinstance(node, (ast.Assign, ast.AnnAssign))]
-    names = [node.target if isinstance(node, ast.AnnAssign) else node.targets[0] for node in assignments]
-    return {name.id: literal(name.id, node.value) for name, node in zip(names, assignments)}
+    values = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if isinstance(target, ast.Name) and node.value is not None:
+                values[target.id] = literal(target.id, node.value)
+    return values
 
 
 def literal(
@@ -94,8 +102,8 @@ def hand_parameters(
     }
     folders = {
         Path(value).parts[1]
-        for value in checked.values()
-        if str(value).startswith("data/") and len(Path(value).parts) > 2
+        for value in map(str, checked.values())
+        if value.startswith("data/") and len(Path(value).parts) > 2
     }
     if "profile" in defaults and "profile" not in checked and len(folders) == 1:
         checked["profile"] = folders.pop()
@@ -116,13 +124,14 @@ def input_record(
     "Where a figure's inputs come from: job, commit, versions."
     if record:
         return read_json(resolve(record)) or {}
-    found = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
-    known = {name: number for name, number in found.items() if number} | {"python": sys.version.split()[0]}
-    return {"job": "run by hand", "commit": commit(), "versions": known, "machine": machine()}
+    packages = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
+    numbers = {name: number for name, number in packages.items() if number}
+    numbers |= {"python": sys.version.split()[0]}
+    return {"job": "run by hand", "commit": commit(), "versions": numbers, "machine": machine()}
 
 # %% ../../nbs/runs/03_notebooks.ipynb #3c52d0e2
 def check_trials(
-    trials: object,  # the Dataset that `open_trials` gives, or a store's path; "": nothing is checked
+    trials: "xr.Dataset | str",  # what `open_trials` gives, or a store's path; "": nothing is checked
     records: list,  # of evaluations, of the same trials
 ) -> None:
     "`UsageError` where evaluations are of other trials than the store's."

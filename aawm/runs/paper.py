@@ -32,9 +32,9 @@ def check_values(
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
     # it may be another machine's
     check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")
-    for name, known in (("scorings", SCORINGS), ("plain_worlds", PLAIN_WORLDS)):
+    for name, offered in (("scorings", SCORINGS), ("plain_worlds", PLAIN_WORLDS)):
         for word in values.get(name, ()):
-            check_name(word, known, name.replace("_", " ").removesuffix("s"))
+            check_name(word, offered, name.replace("_", " ").removesuffix("s"))
     for model in values.get("models", ()):
         for variant in variants:
             preset_settings(values["preset"], model, variant)
@@ -45,7 +45,8 @@ def registered_modules() -> dict:  # name -> module, of the corrected variant
     "The models that come with the package, and where each is defined."
     modules = {}
     for module in room_modules("aawm.models"):
-        for node in ast.parse(module_file(module).read_text(encoding="utf-8")).body:
+        file = module_file(module)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body if file else ():
             for call in getattr(node, "decorator_list", ()):
                 if isinstance(call, ast.Call) and getattr(
                     call.func, "id", ""

@@ -47,13 +47,13 @@ def usual_context(
     pickup_step: np.ndarray,  # `[3]`, negative where an object is not picked up
 ) -> int:  # steps to show
     "The context of Figure 3A, up to the first pickup; 50 steps where there is none."
-    known = [int(step) for step in pickup_step if step > 0]
-    return min(known, default=WINDOW_CONTEXT)
+    steps = [int(step) for step in pickup_step if step > 0]
+    return min(steps, default=WINDOW_CONTEXT)
 
 # %% ../../nbs/runs/07_play.ipynb #b7ed09c4
 def imagine(
-    models: dict,  # run folders, or anything else that `evaluate` takes
-    one: object,  # a Dataset of one trial
+    models: Iterable[object],  # run folders, or anything else that `evaluate` takes
+    one: xr.Dataset,  # of one trial
     context: int,  # steps shown
     seed: int = 0,
     mode: bool = False,  # take every latent at its mode
@@ -62,14 +62,14 @@ def imagine(
     "Roll models out on one trial, the future hidden."
     held = trial_set(one.assign(has_log=("trial", [True])), None)
     asked = pd.DataFrame([[0, 0, context, STEPS - context]], columns=REQUEST)
-    rollouts = {}
-    privileged = []
+    rollouts: dict[str, np.ndarray] = {}
+    privileged: list[str] = []
     for entry in models:
         model, _ = take_model(entry)
         name = series_of(model.name, model.variant)
         same = sum(other.partition(", run ")[0] == name for other in rollouts)
         name = f"{name}, run {same + 1}" if same else name
-        rollouts[name] = roll_out(model, asked, held, seed, mode, device=device, progress=False).take([0])[0]
+        rollouts[name] = roll_out(model, asked, held, seed, mode, device=device, progress=False).take(np.array([0]))[0]
         privileged += [name] if model.privileged else []
     return rollouts, tuple(privileged)
 
@@ -77,7 +77,7 @@ def imagine(
 def logged_steps(
     trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int,  # its place in the store
-    one: object,  # the Dataset of that trial
+    one: xr.Dataset,  # of that trial
 ) -> dict:  # event -> for each object its logged steps, or its first one (-1 never) where only a Dataset is given
     "When the log has each pickup and each goal."
     if hasattr(trials, "data_vars"):
@@ -100,10 +100,13 @@ def view_trial(
 ) -> View:
     "A trial beside what models imagine of it, ready to be played."
     one = take_trial(trials, trial)
+    models = list(models)
     context = usual_context(one.pickup_step.values[0]) if models and context is None else context
     if context is not None and not 1 <= context < STEPS:
         raise UsageError(f"context is {context}; a trial of {STEPS} steps can show 1 to {STEPS - 1}")
-    rollouts, privileged = imagine(models, one, context, seed, mode, device) if models else ({}, ())
+    rollouts, privileged = {}, ()
+    if models and context is not None:
+        rollouts, privileged = imagine(models, one, context, seed, mode, device)
     roles = [str(one[f"role_agent{k}"].values[0]) for k in range(2)]
     logged = logged_steps(trials, trial, one) if bool(one.has_log.values[0]) else {}
     return View(
@@ -149,7 +152,7 @@ def write_page(
 # %% ../../nbs/runs/07_play.ipynb #acaf4bc7
 def open_page(
     notebook: str | Path,  # path
-    options: object = (),  # further words for JupyterLab
+    options: Iterable[str] = (),  # further words for JupyterLab
 ) -> None:
     "Open a notebook in JupyterLab and wait until it is closed."
     if importlib.util.find_spec("jupyterlab") is None:

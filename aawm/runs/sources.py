@@ -26,9 +26,9 @@ def code_digest(
     "A hash of what the code does: comments, layout and docstrings do not count."
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            documented = ast.get_docstring(node, clean=False) is not None
+            node.body = node.body[1:] if documented else node.body
     return digest(ast.dump(tree))
 
 # %% ../../nbs/runs/01_sources.ipynb #06e44e3d
@@ -55,15 +55,15 @@ def notebook_digest(
 
 def versions(
     names: Iterable[str],  # packages
-) -> dict:  # package -> version, `None` where it is not installed
+) -> dict[str, str | None]:  # package -> version, `None` where it is not installed
     "The installed versions of packages."
-    found = {}
+    installed: dict[str, str | None] = {}
     for name in names:
         try:
-            found[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            installed[name] = None
+    return installed
 
 # %% ../../nbs/runs/01_sources.ipynb #fe0f35c5
 def module_file(
@@ -104,23 +104,25 @@ def imported_names(
 ) -> list:  # (module, name) pairs; the name is "" where the module itself is imported
     "What a module imports anywhere in its code, relative imports resolved."
     file = module_file(module)
+    if file is None:
+        raise BadData(f"{module} has no Python file to read")
     return _imported_names(module, file, file.stat().st_mtime_ns)
 
 
 @functools.cache  # until the file changes
 def _imported_names(module: str, file: Path, changed: int) -> list:
-    found = []
+    pairs = []
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
+            pairs += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parent = ".".join(
                 package.split(".")[: len(package.split(".")) - node.level + 1]
             ) if node.level else ""
             start = ".".join(part for part in (parent, node.module) if part)
-            found += [(start, alias.name) for alias in node.names]
-    return found
+            pairs += [(start, alias.name) for alias in node.names]
+    return pairs
 
 # %% ../../nbs/runs/01_sources.ipynb #71197976
 def defining_modules(
@@ -133,8 +135,8 @@ def defining_modules(
         return {module} if file else set()
     if not name:
         return room_modules(module) if module != "aawm" else set()
-    for start, known in imported_names(module):
-        if known == name and start != module:
+    for start, other in imported_names(module):
+        if other == name and start != module:
             return defining_modules(start, name)
     inside = f"{module}.{name}"
     return room_modules(inside) if module_file(inside) else set()
@@ -146,14 +148,14 @@ def used_modules(
     "Modules and all that they import, from the library and from their own packages."
     ours = {"aawm", *(module.partition(".")[0] for module in first)}
     waiting = set(first)
-    found = {}
+    files = {}
     while waiting:
         module = waiting.pop()
-        found[module] = module_file(module)
+        files[module] = module_file(module)
         for start, name in imported_names(module):
             if start.partition(".")[0] in ours:
-                waiting |= defining_modules(start, name) - set(found)
-    return found
+                waiting |= defining_modules(start, name) - set(files)
+    return files
 
 # %% ../../nbs/runs/01_sources.ipynb #33a02b18
 def modules_digest(
