@@ -1,4 +1,4 @@
-# make install | figures | test | test-all | lab | docs | readme | leaderboard | lint | hooks | lock | clean
+# make install | figures | test | test-quick | test-all | lab | docs | readme | leaderboard | lint | hooks | lock | clean
 #
 # `make figures` and `make test` set up all they need. PYTHON names the interpreter that the environment is made with.
 
@@ -26,7 +26,7 @@ endef
 export SAY_TORCH
 export PYTHONUNBUFFERED = 1
 
-.PHONY: install figures test test-all lab docs readme leaderboard lint sample hooks lock clean
+.PHONY: install figures test test-quick test-all lab docs readme leaderboard lint sample hooks lock clean
 
 install: .venv/installed
 
@@ -50,6 +50,12 @@ figures: install
 test: install
 	$(BIN)/ruff check aawm nbs
 	$(BIN)/python -m pytest -m 'not slow' -n $(TESTERS) --dist worksteal
+
+# what another Python or other versions of libraries may break: the rooms from the simulator to the scores, and files from outside
+QUICK := $(addprefix aawm/tests/,events data sim models evaluation test_small_files.py test_hostile.py test_cli.py)
+
+test-quick: install
+	$(BIN)/python -m pytest -m 'not slow' $(QUICK)
 
 test-all: install
 	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
