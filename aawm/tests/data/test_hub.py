@@ -24,6 +24,7 @@ from aawm.models.model_cards import export_models
 from aawm.models.weights import ship_weights, weights_name
 from aawm.schema import COLUMNS, SCENARIOS, STEPS
 from aawm.sim import simulate
+from aawm.tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,20 @@ def test_load_dataset_reads_every_table(hub, tmp_path, monkeypatch):
     card = (hub / "hub/README.md").read_text().split("---\n", 2)[2]
     code = next(line for line in card.splitlines() if line.startswith("    "))
     assert "load_dataset" in code, "the card's first code says how to load it"
+
+
+def test_minaris_own_reader_opens_what_the_page_makes(hub, monkeypatch):
+    reason = "pip install 'minari[hdf5]' pillow"
+    minari = pytest.importorskip("minari", reason=reason)
+    monkeypatch.chdir(hub)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(hub / "minari"))
+    cells = json.loads((ROOT / "nbs/data/06_hub.ipynb").read_text(encoding="utf-8"))["cells"]
+    page = "".join(next(cell for cell in cells if "## Minari\n" in cell["source"])["source"])
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    made = minari.load_dataset("aawm/trials-v0")
+    trials = open_trials(hub / "trials")
+    assert made.total_episodes == len(SCENARIOS)
+    assert np.array_equal(made[4].observations, trials.state.values[4].reshape(STEPS, len(COLUMNS)))
 
 
 @pytest.fixture(scope="module")
