@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
-           'BYTES', 'THINNINGS', 'headings', 'triangle', 'element', 'Picture', 'on_paper', 'path_points', 'path_data',
-           'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg', 'key_svg', 'panels_svg',
-           'side_by_side']
+           'BYTES', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture', 'on_paper',
+           'path_points', 'path_data', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg', 'key_svg',
+           'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Sequence
@@ -318,3 +318,33 @@ def side_by_side(
         if len(svg.encode()) < BYTES:
             break
     return Picture(svg, "; ".join(map(repr, panels)))
+
+# %% ../nbs/09_sketch.ipynb #5c1d3e02
+LONGEST_BAR = 260  # units between the smallest value, or 0, and the largest
+BAR_COLOR = "#7A8CA3"
+
+
+def bars(
+    values: dict[str, float],  # words -> a finite number, from top to bottom
+    title: str,
+) -> Picture:
+    "A bar for each value, its words before it and its number behind it."
+    edge = 8 * max(map(len, values))  # right of the words
+    least = min(0.0, *values.values())
+    scale = LONGEST_BAR / max(max(values.values()) - least, 1e-9)
+    zero = edge + 10 + round(scale * -least)
+    parts = [element("text", escape(title), x=0, y=14, font_weight="bold", **LETTERS)]
+    for place, (words, value) in enumerate(values.items()):
+        top = 26 + 20 * place
+        long = round(scale * abs(value))
+        left = zero - long if value < 0 else zero
+        parts.append(element("text", escape(words), x=edge, y=top + 12, text_anchor="end", **LETTERS))
+        parts.append(element("rect", x=left, y=top, width=max(long, 1), height=14, fill=BAR_COLOR))
+        parts.append(element("text", f"{value:.2f}", x=max(left + long, zero) + 6, y=top + 12, **LETTERS))
+    wide = edge + LONGEST_BAR + 60
+    tall = 32 + 20 * len(values)
+    svg = element(
+        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", width=wide, height=tall,
+        viewBox=f"0 0 {wide} {tall}", font_family="sans-serif",
+    )
+    return Picture(svg, "\n".join([title, *(f"{value:7.2f}  {words}" for words, value in values.items())]))

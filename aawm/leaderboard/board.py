@@ -27,9 +27,10 @@ def rank_words(
 ) -> list[str]:  # such as "1", or "2 to 4"
     "The ranks that intervals leave open."
     words = []
-    for one in numbers:
-        best = 1 + sum(other.low > one.high for other in numbers)
-        worst = len(numbers) - sum(other.high < one.low for other in numbers)
+    ends = [(one.low, one.high) for one in numbers if one.low is not None and one.high is not None]
+    for low, high in ends:
+        best = 1 + sum(other_low > high for other_low, _ in ends)
+        worst = len(ends) - sum(other_high < low for _, other_high in ends)
         words.append(f"{best}" if best == worst else f"{best} to {worst}")
     return words
 
@@ -99,14 +100,16 @@ class Row:
     @property
     def ranked(self) -> bool:
         "Does it compete?"
-        known = self.entry is not None and self.scores.goal.value is not None
-        return known and not self.privileged and len(self.entry.files) >= LEAST_SEEDS
+        if self.entry is None or self.scores.goal.value is None:
+            return False
+        return not self.privileged and len(self.entry.files) >= LEAST_SEEDS
 
     def cells(self) -> dict:
         "Its row of the table."
-        scores, asked = self.scores, self.entry.trials if self.entry else self.scores.trials
+        scores = self.scores
+        asked = self.entry.trials if self.entry else scores.trials
         label = STYLES[self.name].label if self.name in STYLES else "True trials"
-        cells = {
+        cells: dict[str, object] = {
             "entry": self.name if self.entry else f"*{label}*",
             "given": ", ".join(self.privileged) or "context"
         }

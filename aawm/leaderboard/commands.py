@@ -91,7 +91,7 @@ def enter(
             if name in ("", each)
         }
     else:
-        new = {name: entries.new_entry(name, entries.seeded_files(file), **fields)}
+        new = {name: entries.new_entry(name, entries.seeded_files(file or ()), **fields)}
     if not new:
         raise UsageError(f"{weights} has no weights of {name}")
     for each, entry in new.items():

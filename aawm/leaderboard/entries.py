@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEADERBOARD', 'LEADERBOARD_TASKS', 'REFERENCES', 'TaskId', 'FixedFile', 'Entry', 'form_text', 'entry_files',
-           'read_entry', 'seeded_files', 'weights_identity', 'new_entry', 'shipped_entries', 'enter', 'git_words',
-           'entry_commit', 'commit_seed', 'entry_digest', 'refuse_together']
+           'is_name', 'read_entry', 'seeded_files', 'weights_identity', 'new_entry', 'shipped_entries', 'enter',
+           'git_words', 'entry_commit', 'commit_seed', 'entry_digest', 'refuse_together']
 
 # %% ../../nbs/leaderboard/01_entries.ipynb #5144d962
 import hashlib
@@ -21,7 +21,7 @@ from pydantic import Field, StringConstraints, field_validator
 import aawm
 from ..errors import BadData, Refused, UsageError
 from ..evaluation.exchange import task_id
-from ..evaluation.rollouts import PLAIN_WORLDS, PRIVILEGED_INPUTS, TrueWorld
+from ..evaluation.rollouts import PLAIN_WORLDS, PRIVILEGED_INPUTS, PrivilegedInput, TrueWorld
 from ..files import digest, sha256, visible_files, write_text
 from ..models import MODELS
 from ..models.weights import weights_record
@@ -52,7 +52,7 @@ class Entry(Form):
     code: Link
     files_at: Link  # the folder that holds the files
     about: Line
-    privileged: Annotated[list[Literal[PRIVILEGED_INPUTS]], Field(max_length=len(PRIVILEGED_INPUTS))] = []
+    privileged: Annotated[list[PrivilegedInput], Field(max_length=len(PRIVILEGED_INPUTS))] = []
     kind: Literal["weights", "program"]
     files: Annotated[list[FixedFile], Field(min_length=1, max_length=20)]
     tasks: Annotated[list[TaskId], Field(min_length=1, max_length=20)]
@@ -92,15 +92,21 @@ def entry_files(
     return visible_files(Path(folder) / "entries", "*.yaml")
 
 
+def is_name(
+    name: str,
+) -> bool:
+    "Can an entry be called so?"
+    return name not in REFERENCES and bool(re.fullmatch(r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII))
+
+
 def read_entry(
     path: str | Path,
 ) -> Entry:
     "An entry; `BadData` where its form is wrong, `Refused` where it asks for a model that the package does not have."
     entry = read_small(path, Entry)
-    name = Path(path).stem
-    if name in REFERENCES or not re.fullmatch(r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII):
+    if not is_name(Path(path).stem):
         raise BadData(
-            f"{path}: {name!r} is no name of an entry; use letters, digits, hyphens and underscores"
+            f"{path}: {Path(path).stem!r} is no name of an entry; use letters, digits, hyphens and underscores"
         )
     if entry.kind == "weights" and entry.model not in MODELS:
         raise Refused(f"{path}: {entry.model!r} is no model of this package, so its weights are not loaded; enter it as a program")
@@ -109,9 +115,9 @@ def read_entry(
 # %% ../../nbs/leaderboard/01_entries.ipynb #4a5db999
 def seeded_files(
     words: Iterable[str],  # such as `0=weights.safetensors`
-) -> dict:  # training seed -> path
+) -> dict[int, Path]:  # by training seed
     "Files by the training seed that each is of."
-    files = {}
+    files: dict[int, Path] = {}
     for word in words:
         seed, equals, path = word.partition("=")
         if not (equals and seed.isdecimal() and seed.isascii()):
@@ -129,16 +135,16 @@ def weights_identity(
     if any(Path(path).suffix != ".safetensors" for path in files.values()):
         return {}
     records = {seed: weights_record(path) for seed, path in files.items()}
-    said = [
+    identities = [
         {name: record[name] for name in ("model", "variant", "privileged")} for record in records.values()
     ]
-    if any(each != said[0] for each in said):
+    if any(each != identities[0] for each in identities):
         raise BadData(
             f"{', '.join(map(str, files.values()))} are not of one model and variant; enter them apart"
         )
     if wrong := [seed for seed, record in records.items() if record["seed"] != seed]:
         raise BadData(f"{files[wrong[0]]} is of training seed {records[wrong[0]]['seed']}, not {wrong[0]}; name it by its own")
-    return said[0] if said[0]["model"] in MODELS else {}
+    return identities[0] if identities[0]["model"] in MODELS else {}
 
 # %% ../../nbs/leaderboard/01_entries.ipynb #b3791439
 def new_entry(
@@ -170,7 +176,7 @@ def shipped_entries(
     **fields: object,  # further ones of `Entry`, for all
 ) -> dict:  # name -> entry
     "An entry for each corrected model of a folder of weights, with all its training seeds."
-    files = {}
+    files: dict[str, dict[int, Path]] = {}
     for path in visible_files(folder, "*.safetensors"):
         record = weights_record(path)
         if record["variant"] == "corrected":  # others are for the ledger of claims
@@ -190,9 +196,7 @@ def enter(
 ) -> Path:  # the entry's file
     "Write an entry; another one of that name stays unless it is to be replaced."
     path = Path(folder) / f"{name}.yaml"
-    if Path(name).name != name or name in REFERENCES or not re.fullmatch(
-        r"[A-Za-z0-9][\w-]{0,60}", name, re.ASCII
-    ):
+    if not is_name(name):
         raise UsageError(f"{name!r} is no name of an entry; use letters, digits, hyphens and underscores")
     if path.is_file() and read_entry(path) == entry:
         return path
@@ -219,7 +223,9 @@ def entry_commit(
     path: str | Path,  # of an entry
 ) -> str:  # 40 hexadecimal digits
     "The first commit since which an entry stands as it does; `UsageError` where it is not committed."
-    path, own, since = Path(path).resolve(), read_entry(path), ""
+    path = Path(path).resolve()
+    own = read_entry(path)
+    since = ""
     if git_words("rev-parse", "--is-shallow-repository", folder=path.parent).strip() == "true":
         raise UsageError("this clone lacks its history, and an entry's seed comes from there; run `git fetch --unshallow` first")
     for commit in git_words(

@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['TESTS', 'ERROR_TRIALS', 'QUESTIONS', 'NEAR_ROBOT', 'Number', 'MARK', 'MARKS_APART', 'SCORES_BYTES', 'VERSIONED',
-           'ERROR_STEPS', 'TOLERANCE', 'entry_tests', 'Exam', 'exam_on', 'answered_by', 'sealed_parts', 'next_requests',
-           'program_rollouts', 'weights_rollouts', 'goal_number', 'number', 'object_movement', 'ScoreRow', 'GoalNumber',
-           'PartFile', 'StepError', 'Scores', 'scores_path', 'read_scores', 'trial_marks', 'event_digest', 'installed',
-           'test_fields', 'scores_of', 'score_entry', 'score_references', 'waiting_entries', 'scores_faults',
-           'other_trials', 'score_differences', 'recheck_entry']
+           'ERROR_STEPS', 'TOLERANCE', 'entry_tests', 'Exam', 'exam_on', 'refuse_others', 'answered_by', 'sealed_parts',
+           'next_requests', 'program_rollouts', 'weights_rollouts', 'goal_number', 'number', 'object_movement',
+           'ScoreRow', 'GoalNumber', 'PartFile', 'StepError', 'Scores', 'scores_path', 'read_scores', 'trial_marks',
+           'event_digest', 'installed', 'EntryNumbers', 'measure', 'scores_of', 'score_entry', 'score_references',
+           'waiting_entries', 'scores_faults', 'other_trials', 'score_differences', 'recheck_entry']
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #e2933d2b
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -84,23 +85,31 @@ def exam_on(
     return Exam(test, about, plan, requests)
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #077aa07d
+def refuse_others(
+    stated: dict,  # what files say of a model
+    entry: Entry,
+    names: tuple[str, ...],  # what to compare
+    where: str,  # the files
+) -> None:
+    "`BadData` where files are of another model than the entry."
+    for name in names:
+        if stated.get(name) != getattr(entry, name):
+            raise BadData(f"{where} says {name} {stated.get(name)!r}, the entry says {getattr(entry, name)!r}; both must be the same")
+
+
 def answered_by(
     entry: Entry,
     files: Iterable[str | Path],  # of rollouts
-) -> dict:  # digest of requests -> training seed -> file
+) -> dict[str, dict[int, str | Path]]:  # digest of requests -> training seed -> file
     "Which requests and which training seed each file of rollouts is of; `BadData` where it is not of this entry."
-    answers = {}
+    answers: dict[str, dict[int, str | Path]] = {}
     seeds = [each.seed for each in entry.files]
     for file in files:
-        said = read_arrays(file, ("rollouts", "request"))[1]
-        for name, stated in (
-            ("model", said.get("model")), ("privileged", said.get("privileged", entry.privileged))
-        ):
-            if stated != getattr(entry, name):
-                raise BadData(f"{file} says {name} {stated!r}, the entry says {getattr(entry, name)!r}; both must be the same")
-        if (seed := said.get("seed")) not in seeds:
+        _, about = read_arrays(file, ("rollouts", "request"))
+        refuse_others({"privileged": entry.privileged} | about, entry, ("model", "privileged"), str(file))
+        if (seed := about.get("seed")) not in seeds:
             raise BadData(f"{file} is of training seed {seed}; the entry has {', '.join(map(str, seeds))}, named by `seed` in `about`")
-        if seed in (here := answers.setdefault(said.get("digest"), {})):
+        if seed in (here := answers.setdefault(about.get("digest"), {})):
             raise BadData(f"{file} and {here[seed]} answer the same requests with training seed {seed}; give one of them")
         here[seed] = file
     return answers
@@ -113,9 +122,9 @@ def sealed_parts(
 ) -> tuple:  # `about` of each part that may be given out; for each answered one: training seed -> file
     "How far a program has come, its rollouts checked; the last part given out may still wait for them."
     answers = answered_by(entry, files)
-    sealed = []
-    opened = []
-    answered = []
+    sealed: list[dict] = []
+    opened: list[dict] = []
+    answered: list[dict[int, str | Path]] = []
     parts = request_parts(exam.requests)
     for part in range(parts.max() + 1):
         opened.append(part_about(exam.about, exam.requests, part, sealed))
@@ -160,21 +169,19 @@ def program_rollouts(
     entry: Entry,
     exam: Exam,
     files: Iterable[str | Path],  # of all parts and training seeds, or folders with them
-) -> tuple:  # training seed -> `Rollouts`; part, seed and SHA-256 of each file
+) -> tuple[dict[int, Rollouts], list[tuple[int, int, str]]]:  # by training seed; part, seed and SHA-256 of each file
     "The rollouts of a program, checked."
     opened, answered = sealed_parts(entry, exam, rollout_files(files))
     if len(answered) < opened[0]["parts"]:
-        said = f"part {len(answered)} of {opened[0]['parts']} (counted from 0) has no rollouts"
-        raise UsageError(f"{said}; `aawm leaderboard requests --rollouts` writes its requests")
+        missing = f"part {len(answered)} of {opened[0]['parts']} (counted from 0) has no rollouts"
+        raise UsageError(f"{missing}; `aawm leaderboard requests --rollouts` writes its requests")
     digests = [each["digest"] for each in opened]
     by_seed = {
         seed: join_rollouts([part[seed] for part in answered], exam.requests, digests, exam.test)[0]
         for seed in sorted(answered[0])
     }
     return by_seed, [
-        {"part": k, "seed": seed, "sha256": content_hash(part[seed])}
-        for k, part in enumerate(answered)
-        for seed in sorted(part)
+        (k, seed, content_hash(part[seed]) or "") for k, part in enumerate(answered) for seed in sorted(part)
     ]
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #956a3a1e
@@ -184,16 +191,13 @@ def weights_rollouts(
     folder: str | Path = SHIPPED,  # with the weights files
     device: str = "auto",
     progress: bool = True,
-) -> dict:  # training seed -> `Rollouts`
+) -> dict[int, Rollouts]:  # by training seed
     "Roll out the weights of an entry; `BadData` for a file that is not the submitted one."
     files = {file.seed: resolve(folder) / file.file for file in entry.files}
     for file in entry.files:
         if not files[file.seed].is_file() or sha256(files[file.seed]) != file.sha256:
             raise BadData(f"{files[file.seed]} is missing, or not the one that was submitted (SHA-256 {file.sha256[:12]}...)")
-    said = weights_identity(files)
-    for name in ("model", "variant", "privileged"):
-        if said.get(name) != getattr(entry, name):
-            raise BadData(f"the weights say {name} {said.get(name)!r}, the entry says {getattr(entry, name)!r}; both must be the same")
+    refuse_others(weights_identity(files), entry, ("model", "variant", "privileged"), "a file of weights")
     return {
         seed: roll_out(load_weights(path), exam.requests, exam.test, device=device, progress=progress)
         for seed, path in files.items()
@@ -360,22 +364,30 @@ def event_digest(
 
 def installed() -> dict:  # package -> version
     "The versions on which a score depends."
-    known = {}
+    numbers = {}
     for name in VERSIONED:
-        try:
-            known[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return known
+        with contextlib.suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #914cf0b9
 ERROR_STEPS = (6, 60, 240)  # 1, 10 and 40 s
 
 
-def test_fields(
+class EntryNumbers(NamedTuple):
+    "What the rollouts of an entry come to."
+
+    goal: GoalNumber
+    errors: list[StepError]
+    jump: float | None  # m
+    alone: float | None
+    scores: list[ScoreRow]
+
+
+def measure(
     exam: Exam,
-    by_seed: dict,  # training seed -> `Rollouts`
-) -> dict:  # fields of `Scores`
+    by_seed: dict[int, Rollouts],  # by training seed
+) -> EntryNumbers:
     "All that is measured of a model's rollouts."
     tasks = find_tasks(task_names(exam.about["tasks"]))
     tables = []
@@ -389,35 +401,41 @@ def test_fields(
     jumps, totals, alones = zip(*moved)
     table = pd.concat(tables, ignore_index=True)
     rows = table.astype({"count": int, "left_out": int})[list(ScoreRow.model_fields)].to_dict("records")
-    rows = [row | {name: number(row[name]) for name in ("value", "low", "high")} for row in rows]
+    scores = [
+        ScoreRow(**row | {name: number(row[name]) for name in ("value", "low", "high")}) for row in rows
+    ]
     errors = [
-        {"step": step, "metres": number(np.mean([curve.get(step, np.nan) for curve in curves]))}
+        StepError(step=step, metres=number(float(np.mean([curve.get(step, np.nan) for curve in curves]))))
         for step in ERROR_STEPS
     ]
-    return {
-        "non_finite": int(sum((rollouts.broken >= 0).sum() for rollouts in by_seed.values())), "goal": goal_number(table),
-        "errors": errors, "jump": number(max(jumps)), "alone": number(sum(alones) / sum(totals)) if sum(totals) else None, "scores": rows,
-    }  # fmt: skip
+    alone = number(sum(alones) / sum(totals)) if sum(totals) else None
+    return EntryNumbers(GoalNumber(**goal_number(table)), errors, number(max(jumps)), alone, scores)
 
 
 def scores_of(
     exam: Exam,
-    by_seed: dict,  # training seed -> `Rollouts`
+    by_seed: dict[int, Rollouts],  # by training seed
     entry: str,  # digest
     commit: str,
-    files: list = (),  # of a program's rollouts
+    files: Iterable[PartFile] = (),  # of a program's rollouts
 ) -> Scores:
     "What came of a test, with what it came from."
     test = exam.test
-    where = {"commit": commit, "seed": commit_seed(commit), "trials": len(test), "data_hash": test.data_hash}
-    where |= {
-        "events": event_digest(test), "marks": trial_marks(test), "when": datetime.now(UTC).date().isoformat()
-    }
-    made = {
-        "machine": {name: value or None for name, value in machine().items()}, "versions": installed(),
-        "rollouts": list(files)
-    }
-    return Scores(entry=entry, **where, **made, **test_fields(exam, by_seed))
+    return Scores(
+        entry=entry,
+        commit=commit,
+        seed=commit_seed(commit),
+        trials=len(test),
+        data_hash=test.data_hash,
+        events=event_digest(test),
+        marks=trial_marks(test),
+        when=datetime.now(UTC).date().isoformat(),
+        machine={name: value or None for name, value in machine().items()},
+        versions=installed(),
+        non_finite=sum(int((rollouts.broken >= 0).sum()) for rollouts in by_seed.values()),
+        rollouts=list(files),
+        **measure(exam, by_seed)._asdict(),
+    )
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #a3ee7e4a
 def score_entry(
@@ -431,7 +449,7 @@ def score_entry(
     "Test an entry."
     entry = read_entry(path)
     commit = entry_commit(path)
-    files = []
+    files: list[tuple[int, int, str]] = []
     exam = exam_on(store, entry.tasks, entry.privileged)
     if entry.kind == "weights":
         by_seed = weights_rollouts(entry, exam, weights, device, progress)
@@ -439,7 +457,8 @@ def score_entry(
         by_seed, files = program_rollouts(entry, exam, rollouts)
     else:
         raise UsageError(f"{path} is of a program; run it part by part and give its rollouts (--rollouts)")
-    return scores_of(exam, by_seed, entry_digest(entry), commit, files)
+    parts = [PartFile(part=part, seed=seed, sha256=digits) for part, seed, digits in files]
+    return scores_of(exam, by_seed, entry_digest(entry), commit, parts)
 
 
 def score_references(

@@ -273,7 +273,9 @@ def pictures_in(path: Path) -> list:
     return [kind for output in outputs for kind in output.get("data", {}) if kind.startswith("image/")]
 
 
-SHOWN = ("sim", "data", "events", "models", "evaluation", "training", "viz", *WINGS)
+SHOWN = (
+    "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "leaderboard", "lessons", "runs", "studies", *WINGS,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("room", SHOWN)

@@ -12,7 +12,7 @@ from aawm.data.trials import show_trial, trial_panel
 from aawm.errors import UsageError
 from aawm.events import event_panel
 from aawm.sim import simulate
-from aawm.sketch import Sketch, side_by_side
+from aawm.sketch import LONGEST_BAR, Sketch, bars, side_by_side
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +96,10 @@ def test_sketches_import_no_drawing_library():
     assert subprocess.run(
         [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
     ).stdout.strip() == "[]"
+
+
+def test_bars_begin_at_a_common_zero():
+    svg = ElementTree.fromstring(bars({"up": 1.0, "<down>": -1.0, "nothing": 0.0}, "title").svg)
+    up, down, nothing = ((int(each.get("x")), int(each.get("width"))) for each in svg if each.tag.endswith("rect"))
+    assert up[0] == nothing[0] == sum(down) and up[1] == down[1] == LONGEST_BAR / 2
+    assert "<down>" in "".join(svg.itertext())

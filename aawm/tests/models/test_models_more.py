@@ -394,6 +394,27 @@ def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
     assert found(check_model("oracle"), "warning") == set()
 
 
+class Still:
+    "Has `rollout` alone."
+
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        return states[torch.arange(len(states)), context - 1][:, None].repeat(1, horizon, 1)
+
+
+class Ahead(Still):
+    def rollout(self, states, context, horizon, **given):
+        return states[:, -1:].nan_to_num(0).repeat(1, horizon, 1)
+
+
+def test_check_model_tries_a_class_with_rollout_alone_and_says_that_it_has_no_loss():
+    report = check_model(Still)
+    assert report.passed and {"loss", "bad calls refused"} <= found(report, "skipped") and report.model == "Still"
+    assert any("no `loss(batch)`" in wrong for _, _, wrong in report.lines)
+    assert set(check_model(Ahead()).failed) == {"hidden steps unused"}
+    with pytest.raises(ModelContractError, match="no method `rollout`"):
+        check_model(dict)
+
+
 def test_check_model_leaves_model_and_random_state_as_they_were():
     model = build("rssm_discrete").eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}

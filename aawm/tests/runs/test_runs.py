@@ -19,7 +19,8 @@ from aawm.errors import AawmError, EnvironmentProblem, Refused, UsageError
 from aawm.files import content_hash
 from aawm.runs import cluster
 from aawm.runs import plan, profile_values
-from aawm.runs.jobs import is_done, run_job
+from aawm.runs.jobs import is_done, plan_picture, run_job
+from aawm.runs.manifest import Job
 from aawm.tests.conftest import ROOT, heed_interrupt
 
 
@@ -504,6 +505,13 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
     workers.submit("draw", run_job, draw, values)
     assert workers.ended(600)["draw"] > 0 and (repository / "data/small/number").read_text() == "5"
     workers.close()
+
+
+def test_a_plan_is_drawn_with_a_dot_for_each_job_and_a_line_for_each_need():
+    jobs = [Job("trials", "", {}), *(Job(f"train <{k}>", "", {}, needs=("trials",)) for k in range(3))]
+    drawn = plan_picture(jobs)
+    assert drawn.svg.count("<circle") == 4 and drawn.svg.count("M") == drawn.svg.count("L") == 3
+    assert "train &lt;2&gt;" in drawn.svg and repr(drawn) == "1 x trials, then 3 x train"
 
 
 def test_a_plan_needs_no_torch_and_has_no_nan():
