@@ -138,7 +138,7 @@ class Configuration(Read):
 # %% ../../nbs/marple/09_configurations.ipynb #240461d6
 def grid_house(
     grid: GridForm,
-    where: object,  # the file, for the message
+    where: str | Path,  # the file, for the message
 ) -> House:
     "The house of a grid; `BadData` where its parts do not fit together."
     rooms = []
@@ -161,7 +161,7 @@ def grid_house(
 
 def read_configuration(
     content: object,  # a released configuration, as JSON gives it
-    where: object = "the configuration",  # the file, for the message
+    where: str | Path = "the configuration",  # the file, for the message
 ) -> House:
     "The house of a configuration; `BadData` names the place of the first fault."
     return grid_house(in_form(content, Configuration, where).Grid, where)

@@ -6,8 +6,8 @@
 __all__ = ['A_COLOR', 'B_COLOR', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'TAUGHT', 'SEEN', 'ONE_HOUSE', 'SHADES', 'VERDICT_COLORS',
            'look_of', 'draw_rooms', 'draw_things', 'draw_agent', 'draw_path', 'draw_state', 'fig_house', 'fig_replay',
            'curve_table', 'draw_curve', 'frame', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_modality',
-           'prior_label', 'evidence_label', 'fig_preferences', 'needed_table', 'fig_evidence', 'fig_people',
-           'fig_spread', 'fig_learned', 'fig_learning', 'fig_rules', 'fig_similarity', 'fig_ledger']
+           'prior_label', 'evidence_label', 'fig_preferences', 'needed_table', 'seed_table', 'fig_evidence',
+           'fig_people', 'fig_spread', 'fig_learned', 'fig_learning', 'fig_rules', 'fig_similarity', 'fig_ledger']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ from .missions import MISSIONS, SCENARIOS, similarity
 from .pairs import Pair
 from .planner import Run
 from .published import LANGUAGE_MODEL, PEOPLE, PUBLISHED_NEEDED, SHORT, published_similarity
-from .scores import LEVEL, PARTS, RULES, bootstrap, evidence_needed, needed, recombine, scored_at
+from .scores import LEVEL, PARTS, RULES, bootstrap, evidence_needed, needed, recombine, scored_at, summary
 from .vocabulary import AHEAD, KINDS
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title
 
@@ -39,6 +39,7 @@ LOOKS = {  # series -> colour, marker, dashes
     "0.6": ("#E69F00", "s", (0, (6, 1.5, 1.5, 1.5))), "0.5": ("#0072B2", "o", "-"),
     "exact inference, V": ("#222222", "P", "-"), "open": ("#999933", "h", (0, (1, 1))),
     "open 0.5": ("#882255", "p", (0, (3, 1, 1, 1))),
+    "other starts": ("#332288", "o", (0, (3, 1))), "other houses": ("#44AA99", "s", (0, (3, 2))),
     PEOPLE: ("#222222", "*", "-"), LANGUAGE_MODEL: ("#888888", "d", "-"),
     "imitation in": ("#6B3E00", "<", (0, (3, 1))), "imitation ood": ("#661100", ">", (0, (1, 1.5))),
 }
@@ -91,7 +92,7 @@ def draw_things(
                 path_effects=[Stroke(linewidth=1.5, foreground="white"), Normal()]
             )
     y, x = np.nonzero(array[..., OBJECT_KIND] > 1)
-    axes.plot(x + 0.5, y + 0.82, ".", color=INK, ms=2.6, mew=0)
+    axes.plot(x + 0.5, y + 0.26, ".", color=INK, ms=2.6, mew=0)  # above the names, which are in the middle
 
 # %% ../../nbs/marple/19_figures.ipynb #f9cb0b94
 def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, size: float = 0.42) -> None:
@@ -159,7 +160,7 @@ def fig_replay(
     "A trial as a strip: what both have done at some times, and what exact inference says then."
     taus = scored_at(pair.horizon)
     with house_style():
-        figure, axes = plt.subplots(3, len(parts), figsize=(WIDTH, 4.3), height_ratios=(1, 1, 0.35))
+        figure, axes = plt.subplots(3, len(parts), figsize=(WIDTH, 3.3), height_ratios=(1, 1, 0.35))
         for column, part in enumerate(parts):
             for row, (run, color) in enumerate(zip(pair.runs, (A_COLOR, B_COLOR))):
                 draw_state(axes[row, column], run, int(taus[part]), color, labels=False)
@@ -299,7 +300,9 @@ def prior_label(prior: str) -> str:
 
 def evidence_label(series: str) -> str:
     "What a series of the evidence table is called."
-    return series if series in (*VARIANTS, "snapshot") else f"V, {prior_label(series)}"
+    if series in (*VARIANTS, "snapshot"):
+        return series
+    return f"V, {series}" if series in ("other starts", "other houses") else f"V, {prior_label(series)}"
 
 # %% ../../nbs/marple/19_figures.ipynb #9d99eedb
 def fig_preferences(
@@ -343,12 +346,32 @@ def needed_table(
             rows.append({"series": name, "scenario": scenario, **values, "reached": reached})
     return pd.DataFrame(rows)
 
+# %% ../../nbs/marple/19_figures.ipynb #5c1e77a1
+def seed_table(
+    simulated: pd.DataFrame | None,  # of `score_pairs` by policies, with columns training, training_seed
+) -> pd.DataFrame:  # series, scenario (in or ood), value, low, high, reached, seeds
+    "Evidence needed by policies, mean of the scenarios: its mean, least and most over training seeds."
+    rows = []
+    groups = [] if simulated is None else simulated.groupby(["variant", "training"], sort=False)
+    for (variant, training), here in groups:
+        each = [summary(some).loc["mean"] for _, some in here.groupby("training_seed")]
+        values = [float(mean["evidence needed"]) for mean in each]
+        rows.append(
+            {
+                "series": f"{variant}, policies", "scenario": training, "value": float(np.mean(values)),
+                "low": min(values), "high": max(values), "reached": all(mean["reached"] for mean in each),
+                "seeds": len(values)
+            }
+        )
+    return pd.DataFrame(rows, columns=["series", "scenario", "value", "low", "high", "reached", "seeds"])
+
 # %% ../../nbs/marple/19_figures.ipynb #dc613c15
 def fig_evidence(
     table: pd.DataFrame,  # of `score_pairs`: several series
     series: str = "variant",
     prefix: str = "exact, ",  # before the names of ours
     note: str = "",
+    simulated: pd.DataFrame | None = None,  # of `score_pairs` by policies, with columns training, training_seed
 ):  # figure, table
     "Evidence needed to reach 0.8: ours with intervals, the paper's as marks."
     found = needed_table(table, series)
@@ -363,8 +386,11 @@ def fig_evidence(
             ) + fewer.get(name, "")
             for name in ours.series
         ),
+        *(f"policies, {name}" for name in ([] if simulated is None else VARIANTS)),
         *(f"{name}, published" for name in PUBLISHED_NEEDED.index)
     ]
+    learned_rows = seed_table(simulated)
+    above_published = len(names) - len(PUBLISHED_NEEDED)
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.32 * len(names) + 1.4))
         for line, row in ours.iterrows():
@@ -375,12 +401,22 @@ def fig_evidence(
                 max(row.high, row.value) + 0.015, line, f"{row.value:.2f}" + ("" if row.reached else " *"),
                 va="center", fontsize=8
             )
-        for line, name in enumerate(PUBLISHED_NEEDED.index, start=len(ours)):
+        for row in learned_rows.itertuples():
+            name = row.series.removesuffix(", policies")
+            color, marker, _ = look_of(name)
+            line = len(ours) + list(VARIANTS).index(name)
+            axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
+            axes.plot(
+                [row.value], [line], marker=marker, mec=color, mfc="white" if row.scenario == "in" else color,
+                mew=1.3, ms=8, ls="none"
+            )
+        for line, name in enumerate(PUBLISHED_NEEDED.index, start=above_published):
             color, marker, _ = look_of(name)
             for split, face in (("in", "white"), ("ood", color)):
                 value = PUBLISHED_NEEDED.loc[name, split]
                 axes.plot([value], [line], marker=marker, mec=color, mfc=face, mew=1.3, ms=8, ls="none")
-        axes.axhline(len(ours) - 0.5, color=SOFT_INK, lw=0.6)
+        for line in {len(ours), above_published}:
+            axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
         axes.set(
             yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5)
         )
@@ -388,18 +424,25 @@ def fig_evidence(
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         known = KNOWN if any("w =" in name for name in names) else ""
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
+        seeds = learned_rows.seeds.max() if len(learned_rows) else 0
+        policies = (
+            f"Policies: w = 1, softmax, mean of training seeds ({seeds}); lines from the least to the most."
+            if seeds
+            else ""
+        )
         add_note(figure, [
             f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known,
-            opened,
-            "Published: open in-distribution, filled out of distribution; other houses and runs than ours.",
-            note
+            opened, policies,
+            "Policies, published: open in-distribution, filled out of distribution."
+            if seeds
+            else "Published: open in-distribution, filled out of distribution.",
+            "Published: other houses and runs than ours.", note
         ])
     published = PUBLISHED_NEEDED.reset_index(names="series").melt(
         "series", var_name="scenario"
     ).assign(reached=True)
-    return figure, pd.concat(
-        [found, published.assign(series=published.series + ", published")], ignore_index=True
-    )
+    published = published.assign(series=published.series + ", published")
+    return figure, pd.concat([found, learned_rows.drop(columns="seeds"), published], ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #b9a62fd1
 def fig_people(

@@ -374,8 +374,9 @@ class Recorded:
 
     def keep(self, text: str, answer: Answer) -> None:
         "Append an answer to the file."
+        key = digest(text)
         entry = {
-            "prompt": digest(text), "text": answer.text, "finish": answer.finish,
+            "prompt": key, "text": answer.text, "finish": answer.finish,
             "tokens": [answer.tokens_in, answer.tokens_out]
         }
         with self.lock:
@@ -386,7 +387,7 @@ class Recorded:
                     (json.dumps({"answers of": self.about or {}}) + "\n" if new else "") + json.dumps(entry)
                     + "\n"
                 )
-            self.kept.setdefault(entry["prompt"], []).append(answer)
+            self.kept.setdefault(key, []).append(answer)
 
 # %% ../../nbs/marple/17_language.ipynb #59ff2938
 # how it is asked, how the answer is read

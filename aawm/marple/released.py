@@ -10,7 +10,7 @@ __all__ = ['state_configuration', 'write_state', 'write_small', 'write_run', 'ac
 # %% ../../nbs/marple/24_released.ipynb #ed610fe5
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -160,6 +160,9 @@ def export_released(
     return folder
 
 # %% ../../nbs/marple/24_released.ipynb #d308fe7b
+_Content = TypeVar("_Content")
+
+
 class AgentForm(Read):
     "An agent's pose."
 
@@ -179,7 +182,7 @@ class StateForm(Configuration):
     Grid: StateGrid
 
 
-def read_part(path: Path, form: type) -> object:
+def read_part(path: Path, form: type[_Content]) -> _Content:
     "A file of a trajectory in its form; one line where it is missing or damaged."
     try:
         return read_small(path, form, LARGEST)
@@ -187,7 +190,7 @@ def read_part(path: Path, form: type) -> object:
         raise BadData(f"{path} is missing; the trajectory is not whole, download it anew") from None
 
 
-def read_start(path: Path):  # House, pose (x, y, heading)
+def read_start(path: Path) -> tuple:  # House, pose (x, y, heading)
     "The house and the agent's pose of a state file."
     grid = read_part(path, StateForm).Grid
     if len(grid.agents.initial) != 1:
@@ -209,7 +212,7 @@ class ActionForm(Read):
         return self
 
 
-def read_action(path: Path):  # action, target
+def read_action(path: Path) -> tuple[int, int]:  # action, target
     "An action file: ids of the vocabulary."
     action = read_part(path, ActionForm)
     return action.action_type, max(action.object_type, 0)
@@ -310,9 +313,13 @@ def trials_of(
 ) -> list:  # of (scenario, folder of a pair, missions of A and B, house name)
     "Which pairs are to be read."
     by_missions = {frozenset(scenario.missions): scenario for scenario in SCENARIOS.values()}
-    there = {path.name: None for path in visible_files(folder) if path.is_dir()}
+    listed: dict[str, ExperimentForm | None] = {
+        path.name: None for path in visible_files(folder) if path.is_dir()
+    }
+    if experiments:
+        listed = dict(read_part(experiments, dict[Line, ExperimentForm]))
     trials = []
-    for name, entry in (read_part(experiments, dict[Line, ExperimentForm]) if experiments else there).items():
+    for name, entry in listed.items():
         missions = tuple(name.split("-"))
         if frozenset(missions) not in by_missions:
             raise BadData(f"{experiments or folder / name}: {name!r} is not two missions of a scenario, e.g. feed_dog-take_shower")
@@ -320,7 +327,7 @@ def trials_of(
         places = [path.relative_to(folder / name).parts for path in visible_files(folder / name, "*/*")]
         if entry is not None:
             missions = (entry.A_mission, entry.B_mission)
-            places = entry.trajs
+            places = [tuple(place) for place in entry.trajs]
             if set(missions) != set(scenario.missions) or entry.inference_answer != "AB"[
                 missions.index(scenario.culprit)
             ]:

@@ -13,8 +13,11 @@ from aawm import cli
 from aawm import marple
 from aawm.errors import AawmError, BadData, ModelContractError, UsageError
 from aawm.ledger import check_claims, standard_error, verdict_word
+from aawm.marple.evidence import VARIANTS
 from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
-from aawm.marple.claims import CLAIMS, EXACT, METHODS_OF, POLICIES, Scored, jackknife, ledger_by_method
+from aawm.marple.claims import (
+    CLAIMS, EXACT, METHODS_OF, POLICIES, Scored, jackknife, ledger_by_method, policy_scores,
+)
 from aawm.marple.figures import LOOKS, TAUGHT, fig_evidence, fig_ledger, fig_modality, fig_preferences
 from aawm.marple.pairs import Plan
 from aawm.marple.published import PUBLISHED_NEEDED
@@ -166,6 +169,35 @@ def test_a_claim_is_judged_on_the_method_that_it_is_about():
     ) == "undecided: needs learned policies"
 
 
+def test_without_trained_policies_the_shipped_ones_are_judged(tmp_path):
+    trials, accuracy, note = policy_scores(tmp_path)
+    assert set(trials.method) == {"rollouts"} and "the shipped ones" in note
+    seeds = trials.groupby("training").training_seed.nunique()
+    assert trials.groupby(["training", "training_seed", "variant"]).ngroups == 4 * seeds.sum(), "all kinds of evidence"
+    ledger = ledger_by_method({POLICIES: Scored(trials, POLICIES, accuracy)}).set_index("claim")
+    assert {"holds", "fails"} >= set(ledger.verdict[[1, 8]])
+    own = trials[trials.training == "ood"].assign(training_seed=5)
+    (tmp_path / "ood-5").mkdir()
+    own.to_parquet(tmp_path / "ood-5" / "scores.parquet")
+    accuracy.to_csv(tmp_path / "ood-5" / "accuracy.csv")
+    assert set(policy_scores(tmp_path)[0].training_seed) == {5} and policy_scores(tmp_path)[2] == ""
+
+
+def test_weaker_preferences_are_compared_on_the_same_training_seeds():
+    places = [
+        ("laundry", f"laundry {house}", part, seed, weight)
+        for house in range(2)
+        for part in range(11)
+        for seed in range(2)
+        for weight in ("1.0", "0.8", "0.6", "0.5")
+        if seed == 0 or weight == "1.0"
+    ]
+    table = pd.DataFrame(places, columns=["scenario", "house", "part", "training_seed", "prior"])
+    policies = Scored(table.assign(accuracy=0.7, variant="V", rule="softmax", training="in", trial=0), POLICIES)
+    assert policies.needed("V").seeds == 2 and policies.shared(("1.0", "0.6")).needed("V").seeds == 1
+    assert ledger_by_method({POLICIES: policies}).set_index("claim").verdict[7] == "undecided"
+
+
 def test_figures_say_how_many_trials_a_series_has():
     pairs = [Plan(2, houses=1).pair(k) for k in range(10)]
     many = marple.score_pairs(pairs, marple.exact_method).assign(variant="V")
@@ -179,6 +211,11 @@ def test_figures_say_how_many_trials_a_series_has():
     assert names == [
         "exact, V", "exact, V, any of ten missions, 2 trials", "exact, V, w = 0.5, same houses, 2 trials"
     ]
+    learned = [many.assign(training=training, training_seed=seed) for training in ("in", "ood") for seed in (0, 1)]
+    figure, drawn = fig_evidence(many, simulated=pd.concat(learned))
+    rows = drawn[drawn.series == "V, policies"]
+    assert rows.scenario.tolist() == ["in", "ood"] and (rows.low == rows.high).all()
+    assert "training seeds (2)" in figure.get_supxlabel().replace("\n", " ")
     assert "2 trials in houses" in fig_preferences(pd.concat([many, opened]))[0].get_supxlabel()
     assert "2 trials a panel" in fig_modality(many, ("plant",))[0].get_supxlabel().replace("\n", " ")
 
@@ -188,7 +225,10 @@ def test_kept_figures_have_the_names_of_the_code(path):
     table = pd.read_csv(path)
     learning = {"A", "accuracy"}
     known = {
-        "series": {*LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index)},
+        "series": {
+            *LOOKS, *(f"{name}, published" for name in PUBLISHED_NEEDED.index),
+            *(f"{name}, policies" for name in VARIANTS)
+        },
         "panel": {
             f"{title} known, {houses}" for title in ("mission", "nothing") for houses in TAUGHT.values()
         } | learning
