@@ -4,14 +4,17 @@
 
 # %% auto #0
 __all__ = ['REDUCTIONS', 'WINDOWS', 'FACTS', 'SCORE_COLUMNS', 'DRAFT_RULE', 'BIB_RULE', 'OWN_SCALE', 'CROSSED', 'kinds_of_scores',
-           'reduced', 'watch', 'pair_table', 'unpaired', 'right', 'score_table', 'on_own_scale', 'crossed_table',
-           'crossed_scores', 'score', 'scored', 'belief_passed']
+           'reduced', 'watch_together', 'watch', 'pair_table', 'unpaired', 'right', 'score_table', 'on_own_scale',
+           'crossed_table', 'crossed_scores', 'score', 'scored', 'belief_passed']
 
 # %% ../../nbs/infant/12_scores.ipynb #24e4033d
 import itertools
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from tqdm.auto import tqdm
 
 from ..errors import BadData, UsageError, whole_number
@@ -54,29 +57,41 @@ def reduced(
     return found
 
 # %% ../../nbs/infant/12_scores.ipynb #934d3619
+def watch_together(
+    observers: Sequence[Observer],
+    episodes: xr.Dataset | str | Path,  # or the folder of a store
+    batch_size: int = 32,  # videos watched at once
+    seed: int = 0,  # of the order in which videos are watched
+    progress: bool = False,  # show a bar
+) -> list[pd.DataFrame]:  # as `watch` gives it, one for each observer
+    "Let observers watch the same videos; what several of them see is drawn once."
+    episodes = open_episodes(episodes)
+    batch_size = whole_number(batch_size, "batch_size", 1)
+    seed = whole_number(seed, "seed", 0)
+    order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
+    kinds = [" ".join(kind) for kind in itertools.product(REDUCTIONS, WINDOWS)]
+    scores = np.full((len(observers), len(order), len(kinds)), np.nan)
+    branch = episodes["branch"].values
+    names = ", ".join(dict.fromkeys(one.name for one in observers))
+    for first in tqdm(range(0, len(order), batch_size), disable=not progress, unit="batch", desc=names):
+        rows = order[first : first + batch_size]
+        batch = make_batch(episodes, rows)
+        for one, own in zip(observers, scores):
+            values = reduced(checked_surprise(one, batch), batch.length[:, TEST], branch[rows])
+            own[rows] = np.stack([values[tuple(kind.split())] for kind in kinds], 1)
+    facts = {name: episodes[name].values for name in FACTS}
+    return [pd.DataFrame(facts | dict(zip(kinds, own.T))) for own in scores]
+
+
 def watch(
     observer: Observer,
-    episodes: object,  # a Dataset, or the folder of a store
+    episodes: xr.Dataset | str | Path,  # or the folder of a store
     batch_size: int = 32,  # videos watched at once
     seed: int = 0,  # of the order in which videos are watched
     progress: bool = False,  # show a bar
 ) -> pd.DataFrame:  # one row a video: its facts and `mean all`, `max all`, `mean motion`, `max motion`
     "Let an observer watch every video, alone and in shuffled order."
-    episodes = open_episodes(episodes)
-    batch_size = whole_number(batch_size, "batch_size", 1)
-    seed = whole_number(seed, "seed", 0)
-    order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
-    scores = np.full((len(order), 4), np.nan)
-    branch = episodes["branch"].values
-    for first in tqdm(
-        range(0, len(order), batch_size), disable=not progress, unit="batch", desc=observer.name
-    ):
-        rows = order[first : first + batch_size]
-        batch = make_batch(episodes, rows)
-        found = reduced(checked_surprise(observer, batch), batch.length[:, TEST], branch[rows])
-        scores[rows] = np.stack(list(found.values()), 1)
-    facts = {name: episodes[name].values for name in FACTS}
-    return pd.DataFrame(facts | dict(zip((" ".join(key) for key in found), scores.T)))
+    return watch_together([observer], episodes, batch_size, seed, progress)[0]
 
 # %% ../../nbs/infant/12_scores.ipynb #a72d6017
 def pair_table(
@@ -88,19 +103,16 @@ def pair_table(
         what = " ".join(map(str, videos.loc[twice.idxmax(), identity]))
         raise BadData(f"{int(twice.sum())} videos are there twice; the first: {what}; leave one of each out")
     rows = []
-    for (name, item), group in videos.groupby(["set", "item"], sort=True):
-        for one, other in itertools.permutations(group.index, 2):
-            a = group.loc[one]
-            b = group.loc[other]
-            part, apart = (a.condition, a.condition != b.condition) if name == "belief" else ("", False)
-            more_plausible = OUTCOMES.index(a.outcome) < OUTCOMES.index(b.outcome)
-            if more_plausible and not apart and (a.condition == b.condition) != (a.ending == b.ending):
-                rows.append(
-                    (
-                        name, item, part, {"E": "E", "NE": "N"}[a.outcome] + {"NE": "N", "U": "U"}[b.outcome],
-                        one, other
-                    )
-                )
+    condition, ending, outcome = (videos[name].to_numpy() for name in ("condition", "ending", "outcome"))
+    place = [OUTCOMES.index(name) for name in outcome]
+    for (name, item), group in sorted(videos.groupby(["set", "item"]).indices.items()):
+        for one, other in itertools.permutations(group.tolist(), 2):
+            same_history = condition[one] == condition[other]
+            apart = name == "belief" and not same_history
+            if place[one] < place[other] and not apart and same_history != (ending[one] == ending[other]):
+                part = condition[one] if name == "belief" else ""
+                kind = {"E": "E", "NE": "N"}[outcome[one]] + {"NE": "N", "U": "U"}[outcome[other]]
+                rows.append((name, item, part, kind, videos.index[one], videos.index[other]))
     return pd.DataFrame(rows, columns=["set", "item", "part", "pair_type", "plausible", "odd"])
 
 
@@ -137,9 +149,10 @@ def score_table(
     needs: str = "frames",
     seed: int = 0,  # of the training, where there was one
     gate: float = np.nan,  # as in `SCORE_COLUMNS`; NaN where nothing was learnt
+    pairs: pd.DataFrame | None = None,  # their `pair_table`, where it is there already
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Accuracy by set and pair type, with Wilson intervals; a pair without a score counts as a tie."
-    pairs = pair_table(videos)
+    pairs = pair_table(videos) if pairs is None else pairs
     rows = []
     alone = unpaired(videos, pairs).set.value_counts()
     for (name, part, kind), group in pairs.groupby(["set", "part", "pair_type"], sort=False):
@@ -235,11 +248,13 @@ def scored(
     observer: Observer,  # who watched
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "The scores of an observer that has watched; `UsageError` where no two videos are a pair."
-    if not len(pair_table(videos)):
+    pairs = pair_table(videos)
+    if pairs.empty:
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")
     gate = getattr(observer, "gate", None)
     return score_table(
-        videos, observer.name, observer.needs, getattr(observer, "seed", 0), gate.share if gate else np.nan
+        videos, observer.name, observer.needs, getattr(observer, "seed", 0), gate.share if gate else np.nan,
+        pairs
     )
 
 # %% ../../nbs/infant/12_scores.ipynb #d0c8de3f
