@@ -10,7 +10,7 @@ __all__ = ['SHOWN', 'ENDINGS', 'SIDEWAYS', 'EDGE', 'COMPARED', 'TURNS', 'COLUMNS
 
 # %% ../../nbs/infant/21_battery.ipynb #0f13da71
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -21,6 +21,7 @@ import torch
 from ..errors import AawmError, check_name
 from ..evaluation.intervals import wilson
 from .scores import right
+from ..models.base import WorldModel
 from ..schema import AGENTS, ENTITIES, FRAMES_PER_STEP, OBJECTS, OBSERVER, ROOM, flatten, positions
 from ..sim.arena import Robot, Thing, bearing
 from ..sim.behaviors import ROLE, Shared
@@ -56,7 +57,7 @@ class Note:
     done: bool = False  # whether it ended as it should
 
 # %% ../../nbs/infant/21_battery.ipynb #445df5f5
-def history(robot: Robot, shared: Shared, display: str) -> Iterator:  # a script; its value: whether all went well
+def history(robot: Robot, shared: Shared, display: str) -> Generator[None, None, bool]:  # whether all went well
     "Bring the first object; then hold the second one, or stand before it."
     first, second = shared.objects[:2]
     if not ((yield from fetch(robot, first)) and (yield from deliver(robot, robot.settings.multistep_drop))):
@@ -96,7 +97,7 @@ def way_round(robot: Robot) -> tuple | None:  # (x, z), m
     return next((tuple(place.tolist()) for place in found if in_room(place)), None)
 
 # %% ../../nbs/infant/21_battery.ipynb #de9aed20
-def carry_on(robot: Robot, shared: Shared, display: str) -> Iterator:  # a script; its value: whether it went well
+def carry_on(robot: Robot, shared: Shared, display: str) -> Generator[None, None, bool]:  # whether it went well
     "The expected ending: the second object is brought."
     if display == "pickup":
         k = shared.objects[1]
@@ -107,7 +108,7 @@ def carry_on(robot: Robot, shared: Shared, display: str) -> Iterator:  # a scrip
     return (yield from deliver(robot, robot.settings.multistep_drop))
 
 
-def turn_away(robot: Robot, shared: Shared, display: str) -> Iterator:  # a script; its value: whether it went well
+def turn_away(robot: Robot, shared: Shared, display: str) -> Generator[None, None, bool]:  # whether it went well
     "The unexpected ending."
     near = robot.settings.multistep_drop
     if display == "pickup":
@@ -151,7 +152,7 @@ class ArenaPair:
     "Two trials that are equal up to the branch."
 
     display: str  # of `SHOWN`
-    seed: tuple
+    seed: int | tuple
     states: np.ndarray  # float32 `[2, 300, 5, 7]`: expected, unexpected
     branch: int  # the last step that both share
     actor: int  # 0 or 1: the robot that acts
@@ -191,7 +192,7 @@ def make_pairs(
 ) -> list:  # of `ArenaPair`
     "The first pairs that come about; in every other one, the first among them, less moves in the expected member."
     check_name(display, SHOWN, "display")
-    found = []
+    found: list[ArenaPair] = []
     number = SHOWN.index(display)
     for attempt in range(tries * count):
         if len(found) == count:
@@ -203,7 +204,7 @@ def make_pairs(
 
 # %% ../../nbs/infant/21_battery.ipynb #89d3a123
 def arena_surprise(
-    model: object,  # has `rollout`, as every world model
+    model: WorldModel,
     pairs: list,  # of `ArenaPair`
     samples: int = 8,  # futures of each pair
     seed: int = 0,

@@ -12,6 +12,7 @@ __all__ = ['MAKERS', 'NEW', 'TOOLS', 'Scene', 'maker', 'make_item', 'tell_apart'
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #ff2e3303
 import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,12 +34,12 @@ class Scene:
     member: str
     condition: str
     ending: str
-    history: list  # eight of `Trial`
+    history: list[Trial]  # eight
     test: Trial
     branch: int = NEVER
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #3dbcb7ab
-MAKERS = {}  # set -> `maker(rng, second, balanced) -> (cast, scenes)`; `second`: of a couple
+MAKERS: dict[str, Callable] = {}  # set -> `maker(rng, second, balanced) -> (cast, scenes)`; `second`: of a couple
 
 
 def maker(name: str):
@@ -73,13 +74,14 @@ def make_item(
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #75f0dbd2
 def tell_apart(
-    walls: np.ndarray, start: object, one: np.ndarray, other: np.ndarray, least: float = 30
+    walls: np.ndarray, start: np.ndarray | tuple, one: np.ndarray, other: np.ndarray, least: float = 30
 ) -> bool:
     "Is going to one thing clearly no way to the other, either way round?"
     ways = [route(walls, *ends) for ends in ((start, one), (start, other), (one, other))]
-    if any(way is None for way in ways):
+    there = [way for way in ways if way is not None]
+    if len(there) < len(ways):
         return False
-    first, second, between = map(length, ways)
+    first, second, between = map(length, there)
     return between - abs(first - second) >= least
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #fc66c296
@@ -102,14 +104,18 @@ def preference_layout(rng: np.random.Generator):
     return (home, walls, regions) if min(map(len, regions)) >= 4 else None
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #ed184000
-def preference_spots(rng: np.random.Generator, home: object, walls: np.ndarray, regions: object, equal: bool):
+def preference_spots(
+    rng: np.random.Generator, home: np.ndarray, walls: np.ndarray, regions: list[list[tuple]], equal: bool
+):
     "One trial's places; `equal`: both objects equally long to walk to."
     cells = [region[rng.integers(len(region))] for region in regions]
     if not apart(cells, 2):
         return None
     spots = [place(rng, cell) for cell in cells]
     frames = [walk_frames(walls, home, spot) for spot in spots]
-    if min(frames) < 20 or (equal and frames[0] != frames[1]) or not tell_apart(walls, home, *spots):
+    if min(frames) < 20 or (equal and frames[0] != frames[1]) or not tell_apart(
+        walls, home, spots[0], spots[1]
+    ):
         return None
     return spots
 
@@ -119,15 +125,16 @@ def preference_places(rng: np.random.Generator, balanced: bool):
     layout = preference_layout(rng)
     if layout is None:
         return None
-    home = place(rng, layout[0], 4)
+    middle, walls, regions = layout
+    home = place(rng, middle, 4)
     which = int(rng.integers(TEST))
     spots = []
     for k in range(TEST):
-        tries = (preference_spots(rng, home, *layout[1:], balanced and k == which) for _ in range(200))
+        tries = (preference_spots(rng, home, walls, regions, balanced and k == which) for _ in range(200))
         spots.append(next((found for found in tries if found is not None), None))
         if spots[-1] is None:
             return None
-    return home, layout[1], spots, which
+    return home, walls, spots, which
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #3d64e6df
 @maker("preference")
@@ -137,17 +144,18 @@ def preference(rng: np.random.Generator, second: bool, balanced: bool):
     swapped = not (balanced and second)
     cast = [*draw_looks(rng), prop("home")]
 
-    def trial(preferred, other, target):
+    def trial(pair, target):
+        preferred, other = pair
         return chase(
             cast, walls, {"home": home, "agent": home, "preferred": preferred, "other": other}, target
         )
 
-    history = [trial(*pair, "preferred") for pair in spots]
+    history = [trial(pair, "preferred") for pair in spots]
     ends = spots[which][::-1] if swapped else spots[which]
     condition = "swapped" if swapped else "same_places"
     return cast, [
-        Scene("E", "e", condition, "preferred", history, trial(*ends, "preferred")),
-        Scene("U", "u", condition, "other", history, trial(*ends, "other")),
+        Scene("E", "e", condition, "preferred", history, trial(ends, "preferred")),
+        Scene("U", "u", condition, "other", history, trial(ends, "other")),
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #18fcc086
@@ -220,7 +228,8 @@ def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
     agent, preferred, other, empty = (place(rng, cell, 4 if not k else 1) for k, cell in enumerate(cells))
     closed, decoy = (walled(walls, cell) for cell in (cells[1], cells[3]))
     ways = [route(these, agent, other) for these in (walls, closed, decoy)]
-    same = all(way is not None and np.array_equal(way, ways[0]) for way in ways)
+    first = ways[0]
+    same = first is not None and all(way is not None and np.array_equal(way, first) for way in ways)
     if not same or any(walls[cell] for k in (1, 3) for cell in around(cells[k])) or route(
         decoy, agent, preferred
     ) is None:
@@ -264,7 +273,8 @@ def detours(rng: np.random.Generator, cast: list, small: bool = False, orientati
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #28586a86
 def detour_trial(
-    cast: list, detour: object, cells: object, way: object, orientation: int = 0, goal: object = None
+    cast: list, detour: Detour, cells: Iterable[tuple], way: np.ndarray, orientation: int = 0,
+    goal: np.ndarray | None = None
 ):
     "One walk along a given way."
     walls = detour.with_walls(cells)
@@ -304,7 +314,7 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #9d90f2f7
-def far_goal(rng: np.random.Generator, detour: object, frames: int):
+def far_goal(rng: np.random.Generator, detour: Detour, frames: int):
     "A place that a straight walk reaches in just so many frames."
     cells = rng.integers(1, 9, (400, 2))
     spots = center(cells) + rng.integers(-1, 2, cells.shape)
@@ -318,7 +328,7 @@ def far_goal(rng: np.random.Generator, detour: object, frames: int):
     return next((spot for spot in spots if len(rasterise([detour.start, spot], spot, 12.5)) == frames), None)
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
-def near_goal(detour: object, frames: int):
+def near_goal(detour: Detour, frames: int):
     "A nearer object and a needless way to it that takes just so many frames, or `None`."
     goal = detour.goal - (0, 20)
     closed = blocked(detour.with_walls(detour.aside))
@@ -401,9 +411,11 @@ def tool_cast(rng: np.random.Generator) -> list:
     return [*draw_looks(rng, objects=("goal",)), prop("home"), prop("lock"), prop("key")]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #479765aa
-def spread(rng: np.random.Generator, bounds: object, least: int = 3) -> list | None:  # of cells
+def spread(
+    rng: np.random.Generator, bounds: Iterable[tuple[int, int]], least: int = 3
+) -> list | None:  # of cells
     "Cells one after another, each at least so far from those before it; `bounds`: first and last row and column of each."
-    cells = []
+    cells: list[tuple] = []
     for first, last in bounds:
         span = range(first, last + 1)
         left = [
@@ -431,9 +443,9 @@ def tool_layout(rng: np.random.Generator, equal: bool = False):
         name: place(rng, cell, 4 if name == "agent" else 1)
         for name, cell in zip(TOOLS, (agent, goal, key, lock))
     }
-    tracks = [
-        rasterise(route(walls, spots["agent"], spots[name]), spots[name], 15.5) for name in ("goal", "key")
-    ]
+    # every free cell can be reached
+    ways = {name: np.asarray(route(walls, spots["agent"], spots[name])) for name in ("goal", "key")}
+    tracks = [rasterise(way, spots[name], 15.5) for name, way in ways.items()]
     off = min(
         np.linalg.norm(track - spots[other], axis=1).min() for track, other in zip(tracks, ("key", "goal"))
     )
@@ -444,7 +456,7 @@ def tool_layout(rng: np.random.Generator, equal: bool = False):
     return walls, spots, *rings
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #fa77a158
-def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: np.ndarray, target: str = "goal"):
+def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: list[tuple], target: str = "goal"):
     "Key, lock, barrier, object. `None` where the key or the lock cannot be reached."
     take = Take(cast, walls, barrier).put("home", spots["agent"])
     for name, spot in spots.items():
@@ -463,7 +475,7 @@ def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: np.ndarray, targ
 # %% ../../nbs/infant/05_bib_sets.ipynb #8e769913
 def unlockings(rng: np.random.Generator, cast: list) -> list:  # eight of `Trial`
     "Eight trials in which a key is needed."
-    trials = []
+    trials: list[Trial] = []
     while len(trials) < TEST:
         layout = tool_layout(rng)
         trial = layout and unlock(cast, *layout[:3])
@@ -472,14 +484,23 @@ def unlockings(rng: np.random.Generator, cast: list) -> list:  # eight of `Trial
     return trials
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #b69c2b73
-def undisturbed(walls: np.ndarray, spots: dict, enclosing: bool, decoy: object, stands: object) -> bool:
+def undisturbed(
+    walls: np.ndarray,
+    spots: dict,
+    enclosing: list[tuple],  # cells of the barrier around the object
+    decoy: list[tuple],  # of the one around nothing
+    stands: tuple[str, ...],  # which of them there are
+) -> bool:
     "Do barriers leave the straight walks as they are: all of them to the key, an empty one also to the object?"
     ways = [route(walls, spots["agent"], spots[name]) for name in ("key", "goal")]
     for name in stands:
         closed = walls.copy()
         closed[tuple(np.transpose(enclosing if name == "enclosing" else decoy))] = True
         there = [route(closed, spots["agent"], spots[name]) for name in ("key", "goal")]
-        same = [one is not None and np.array_equal(one, other) for one, other in zip(there, ways)]
+        same = [
+            one is not None and other is not None and np.array_equal(one, other)
+            for one, other in zip(there, ways)
+        ]
         if not same[0] or (name == "decoy" and not same[1]):
             return False
     return True
@@ -520,7 +541,7 @@ def tool_test(rng: np.random.Generator, cast: list, kind: str, second: bool, bal
     spots = spots | {"home": spots["agent"]}
     if kind == "blocking_barrier":
         return [chase(cast, walls, spots, "key", barrier=barrier) for barrier in (enclosing, decoy)]
-    barrier = decoy if kind == "inconsequential_barrier" else ()
+    barrier = decoy if kind == "inconsequential_barrier" else []
     return [chase(cast, walls, spots, target, barrier=barrier) for target in ("goal", "key")]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #833023e8

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['MOST_STILL', 'RECORDED_NOISE', 'ARRIVAL', 'STILL', 'SHADES', 'REMEMBERED', 'KEPT', 'PIECE', 'ChangeConfig', 'cut',
            'joined', 'new_samples', 'Strip', 'strip_of', 'mirrored', 'chosen_tokens', 'tokens_of', 'queries_of',
-           'by_head', 'attend', 'Block', 'place_features', 'windows', 'patches_at', 'gathered', 'Painter', 'relative',
-           'ChangePredictor', 'ChangeTransformer', 'chosen_patches', 'recolored', 'ChangeBatches', 'trial_digest',
-           'distinct_samples', 'kept', 'parts_of', 'shown_tokens', 'shown_test', 'ChangeObserver']
+           'by_head', 'attend', 'Block', 'place_features', 'windows', 'patches_at', 'gathered', 'gathered_at_once',
+           'mixed', 'pictures_of', 'Painter', 'relative', 'ChangePredictor', 'ChangeTransformer', 'chosen_patches',
+           'recolored', 'ChangeBatches', 'trial_digest', 'distinct_samples', 'kept', 'parts_of', 'shown_tokens',
+           'as_curves', 'shown_test', 'ChangeObserver']
 
 # %% ../../nbs/infant/23_change.ipynb #de9f840a
 import dataclasses
@@ -225,8 +226,9 @@ def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, heads: int, mask: torch.Tensor | None
 ) -> torch.Tensor:
     "Attention with several heads; `mask` bool, true where something may be seen."
-    parts = (by_head(one, heads) for one in (query, key, value))
-    return functional.scaled_dot_product_attention(*parts, attn_mask=mask).transpose(-2, -3).flatten(-2)
+    query, key, value = (by_head(one, heads) for one in (query, key, value))
+    mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return mixed.transpose(-2, -3).flatten(-2)
 
 # %% ../../nbs/infant/23_change.ipynb #5e2364ed
 class Block(nn.Module):
@@ -251,12 +253,14 @@ class Block(nn.Module):
 
     def look_within(self, hidden: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:  # `[..., K, width]`
         "Attention among tokens."
-        return hidden + self.out(attend(*self.within(self.norm(hidden)).chunk(3, -1), self.heads, mask))
+        query, key, value = self.within(self.norm(hidden)).chunk(3, -1)
+        return hidden + self.out(attend(query, key, value, self.heads, mask))
 
     def look_back(self, hidden: torch.Tensor, memory: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # `[N, K, width]`
         "Attention to a memory `[N, M, width]`; `mask` bool `[N, 1, K, M]`."
         query = self.ask(self.norm_memory(hidden))
-        return hidden + self.answer(attend(query, *self.memory(memory).chunk(2, -1), self.heads, mask))
+        key, value = self.memory(memory).chunk(2, -1)
+        return hidden + self.answer(attend(query, key, value, self.heads, mask))
 
 # %% ../../nbs/infant/23_change.ipynb #c599c5a8
 ARRIVAL = 8  # samples before the last change that are told apart
@@ -298,6 +302,31 @@ def gathered(
         total.addcmul_(near[:, k : k + 1], wide[:, :, row : row + height, column : column + width])
     return total
 
+
+def gathered_at_once(
+    near: torch.Tensor, wide: torch.Tensor, white: torch.Tensor, color: torch.Tensor
+) -> torch.Tensor:
+    "The same as `gathered`, in one step through which gradients pass."
+    count = near.shape[1]
+    pixels = functional.unfold(wide, math.isqrt(count)).unflatten(1, (3, count)).unflatten(
+        -1, near.shape[-2:]
+    )
+    here = pixels[:, :, count // 2]
+    return (pixels * near[:, None]).sum(2) - here * near.sum(1, keepdim=True) + white * (1 - here) + color
+
+
+def mixed(
+    near: torch.Tensor, wide: torch.Tensor, white: torch.Tensor, color: torch.Tensor
+) -> torch.Tensor:
+    "`gathered` where nothing is learnt, `gathered_at_once` in training."
+    mix = gathered_at_once if torch.is_grad_enabled() else gathered
+    return mix(near, wide, white, color)
+
+
+def pictures_of(patches: torch.Tensor, patch: int) -> torch.Tensor:  # `[N, Q, patches, values]` -> `[N Q, 3, H, W]`
+    "Patches put together as pictures, channels first."
+    return joined(patches.flatten(0, 1), patch).movedim(-1, 1)
+
 # %% ../../nbs/infant/23_change.ipynb #eb967e05
 class Painter(nn.Module):
     "Draws how a picture changes: each pixel takes colour from those near it, as the tokens of a decoder say."
@@ -329,13 +358,7 @@ class Painter(nn.Module):
         strength, offset = steer.chunk(2, 1)
         features = functional.relu(features * (1 + strength) + offset)
         near, white, color = self.draw(features).split((self.near, 1, 3), 1)
-        if not torch.is_grad_enabled():
-            return gathered(near, wide, white, color)
-        pixels = functional.unfold(wide, 2 * self.reach + 1).unflatten(1, (3, self.near)).unflatten(
-            -1, near.shape[-2:]
-        )
-        here = pixels[:, :, self.near // 2]
-        return (pixels * near[:, None]).sum(2) - here * near.sum(1, keepdim=True) + white * (1 - here) + color
+        return mixed(near, wide, white, color)
 
     def features(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:  # `[N, 3, H, W]` twice -> `[N, filters, H, W]`
         "What is seen around each pixel, in a picture and in how it differs from the one before."
@@ -343,10 +366,6 @@ class Painter(nn.Module):
         if not torch.is_grad_enabled():
             seen = seen.contiguous(memory_format=torch.channels_last)  # twice as quick on a CPU
         return self.move(functional.relu(self.follow(functional.relu(self.look(seen))))).contiguous()
-
-    def pictures(self, patches: torch.Tensor) -> torch.Tensor:  # `[N, Q, patches, values]` -> `[N Q, 3, H, W]`
-        "Patches put together as pictures."
-        return joined(patches.flatten(0, 1), self.patch).movedim(-1, 1)
 
     def forward(
         self,
@@ -359,9 +378,9 @@ class Painter(nn.Module):
         "The next picture, or some patches of it."
         side = math.isqrt(now.shape[2])
         patch = self.patch
-        one = self.pictures(now)
+        one = pictures_of(now, patch)
         if features is None:
-            features = self.features(one, self.pictures(before))
+            features = self.features(one, pictures_of(before, patch))
         wide = functional.pad(one, (self.reach,) * 4, value=0.5)
         steer = self.steer(hidden).flatten(0, 1)
         if chosen is None:
@@ -370,9 +389,9 @@ class Painter(nn.Module):
             return now + cut(self.change(features, wide, steer).movedim(1, -1), patch).reshape(now.shape)
         row = torch.arange(len(one), device=one.device)[:, None]
         place = chosen.flatten(0, 1)
-        sizes = ((features, patch), (wide, patch + 2 * self.reach))
-        parts = [windows(picture, patch, size)[row, place].flatten(0, 1) for picture, size in sizes]
-        change = self.change(*parts, steer[row, place].flatten(0, 1)[..., None, None])
+        seen = windows(features, patch, patch)[row, place].flatten(0, 1)
+        around = windows(wide, patch, patch + 2 * self.reach)[row, place].flatten(0, 1)
+        change = self.change(seen, around, steer[row, place].flatten(0, 1)[..., None, None])
         return patches_at(now, chosen) + change.movedim(1, -1).reshape(*chosen.shape, -1)
 
 # %% ../../nbs/infant/23_change.ipynb #e13d051c
@@ -630,6 +649,21 @@ def shown_tokens(
     return kept(batch, ("tokens", *video, trial, config, device), lambda: tokens_of(strip(), config))
 
 
+def as_curves(
+    errors: np.ndarray,  # `[B, S - 1]`, after each sample
+    count: np.ndarray,  # `[B]`, samples of each test
+    stride: int,  # frames between samples
+    frames: int,
+) -> np.ndarray:  # `[B, frames]`, NaN where nothing is predicted
+    "Errors at the frames that they are of."
+    after = np.arange(1, count.max())
+    frame = stride * after
+    row, column = np.nonzero((frame < frames) & (after < count[:, None]))
+    curves = np.full((len(errors), frames), np.nan)
+    curves[row, frame[column]] = errors[row, column]
+    return curves
+
+
 def shown_test(
     batch: Batch, config: ChangeConfig, device: torch.device
 ) -> tuple:  # tokens, queries in pieces, which query each sample has `[B, S - 1]`, samples of each test `[B]`
@@ -676,7 +710,10 @@ class ChangeObserver(Observer):
 
     def read(self, batch: Batch, trial: int) -> tuple:  # as `ChangeTransformer.encode`
         "One familiarisation trial of each video; one that was read before is not read again."
-        digests = kept(batch, ("digests", trial), lambda: [trial_digest(batch, video, trial) for video in range(len(batch))])
+        videos = range(len(batch))
+        digests = kept(
+            batch, ("digests", trial), lambda: [trial_digest(batch, video, trial) for video in videos]
+        )
         missing = {digest: video for video, digest in enumerate(digests) if digest not in self.memories}
         if missing:
             video = np.array(list(missing.values()))
@@ -694,8 +731,8 @@ class ChangeObserver(Observer):
     def errors(self, memories: list, tokens: dict, query: dict) -> torch.Tensor:  # `[B, Q]`
         "The error after some samples of a test, the mean over what was read."
         now, before, came = (query[name].float() / 255 for name in ("now", "before", "next"))
-        head = self.model.head
-        features = head.features(head.pictures(now), head.pictures(before))  # the same whatever came before
+        pictures = (pictures_of(shown, self.model.config.patch) for shown in (now, before))
+        features = self.model.head.features(*pictures)  # the same whatever came before
         total = torch.zeros(now.shape[:2], device=now.device)
         for memory in memories:
             expected = self.model.decode(memory, tokens, query, features)
@@ -709,10 +746,4 @@ class ChangeObserver(Observer):
         memories = [self.read(batch, trial) for trial in range(TEST - config.pairings, TEST)]
         pieces = torch.cat([self.errors(memories, tokens, query) for query in queries], 1)
         errors = np.take_along_axis(pieces.cpu().numpy(), which, 1)
-        after = np.arange(1, count.max())
-        frame = config.stride * after
-        inside = (frame < batch.state.shape[2]) & (after < count[:, None])
-        row, column = np.nonzero(inside)
-        curves = np.full((len(batch), batch.state.shape[2]), np.nan)
-        curves[row, frame[column]] = errors[row, column]
-        return curves
+        return as_curves(errors, count, config.stride, batch.state.shape[2])

@@ -15,7 +15,7 @@ import pandas as pd
 from .stage import BIB_SETS
 from .gate import NOT_LEARNT
 from .scores import CROSSED, on_own_scale
-from ..ledger import Evidence, Measured, above, below, entering, every, ratio
+from ..ledger import Claim, Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
 # standard deviation over training seeds, assumed where there is one; who is not trained has none
@@ -55,12 +55,13 @@ class Scores(Evidence):
         measured = ratio(
             f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)
         )
-        failed = "gate" in rows and (rows.gate >= 1).any()
+        if measured is not None and "gate" in rows and (rows.gate >= 1).any():
+            measured = replace(measured, untested=NOT_LEARNT)
         what = f"{name}, history x ending" if crossed else name
-        return self.note(what, source, replace(measured, untested=NOT_LEARNT) if failed else measured)
+        return self.note(what, source, measured)
 
 # %% ../../nbs/infant/18_claims.ipynb #a4c5aef3
-CLAIMS = {}
+CLAIMS: dict[int, Claim] = {}
 claim = entering(CLAIMS)
 AHEAD = (
     "preference", "inaccessible_goal", "efficiency_time", "instrumental_no_barrier",

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['ACTION_FRAMES', 'PAIRS', 'TEST_PAIRS', 'actions', 'CloningConfig', 'perceptron', 'ImageEncoder', 'Cloner',
-           'CloningBatches', 'CloningObserver']
+           'context_frames', 'CloningBatches', 'CloningObserver']
 
 # %% ../../nbs/infant/15_cloning.ipynb #20976b53
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,12 +132,36 @@ class Cloner(nn.Module):
         return error, {"mse": error.detach()}
 
 # %% ../../nbs/infant/15_cloning.ipynb #519f67f5
+def context_frames(
+    config: CloningConfig,
+    batch: Batch,
+    trials: np.ndarray,  # `[B, 8]`: which trials are the context
+    rng: np.random.Generator,
+) -> tuple:  # trial, frame, and whether it is in the trial, each `[B, pairs]`, or `[B, 8, pairs]` for the recurrent net
+    "Which frames of a context are read: at random from all trials, or at even steps from each."
+    rows = np.arange(len(batch))[:, None]
+    if config.kind == "mlp":
+        trial = trials[rows, rng.integers(trials.shape[1], size=(len(batch), config.pairs))]
+        frame = (rng.random(trial.shape) * batch.length[rows, trial]).astype(int)
+        return trial, frame, np.ones(trial.shape, bool)
+    frame = np.broadcast_to(
+        config.every * np.arange(config.pairs), (len(batch), trials.shape[1], config.pairs)
+    )
+    seen = frame < batch.length[rows, trials][..., None]
+    trial = np.broadcast_to(trials[..., None], frame.shape)
+    return trial, np.minimum(frame, batch.length[rows[..., None], trial] - 1), seen
+
+# %% ../../nbs/infant/15_cloning.ipynb #e7653463
 class CloningBatches:
     "Batches of a run: `batches(step) -> dict` of tensors on the device."
 
     def __init__(
-        self, batch_of: object, config: CloningConfig, batch: int, seed: int,
-        device: torch.device | str = "cpu"
+        self,
+        batch_of: Callable | None,  # (rng, number) -> that many episodes; `None` where no batch is made
+        config: CloningConfig,
+        batch: int,
+        seed: int,
+        device: torch.device | str = "cpu",
     ):
         self.batch_of = batch_of
         self.config = config
@@ -154,23 +179,11 @@ class CloningBatches:
         )
         return flat.reshape(*np.shape(frame), *flat.shape[1:])
 
-    def context(self, batch: Batch, trials: np.ndarray, rng: np.random.Generator | None) -> tuple:  # pictures, moves, seen
+    def context(self, batch: Batch, trials: np.ndarray, rng: np.random.Generator) -> tuple:  # pictures, moves, seen
         "What the net reads of eight trials, `trials` `[B, 8]`."
-        rows = np.arange(len(batch))[:, None]
         everything = np.stack([actions(batch, trial, actor(batch, trial)) for trial in range(TRIALS)], 1)
-        if self.config.kind == "mlp":
-            trial = trials[rows, rng.integers(trials.shape[1], size=(len(batch), self.config.pairs))]
-            frame = (rng.random(trial.shape) * batch.length[rows, trial]).astype(int)
-            seen = np.ones(trial.shape, bool)
-        else:
-            frame = np.broadcast_to(
-                self.config.every * np.arange(self.config.pairs),
-                (len(batch), trials.shape[1], self.config.pairs)
-            )
-            seen = frame < batch.length[rows, trials][..., None]
-            rows = rows[..., None]
-            trial = np.broadcast_to(trials[..., None], frame.shape)
-            frame = np.minimum(frame, batch.length[rows, trial] - 1)
+        trial, frame, seen = context_frames(self.config, batch, trials, rng)
+        rows = np.arange(len(batch)).reshape(-1, *[1] * (frame.ndim - 1))
         tensors = [
             torch.as_tensor(values).to(self.device) for values in (everything[rows, trial, frame], seen)
         ]
@@ -178,6 +191,7 @@ class CloningBatches:
 
     def __call__(self, step: int) -> dict:
         "The batch of a step: eight trials as context, the ninth to predict."
+        assert self.batch_of is not None, "who only draws makes no batches"
         rng = np.random.default_rng((self.seed, step))
         batch = self.batch_of(rng, self.batch)
         order = np.stack([rng.permutation(TRIALS) for _ in range(self.batch)])

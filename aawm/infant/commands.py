@@ -8,9 +8,12 @@ __all__ = ['app', 'Seed', 'Progress', 'Store', 'generate', 'sets', 'import_', 'e
 
 # %% ../../nbs/infant/19_commands.ipynb #77a12c98
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # %% ../../nbs/infant/19_commands.ipynb #5dc1e20a
 app = typer.Typer(
@@ -121,8 +124,8 @@ def chosen_observer(
 
 # %% ../../nbs/infant/19_commands.ipynb #b2fc8eba
 def show_scores(
-    table: object,  # a DataFrame as `score` gives it
-    videos: object,  # the videos of which it was made
+    table: "pd.DataFrame",  # as `score` gives it
+    videos: "pd.DataFrame",  # of which it was made
     out: Path | None,  # a CSV to write
 ) -> None:
     "Print scores, and crossed scores where a set has them; write the scores."
@@ -243,4 +246,5 @@ def score(
     "Score what a program answered to requests."
     from aawm.infant.outside import score_answers
 
-    show_scores(*score_answers(table, requests, name), out)
+    scores, videos = score_answers(table, requests, name)
+    show_scores(scores, videos, out)

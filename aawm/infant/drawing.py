@@ -7,14 +7,17 @@ __all__ = ['FINE', 'PIECE', 'texture', 'box_mean', 'cell_shares', 'backgrounds',
            'recorded_frames', 'draw', 'batch_textures', 'frame_backgrounds', 'frames']
 
 # %% ../../nbs/infant/09_drawing.ipynb #0ca1fa80
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import torch
+import xarray as xr
 from PIL import Image, ImageDraw
 
 from ..errors import BadData, UsageError
 from .episodes import Batch, make_batch
+from .filming import Video
 from .stage import ANGLE, CELL, CELLS, COLORS, LIT, ROW, SIZE, VISIBLE, outlines
 
 # %% ../../nbs/infant/09_drawing.ipynb #7bb4aff5
@@ -105,7 +108,7 @@ def atlas(
     return torch.as_tensor(np.stack(padded)).to(device)
 
 # %% ../../nbs/infant/09_drawing.ipynb #a3673050
-def hex_colors(colors: object) -> np.ndarray:  # float32 `[..., 3]`, 0-255
+def hex_colors(colors: np.ndarray | Sequence) -> np.ndarray:  # float32 `[..., 3]`, 0-255
     "Colours from `#rrggbb`; black where empty."
     unique, inverse = np.unique(np.asarray(colors), return_inverse=True)
     values = [[int(one[k : k + 2], 16) for k in (1, 3, 5)] if one else (0, 0, 0) for one in unique.tolist()]
@@ -164,6 +167,7 @@ def recorded_frames(
     batch: Batch, video: np.ndarray, trial: np.ndarray, frame: np.ndarray, size: int
 ) -> torch.Tensor:
     "Frames of recorded videos: their pixels, not our drawing of their states."
+    assert batch.video is not None
     start = np.pad(batch.length.astype(int).cumsum(1), ((0, 0), (1, 0)))
     pictures = np.empty((len(video), size, size, 3), np.uint8)
     for one in np.unique(video):
@@ -174,9 +178,9 @@ def recorded_frames(
 
 def draw(
     batch: Batch,
-    video: np.ndarray,  # `[N]`: which video of the batch
-    trial: np.ndarray,  # `[N]`: which of its trials
-    frame: np.ndarray,  # `[N]`: which frame of the trial
+    video: np.ndarray | Sequence[int],  # `[N]`: which video of the batch
+    trial: np.ndarray | Sequence[int],  # `[N]`: which of its trials
+    frame: np.ndarray | Sequence[int],  # `[N]`: which frame of the trial
     size: int = 84,  # px a side
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:  # uint8 `[N, size, size, 3]`
@@ -201,13 +205,14 @@ def draw(
             of = video[some]
             those = slot[some]
             now = state[some]
-            color = np.where(now[:, LIT, None] > 0, np.float32(COLORS["lit"]), colors[of, those])
-            parts = (
-                some, now[:, ROW : ROW + 2].astype(np.float32), now[:, ANGLE].astype(np.float32),
-                look[of, those], color
-            )
+            color = np.where(now[:, LIT, None] > 0, np.array(COLORS["lit"], np.float32), colors[of, those])
+            parts = {
+                "frame": some, "place": now[:, ROW : ROW + 2].astype(np.float32),
+                "angle": now[:, ANGLE].astype(np.float32), "look": look[of, those], "color": color
+            }
+            tensors = {name: torch.as_tensor(part).to(device) for name, part in parts.items()}
             reach = 1.3 * float(batch.half_size[of, those].max()) + SIZE / size / 2
-            blend(canvas, *(torch.as_tensor(part).to(device) for part in parts), textures, reach)
+            blend(canvas, **tensors, textures=textures, half=reach)
     return canvas
 
 # %% ../../nbs/infant/09_drawing.ipynb #84cc0c07
@@ -241,7 +246,7 @@ PIECE = 512  # frames drawn at once, where memory is the limit
 
 
 def frames(
-    episode: object,  # a Dataset of one episode, a `Batch` of one video, or a `Video`
+    episode: xr.Dataset | Batch | Video,  # one video
     size: int = 84,  # px a side
     device: torch.device | str = "cpu",
 ) -> np.ndarray:  # uint8 `[trial, frame, size, size, 3]`
@@ -250,10 +255,9 @@ def frames(
     if len(batch) != 1:
         raise UsageError(f"frames draws one episode; got {len(batch)}, choose one with .isel(episode=0)")
     trials, longest = batch.state.shape[1:3]
-    trial, frame = np.meshgrid(np.arange(trials), np.arange(longest), indexing="ij")
-    last = np.maximum(batch.length[0] - 1, 0)[:, None]
-    trial = trial.ravel()
-    frame = np.minimum(frame, last).ravel()
+    trial = np.arange(trials).repeat(longest)
+    last = np.maximum(batch.length[0] - 1, 0)
+    frame = np.minimum(np.tile(np.arange(longest), trials), last[trial])
     found = np.empty((len(trial), size, size, 3), np.uint8)
     for first in range(0, len(trial), PIECE):
         part = slice(first, first + PIECE)

@@ -10,7 +10,7 @@ __all__ = ['CHUNK', 'EPISODE_COLUMNS', 'ENTITY_COLUMNS', 'LAYOUT', 'FRAMES', 'VI
 
 # %% ../../nbs/infant/08_episodes.ipynb #a1c7d560
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,7 +24,7 @@ import aawm.infant.social_sets  # noqa: F401  registers its sets
 import aawm.infant.training_sets  # noqa: F401  registers its sets
 from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
-from .filming import Video
+from .filming import Item, Video
 from aawm.infant.stage import (
     CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
 )
@@ -132,7 +132,7 @@ def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
     first = episodes.start // per_item
     last = -(-episodes.stop // per_item)
     # the items of a couple are made together
-    made = {}
+    made: dict[int, Item] = {}
     step = 2 if balanced else 1
     for start in range(first - first % step, last, step):
         made |= checked_items(name, range(start, start + step), seed, balanced)
@@ -174,7 +174,7 @@ def generate(
     return build_store(path, LAYOUT, sizes, settings, make, lambda contents: {"tables": as_tables(contents)})
 
 # %% ../../nbs/infant/08_episodes.ipynb #ac49cdf3
-def spread_out(function: object, tasks: list, workers: int):
+def spread_out(function: Callable, tasks: list, workers: int):
     "Results of tasks, here or in processes."
     if workers <= 1 or len(tasks) < 2:
         yield from map(function, tasks)
@@ -183,7 +183,7 @@ def spread_out(function: object, tasks: list, workers: int):
         yield from pool.map(function, tasks)
 
 
-def as_tables(contents: object) -> dict:  # name -> DataFrame
+def as_tables(contents: Sequence) -> dict:  # name -> DataFrame
     "The two tables from the rows of all chunks."
     episodes, entities = ([row for content in contents for row in content[k]] for k in (0, 1))
     return {
@@ -211,13 +211,14 @@ LOOKS = ("name", "kind", "shape", "half_size", "color", "layer")
 
 
 def open_episodes(
-    folder: str | Path,  # of a store; a Dataset is given back as it is
+    folder: xr.Dataset | str | Path,  # of a store; a Dataset is given back as it is
 ) -> xr.Dataset:
     "The episodes of a store, labelled; numbers are read, and checked, on demand."
     if isinstance(folder, xr.Dataset):
         return folder
     episodes = open_store(folder, LAYOUT)
     table = read_table(folder, LAYOUT, "entities", read_manifest(folder, LAYOUT))
+    assert table is not None, "a store of episodes has both tables"
     shape = episodes.sizes["episode"], episodes.sizes["entity"]
     for name in LOOKS:
         empty = "" if table[name].dtype.kind not in "iu" else 0
@@ -255,13 +256,13 @@ class Batch:
 
     def __getitem__(self, rows) -> "Batch":
         "Some of the videos."
-        values = (getattr(self, one.name) for one in fields(self))
-        return Batch(*(None if value is None else value[rows] for value in values))
+        chosen = {one.name: getattr(self, one.name) for one in fields(self)}
+        return Batch(**{name: value[rows] for name, value in chosen.items() if value is not None})
 
 # %% ../../nbs/infant/08_episodes.ipynb #079fe627
 def make_batch(
     episodes: xr.Dataset | Video,  # as `open_episodes` gives it, or one video
-    rows: object = None,  # numbers of episodes, in any order; all where not given
+    rows: Sequence[int] | np.ndarray | None = None,  # numbers of episodes, in any order; all where not given
 ) -> Batch:
     "Episodes without anything that says how they should end."
     if isinstance(episodes, Video):
@@ -327,7 +328,8 @@ def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
     return np.where(things.any(1, keepdims=True), things, others)
 
 # %% ../../nbs/infant/08_episodes.ipynb #e69432db
-def places(batch: Batch, trial: int, frame: object) -> np.ndarray:  # float `[B, E, 2]`, px
+def places(batch: Batch, trial: int, frame: np.ndarray | int) -> np.ndarray:  # float `[B, E, 2]`, px
     "Where everything is in one frame of a trial; `frame` `[B]` or one number."
     rows = np.arange(len(batch))
-    return batch.state[rows, trial, np.broadcast_to(frame, rows.shape)][..., [ROW, COLUMN]].astype(float)
+    shown = batch.state[rows, trial, np.broadcast_to(np.asarray(frame), rows.shape)]
+    return shown[..., [ROW, COLUMN]].astype(float)

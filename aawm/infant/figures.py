@@ -15,6 +15,7 @@ __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'CO
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
 import textwrap
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,6 +32,9 @@ from .scores import BIB_RULE, CROSSED, DRAFT_RULE, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
 from ..ledger import verdict_word
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
+
+if TYPE_CHECKING:
+    from aawm.infant.transformer import TransformerConfig
 
 # %% ../../nbs/infant/17_figures.ipynb #e3b97903
 PUBLISHED = {  # set -> BC-MLP, BC-RNN, Video-RNN, HBToM, VT, Transformer
@@ -186,11 +190,11 @@ def still_keys(
     handles = [
         Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen
     ]
-    walk = dict(
-        color=PATH, marker="o", markersize=4, markerfacecolor="white", linewidth=1.2,
-        label="last walk, from its ring"
+    walk = Line2D(
+        [0, 1], [0, 0], color=PATH, marker="o", markersize=4, markerfacecolor="white", markevery=[0],
+        linewidth=1.2, label="last walk, from its ring"
     )
-    return [Line2D([0, 1], [0, 0], markevery=[0], **walk), *handles]
+    return [walk, *handles]
 
 # %% ../../nbs/infant/17_figures.ipynb #2c740f96
 def draw_still_line(
@@ -371,13 +375,13 @@ def draw_marks(
         if seeds.seed.nunique() > 1:
             ax.plot(100 * seeds.accuracy, seeds.y + shifts[name], ".", color=INK, markersize=1.8, zorder=4)
         if version == "faithful" and name in COUNTERPARTS:
-            numbers = [published(one, COUNTERPARTS[name]) for one in opening.set]
+            numbers = np.array([published(one, COUNTERPARTS[name]) for one in opening.set], float)
             ax.plot(
                 numbers, opening.y + shifts[name], marker, color="white", markeredgecolor=color,
                 markersize=3.6, markeredgewidth=0.7
             )
     for name, marker in alone.items():
-        numbers = [published(one, name) for one in opening.set]
+        numbers = np.array([published(one, name) for one in opening.set], float)
         ax.plot(
             numbers, opening.y + shifts[name], marker, color=INK, markersize=3.6, markeredgewidth=0.8,
             label=f"{name}, published"
@@ -408,10 +412,10 @@ def draw_grid(
             x, row.y, f"{100 * row.accuracy:.0f}", ha="center", va="center", fontsize=6.5,
             color="white" if dark else INK
         )
-    turned = dict(rotation=60, ha="left", rotation_mode="anchor", fontsize=7.5)
     ax.set_xticks(
         range(len(names)),
-        [observer_label(name, needs[name]).removeprefix("Transformer, ") for name in names], **turned
+        [observer_label(name, needs[name]).removeprefix("Transformer, ") for name in names],
+        rotation=60, ha="left", rotation_mode="anchor", fontsize=7.5
     )
     ax.tick_params(top=False, labeltop=True, bottom=False, labelbottom=False, pad=1)
     ax.spines[:].set_visible(False)
@@ -643,7 +647,7 @@ def fig_privileges(note: str = ""):  # figure, table
     return figure, PRIVILEGES
 
 # %% ../../nbs/infant/17_figures.ipynb #aa1a04c5
-def fig_architecture(config: object, parameters: int, note: str = ""):  # figure, table
+def fig_architecture(config: "TransformerConfig", parameters: int, note: str = ""):  # figure, table
     "The Transformer observer as boxes, with its shapes."
     tokens = config.keep * config.patches
     left = [
@@ -669,10 +673,10 @@ def fig_architecture(config: object, parameters: int, note: str = ""):  # figure
             x = 0.02 if side == "encoder" else 0.55
             y = 0.02 + 0.17 * k
             color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
-            frame = dict(
-                boxstyle="round,pad=0,rounding_size=0.015", facecolor=color, edgecolor=INK, linewidth=0.7
+            corners = "round,pad=0,rounding_size=0.015"
+            ax.add_patch(
+                FancyBboxPatch((x, y), 0.42, 0.1, corners, facecolor=color, edgecolor=INK, linewidth=0.7)
             )
-            ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, **frame))
             ax.text(x + 0.21, y + 0.05, text, ha="center", va="center", fontsize=8.5)
             if k:
                 ax.annotate("", (x + 0.21, y), (x + 0.21, y - 0.07), arrowprops=arrow)

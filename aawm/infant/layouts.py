@@ -8,18 +8,19 @@ __all__ = ['sampled', 'place', 'around', 'apart', 'random_cell', 'scattered_wall
 
 # %% ../../nbs/infant/04_layouts.ipynb #04983da8
 import itertools
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from ..errors import AawmError
 from .filming import Take, Trial
 from .planner import center, rasterise, ring, route
-from .stage import ANGLE, CELLS, COLUMN, ROW, SIZE, STILL_AFTER, STILL_BEFORE
+from .stage import ANGLE, CELLS, COLUMN, ROW, SIZE, STILL_AFTER, STILL_BEFORE, Entity
 
 # %% ../../nbs/infant/04_layouts.ipynb #590aa210
 def sampled(
     rng: np.random.Generator,  # numpy generator
-    attempt: object,  # `attempt(rng)` gives a layout, or `None` where it does not fit
+    attempt: Callable,  # `attempt(rng)` gives a layout, or `None` where it does not fit
     tries: int = 3000,
 ):  # what `attempt` gave
     "The first layout that fits."
@@ -44,7 +45,7 @@ def around(cell: tuple, reach: int = 1) -> list:  # of cells
     return [(cell[0] + row, cell[1] + column) for row in span for column in span if row or column]
 
 
-def apart(cells: object, least: int) -> bool:
+def apart(cells: Iterable[tuple], least: int) -> bool:
     "Are cells at least so many steps from each other?"
     pairs = itertools.combinations(cells, 2)
     return all(max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= least for one, other in pairs)
@@ -59,7 +60,7 @@ def random_cell(rng: np.random.Generator, first: int = 1, last: int = CELLS - 2)
 def scattered_walls(
     rng: np.random.Generator,
     count: int,  # of walls inside
-    free: tuple = (),  # cells that stay free
+    free: Iterable[tuple] = (),  # cells that stay free
 ) -> np.ndarray:  # bool `[10, 10]`
     "Walls at random that leave every free cell within reach of every other."
     walls = ring()
@@ -101,13 +102,13 @@ def walk_frames(
 
 # %% ../../nbs/infant/04_layouts.ipynb #762865a2
 def chase(
-    cast: list,
+    cast: Sequence[Entity],
     walls: np.ndarray,
     spots: dict,  # name -> px `[2]`
     target: str,
     walker: str = "agent",
     points: np.ndarray | None = None,  # corners of the way; the planner's where not given
-    barrier: tuple = (),  # cells
+    barrier: Sequence[tuple] = (),  # cells
 ) -> Trial:
     "A trial in which one walks to one thing."
     take = Take(cast, walls, barrier)
@@ -167,7 +168,8 @@ class Detour:
         edge = 8 if self.row == 4 else 1  # a row in nobody's way
         self.aside = [(edge, 2 + k) for k in range(len(rows))]
         self.walls = self.scenery(rng, first, last)
-        self.way = route(self.with_walls(self.barrier), self.start, self.goal)
+        # px `[k, 2]`; there always is one
+        self.way = np.asarray(route(self.with_walls(self.barrier), self.start, self.goal))
 
     def scenery(self, rng: np.random.Generator, first: int, last: int) -> np.ndarray:  # bool `[10, 10]`
         "Walls left of the start and right of the goal, out of the way of every walk."
@@ -178,7 +180,7 @@ class Detour:
             walls[cells[k]] = True
         return walls
 
-    def with_walls(self, cells: tuple = ()) -> np.ndarray:  # bool `[10, 10]`
+    def with_walls(self, cells: Iterable[tuple] = ()) -> np.ndarray:  # bool `[10, 10]`
         "The scenery and further walls."
         walls = self.walls.copy()
         for cell in cells:
@@ -189,4 +191,4 @@ class Detour:
     def mirrored_way(self) -> np.ndarray:  # px `[k, 2]`
         "The way under the mirrored barrier."
         axis = center((self.row, 0))[0]
-        return self.way * (-1, 1) + (2 * axis, 0)
+        return self.way * np.array((-1, 1)) + np.array((2 * axis, 0))

@@ -10,6 +10,8 @@ __all__ = ['NEEDS', 'OBSERVERS', 'LEARNER_LINES', 'TOUCHING', 'PATH_POINTS', 'CO
 
 # %% ../../nbs/infant/10_observers.ipynb #954f0b64
 import importlib
+from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -37,7 +39,7 @@ class Observer:
         raise NotImplementedError
 
 # %% ../../nbs/infant/10_observers.ipynb #62c658ac
-OBSERVERS = {}  # name -> class, built without arguments
+OBSERVERS: dict[str, type[Observer]] = {}  # name -> class, built without arguments
 
 
 def observer(cls):
@@ -77,7 +79,7 @@ def make_observer(
     if ":" not in name:
         enter_all()
         return OBSERVERS[check_name(name, OBSERVERS, "observer")]()
-    kind = named_in_code(name, "observer")
+    kind = cast(Callable[[], Observer], named_in_code(name, "observer"))
     try:
         one = kind()
     except Exception as fault:

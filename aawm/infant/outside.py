@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from tqdm.auto import tqdm
 
 from ..arrays import read_csv, read_parquet
@@ -67,7 +68,7 @@ def film_of(
 
 # %% ../../nbs/infant/25_outside.ipynb #379c4b98
 def write_requests(
-    episodes: object,  # a Dataset, or the folder of a store
+    episodes: xr.Dataset | str | Path,  # or the folder of a store
     out: str | Path,  # a new folder
     form: str = "npz",  # or `mp4`, which needs the package av
     size: int = 84,  # px a side of a frame
@@ -114,7 +115,7 @@ def read_answers(
         table = read_table_file(Path(table))
     if missing := [column for column in ("file", "surprise") if column not in table]:
         raise BadData(f"{name} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
-    rows = {}
+    rows: dict[str, tuple[int, float]] = {}
     for row, (file, text) in enumerate(zip(table["file"], table["surprise"]), 1):
         file = Path(str(file)).name
         value = pd.to_numeric(text, errors="coerce")

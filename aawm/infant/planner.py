@@ -8,6 +8,7 @@ __all__ = ['RADIUS', 'MOVES', 'ring', 'center', 'cell_of', 'neighbors', 'astar',
 
 # %% ../../nbs/infant/02_planner.ipynb #613422ba
 import heapq
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +28,7 @@ def ring() -> np.ndarray:  # bool `[10, 10]`
     return walls
 
 # %% ../../nbs/infant/02_planner.ipynb #edd07334
-def center(cell: tuple) -> np.ndarray:  # px `[2]`
+def center(cell: tuple | np.ndarray) -> np.ndarray:  # px `[2]`
     "The centre of a cell."
     return np.asarray(cell) * CELL + CELL // 2
 
@@ -55,7 +56,7 @@ def astar(
     "The shortest way over free cells."
     waiting = [(0.0, start)]
     cost = {start: 0.0}
-    before = {}
+    before: dict[tuple, tuple] = {}
     while waiting:
         _, cell = heapq.heappop(waiting)
         if cell == goal:
@@ -92,7 +93,7 @@ def blocked(walls: np.ndarray) -> np.ndarray:  # bool `[SIZE + 1, SIZE + 1]`
 def free_lines(
     closed: np.ndarray,  # as `blocked` gives it
     start: np.ndarray | tuple,  # px `[2]`
-    ends: np.ndarray,  # px `[N, 2]`
+    ends: np.ndarray | Sequence,  # px `[N, 2]`
 ) -> np.ndarray:  # bool `[N]`
     "Which straight lines the disc can go along."
     start = np.asarray(start, float)
@@ -128,7 +129,7 @@ def pull_tight(
     return np.array(corners)
 
 # %% ../../nbs/infant/02_planner.ipynb #8a165290
-def length(points: np.ndarray) -> float:  # px
+def length(points: np.ndarray | Sequence) -> float:  # px
     "The length of a way."
     return float(np.linalg.norm(np.diff(np.asarray(points, float), axis=0), axis=1).sum())
 
@@ -164,7 +165,7 @@ def segment(start: np.ndarray | tuple, end: np.ndarray | tuple) -> np.ndarray:  
 
 # %% ../../nbs/infant/02_planner.ipynb #704b353f
 def rasterise(
-    points: np.ndarray,  # px `[k, 2]`, corners
+    points: np.ndarray | Sequence,  # px `[k, 2]`, corners
     target: np.ndarray | tuple | None = None,  # px `[2]`: stop at the first frame nearer to it than `within`
     within: float = 0.0,  # px
 ) -> np.ndarray:  # int px `[M, 2]`, one place a frame, without the start

@@ -6,10 +6,12 @@
 __all__ = ['Film', 'save_gif', 'play']
 
 # %% ../../nbs/infant/20_play.ipynb #90cccfc7
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
@@ -17,7 +19,7 @@ from ..errors import UsageError
 from ..files import replacing
 from .drawing import draw
 from .episodes import make_batch, open_episodes
-from .observers import checked_surprise, make_observer
+from .observers import Observer, checked_surprise, make_observer
 from .stage import RATE, TEST
 from ..viz.style import SOFT_INK, house_style
 
@@ -26,7 +28,12 @@ class Film:
     "One trial of an episode, frame by frame, with curves of surprise."
 
     def __init__(
-        self, episodes: object, episode: int = 0, trial: int = TEST, observers: tuple = (), size: int = 200
+        self,
+        episodes: xr.Dataset | str | Path,  # or the folder of a store
+        episode: int = 0,  # its place in the store
+        trial: int = TEST,
+        observers: Sequence[str | Observer] = (),  # whose surprise is drawn; of the test alone
+        size: int = 200,  # px a side
     ):
         episodes = open_episodes(episodes)
         if not 0 <= episode < episodes.sizes["episode"] or not 0 <= trial <= TEST:
@@ -48,7 +55,7 @@ class Film:
     def __repr__(self) -> str:
         return f"Film({self.title}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
 
-    def pictures(self, frames: object) -> np.ndarray:  # uint8 `[N, size, size, 3]`
+    def pictures(self, frames: Sequence[int] | np.ndarray) -> np.ndarray:  # uint8 `[N, size, size, 3]`
         "Some frames of the trial."
         frames = np.asarray(frames)
         return draw(self.batch, 0 * frames, 0 * frames + self.trial, frames, self.size).numpy()

@@ -104,7 +104,7 @@ def even(things: list) -> dict:
     return {thing: 1 / len(things) for thing in things}
 
 
-def known_or_even(counts: dict, things: list) -> dict:
+def known_or_even(counts: list, things: list) -> dict:
     "All weight on what was always so; equal weights where nothing was, or it cannot be had."
     best = max(set(counts), key=counts.count) if counts else None
     return {best: 1.0} if best in things else even(things)
@@ -150,7 +150,7 @@ def imitated(view: View) -> dict:
     for model in models:
         shown = next(view.shown(model, trial) for trial in range(TEST) if view.moves[trial][:, model].any())
         gaps[model] = np.abs(shown - own).sum() if shown.shape == own.shape else np.inf
-    return {min(gaps, key=gaps.get): 1.0}
+    return {min(gaps, key=lambda model: gaps[model]): 1.0}
 
 # %% ../../nbs/infant/11_reasoners.ipynb #9d40a73b
 def pattern_gap(view: View):
@@ -261,7 +261,7 @@ def shifted(values: np.ndarray, step: tuple, outside: float):
 # %% ../../nbs/infant/11_reasoners.ipynb #bfd34c38
 def way_left(
     closed: np.ndarray,  # bool `[N, 10, 10]`
-    goals: np.ndarray,  # px `[N, 2]`
+    goals: np.ndarray | list,  # px `[N, 2]`
 ) -> np.ndarray:  # float32 `[N, SIDE, SIDE]`, px; `FAR` where there is no way
     "The cost of the cheapest way from every place of the grid to a goal; no corner is cut."
     free = ~np.kron(closed, np.ones((1, CELLS // 5, CELLS // 5), bool))

@@ -7,7 +7,7 @@ __all__ = ['frames_of', 'check_video', 'film_names', 'keep_videos']
 
 # %% ../../nbs/infant/28_recorded.ipynb #b12e518b
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +37,11 @@ def frames_of(
 
 def check_video(
     path: str | Path,  # of an `.mp4`
-    lengths: np.ndarray,  # frames of each trial
+    lengths: Sequence[int] | np.ndarray,  # frames of each trial
 ) -> None:
     "Check that a video is square and has as many frames as its states; `BadData` where not."
     count = 0
-    shape = ()
+    shape: tuple[int, ...] = (0, 0, 3)
     for picture in frames_of(path):
         count = count + 1
         shape = picture.shape

@@ -16,10 +16,12 @@ import gzip
 import json
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import xarray as xr
 from pydantic import Field
 from tqdm.auto import tqdm
 
@@ -137,7 +139,8 @@ def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, 
     place, half, icon, color = [*thing, *[None] * 4][:4]
     if not (are_numbers(place, 2) and are_numbers([half], 1, 1, SIZE) and are_numbers(color, 3, 0, 255)):
         raise BadData(f"{path}: {kind} {str(thing)[:60]}, expected [[row, column], half-size, icon, colour], the colour three of 0-255")
-    name, turn = re.fullmatch(r"(.*?)_?(\d*)", Path(str(icon)).stem).groups()
+    fits = re.fullmatch(r"(.*?)_?(\d*)", Path(str(icon)).stem)
+    name, turn = fits.groups() if fits else ("", "")
     if name not in ICONS[kind]:
         raise BadData(f"{path}: {kind} with the unknown icon {icon!r}; known are {', '.join(ICONS[kind])}")
     state = (round(place[0] + half), round(place[1] + half), int(turn or 0), 1, 0)
@@ -148,10 +151,8 @@ def rectangle(kind: str, thing: list, path: str | Path) -> tuple:
     "A thing without an icon."
     place, sides, turn = [*thing, None, None][:3]
     turns = kind == "spinner"
-    if not (
-        are_numbers(place, 2) and are_numbers(sides, 2, 0, SIZE)
-        and (not turns or are_numbers([turn], 1, -9999, 9999))
-    ):
+    fits = are_numbers(place, 2) and are_numbers(sides, 2, 0, SIZE)
+    if sides is None or not fits or turns and not are_numbers([turn], 1, -9999, 9999):
         raise BadData(f"{path}: {kind} {str(thing)[:60]}, expected [[row, column], [height, width]{', degrees' * turns}]")
     row, column = place if turns else (place[0] + sides[0] / 2, place[1] + sides[1] / 2)
     shape, half = RECTANGLES[kind]
@@ -177,12 +178,8 @@ def seen_in(frame: dict, path: str | Path, old: bool = False) -> list:  # of (id
         found += [sprite(kind, thing, path) for thing in things_in(frame.get(key))]
     for kind, key in (("spinner", "paddle"), ("door", "door"), ("slab", "occluder"), ("under", "blocking")):
         for thing in things_in(frame.get(key)):
-            found.append(
-                rectangle(
-                    "over" if kind == "slab" and are_numbers(thing[1], 2) and max(thing[1]) == 50 else kind,
-                    thing, path
-                )
-            )
+            square = kind == "slab" and are_numbers(thing[1], 2) and max(thing[1]) == 50
+            found.append(rectangle("over" if square else kind, thing, path))
     return found
 
 # %% ../../nbs/infant/13_released.ipynb #27e90a57
@@ -202,7 +199,7 @@ def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole
     cells = np.zeros((CELLS, CELLS), bool)
     off = 0
     for place, *rest in things_in(value):
-        sides = rest[0] if rest else None
+        sides = rest[0] if rest else []
         if not are_numbers(place, 2) or not are_numbers(sides, 2):
             raise BadData(f"wall {str([place, *rest])[:60]}, expected [[row, column], [height, width]]")
         edges = [value / CELL for value in (place[0], place[0] + sides[0], place[1], place[1] + sides[1])]
@@ -216,10 +213,16 @@ def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole
     return cells, off
 
 # %% ../../nbs/infant/13_released.ipynb #afbabf0a
-def read_trial(frames: list, cast: dict, path: str | Path, notes: list, old: bool = False) -> Trial:
-    "One trial; `cast` (identity -> entity number, colour) and `notes` grow as things appear, `old`: names of key and lock."
-    states = []
-    gates = []
+def read_trial(
+    frames: list,
+    cast: dict,  # identity -> entity number, colour, half-size; grows as things appear
+    path: str | Path,
+    notes: list,  # what is left out; grows
+    old: bool = False,  # key and lock are named as in old files
+) -> tuple:  # in each frame entity number -> state; walls and gate, each `[10, 10]`
+    "One trial."
+    states: list[dict] = []
+    gates: list[np.ndarray] = []
     shown = next((frame["walls"] for frame in frames if "walls" in frame), None)
     walls, off = cells_of(shown)
     notes += ["walls off the lattice"] * bool(off)
@@ -233,7 +236,7 @@ def read_trial(frames: list, cast: dict, path: str | Path, notes: list, old: boo
         if frame.get("walls", shown) != shown and (cells_of(frame["walls"])[0] != walls).any():
             notes.append("walls that change within a trial: those of its first frame stay")
         notes += [f"unknown key {key!r}" for key in sorted(frame.keys() - KEYS) if frame[key]]
-        now = {}
+        now: dict[tuple, tuple] = {}
         for (kind, shape, half), color, state in seen_in(frame, path, old):
             if not inside(state):
                 notes.append(f"{kind} off the stage: not seen while it is there")
@@ -248,10 +251,10 @@ def read_trial(frames: list, cast: dict, path: str | Path, notes: list, old: boo
         tiles, off = cells_of(frame.get("fuse_walls"))
         gates.append(tiles)
         notes += ["barrier tiles off the lattice"] * bool(off)
-    gates = np.array(gates)
-    if (gates[1:] & ~gates[:-1]).any():
+    standing = np.array(gates)
+    if (standing[1:] & ~standing[:-1]).any():
         notes.append("barrier tiles that appear within a trial")
-    return Trial(states, walls, gate_of(gates))
+    return states, walls, gate_of(standing)
 
 # %% ../../nbs/infant/13_released.ipynb #e7230579
 def gate_of(tiles: np.ndarray) -> np.ndarray:  # int16 `[10, 10]`
@@ -292,21 +295,21 @@ def read_released(
 
 def video_of(trials: list, name: str, item: int, member: str, known: dict, path: str | Path) -> tuple:
     "A video from the trials of a file, and what was left out of it; `known`: its entry in the labels."
-    cast = {}
-    notes = []
+    cast: dict[tuple, list] = {}
+    notes: list[str] = []
     old = has_old_names(trials, path)
     for row in known.get("cast", ()):
         looks = row["kind"], row["shape"]
         cast[*looks, sum(key[:2] == looks for key in cast)] = [
             len(cast), tuple(row["color"]), row["half_size"]
         ]
-    trials = [read_trial(frames, cast, path, notes, old) for frames in trials]
-    for number, trial in enumerate(trials):
-        array = np.zeros((len(trial.states), len(cast), len(STATE)), np.int16)
-        for frame, now in enumerate(trial.states):
+    films = []
+    for states, walls, gate in [read_trial(frames, cast, path, notes, old) for frames in trials]:
+        array = np.zeros((len(states), len(cast), len(STATE)), np.int16)
+        for frame, now in enumerate(states):
             for entity, state in now.items():
                 array[frame, entity] = state
-        trials[number] = Trial(array, trial.walls, trial.gate)
+        films.append(Trial(array, walls, gate))
     names = [row["name"] for row in known.get("cast", ())] or own_names(cast)
     if len(names) != len(cast):
         raise BadData(
@@ -321,22 +324,23 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
         raise BadData(
             f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?"
         )
-    same = trials[TEST].states[0, agents[0], VISIBLE] > 0
+    same = films[TEST].states[0, agents[0], VISIBLE] > 0
     condition, outcome, ending = known.get("facts") or facts_of(name, member, same)
     if name in SOCIAL_SETS and not known.get("facts"):
-        condition += FILE_NAME.match(stem_of(path))[3]
+        parts = FILE_NAME.match(stem_of(path))
+        condition += parts[3] if parts else ""
         notes.append(
             f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member"
         )
     more = known.get("branch", NEVER), known.get("seed", 0)
     return Video(
-        name, item, condition, outcome, member, ending, entities, tuple(trials), *more
+        name, item, condition, outcome, member, ending, entities, tuple(films), *more
     ), [*dict.fromkeys(notes)]
 
 # %% ../../nbs/infant/13_released.ipynb #b167043b
 def own_names(cast: dict) -> list:
     "Names for things whose names no file tells."
-    found = []
+    found: list[str] = []
     for kind, _, _ in cast:
         count = sum(name.split("_")[0] == kind for name in found)
         found.append(f"{kind}_{count}" if count else kind)
@@ -344,7 +348,7 @@ def own_names(cast: dict) -> list:
 
 # %% ../../nbs/infant/13_released.ipynb #1d13a239
 def import_released(
-    files: object,  # paths of `.json` and `.json.gz` files, or folders of them
+    files: str | Path | Iterable[str | Path],  # paths of `.json` and `.json.gz` files, or folders of them
     out: str | Path,  # folder of the store, new
     set: str = "",  # the files' set, for files whose folder and name do not say it
     skip_bad: bool = False,  # leave out files with a fault, instead of stopping
@@ -353,8 +357,8 @@ def import_released(
     names: str | Path = "",  # a CSV `file,name`, for files whose own names do not fit
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
-    found = {}
-    left_out = []
+    found: dict[tuple, tuple[Path, Video]] = {}
+    left_out: list[tuple[str, str]] = []
     paths = released_files(files)
     called = read_names(names, {path.name for path in paths}) if names else {}
     for path in tqdm(paths, disable=not progress, unit="file"):
@@ -382,11 +386,12 @@ def import_released(
         raise BadData(
             f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}"
         )
-    paths, kept = zip(*(found[identity] for identity in sorted(found)))
+    chosen = [found[identity] for identity in sorted(found)]
+    kept = [video for _, video in chosen]
     settings = {
         "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
     }
-    films = [film_beside(path) for path in paths] if videos else []
+    films = [film_beside(path) for path, _ in chosen] if videos else []
     store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
     keep_videos(store, films)
     return store, left_out
@@ -401,7 +406,9 @@ class CastLabel(Form):
     "One thing of a labelled video."
 
     name: Line
-    kind: Literal[tuple(ICONS) + tuple(RECTANGLES)]
+    kind: Literal[
+        "agent", "object", "home", "key", "lock", "spinner", "door", "slab", "under", "over"
+    ]  # of `ICONS` and `RECTANGLES`
     shape: Line
     half_size: Annotated[int, Field(ge=1, le=SIZE)]
     color: Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=3, max_length=3)]
@@ -428,12 +435,12 @@ def read_labels(
     return labels
 
 # %% ../../nbs/infant/13_released.ipynb #ca1d90d4
-def released_files(files: object) -> list:  # of paths
+def released_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     "Files, and the files of folders, in order."
     def is_released(file):
         return file.name.endswith((".json", ".json.gz")) and file.name != LABEL_FILE
 
-    found = []
+    found: list[Path] = []
     for path in map(Path, [files] if isinstance(files, (str, Path)) else files):
         inside = [file for file in visible_files(path, "**/*") if is_released(file)]
         if not path.exists():
@@ -467,7 +474,7 @@ def read_names(
 
 
 # %% ../../nbs/infant/13_released.ipynb #01ae4fd5
-def thing_of(row: object, state: np.ndarray) -> list:
+def thing_of(row: Entity, state: np.ndarray) -> list:
     "A thing as files have it."
     if row.kind in RECTANGLES:
         sides = {"spinner": [10, 40], "door": [10, 20], "slab": [40, 10]}.get(row.kind, [50, 50])
@@ -480,9 +487,9 @@ def thing_of(row: object, state: np.ndarray) -> list:
     return [corner, int(row.half_size), f"./shapes/{row.kind}/{row.shape}{turn}.png", color]
 
 # %% ../../nbs/infant/13_released.ipynb #df16231d
-def frame_of(cast: list, states: np.ndarray, walls: list, tiles: list, old: bool) -> dict:
+def frame_of(cast: list[Entity], states: np.ndarray, walls: list, tiles: list, old: bool) -> dict:
     "One frame as files have it."
-    seen = {}
+    seen: dict[str, list] = {}
     for row, state in zip(cast, states):
         if state[VISIBLE]:
             seen.setdefault(row.kind, []).append(thing_of(row, state))
@@ -503,12 +510,12 @@ def frame_of(cast: list, states: np.ndarray, walls: list, tiles: list, old: bool
     }
 
 # %% ../../nbs/infant/13_released.ipynb #e20071fb
-def as_rectangles(cells: object) -> list:
+def as_rectangles(cells: np.ndarray) -> list:
     "Cells as walls of a file."
     return [[[int(row) * CELL, int(column) * CELL], [CELL, CELL]] for row, column in np.argwhere(cells)]
 
 # %% ../../nbs/infant/13_released.ipynb #f39df40b
-def cast_of(episode: object) -> list:  # of `Entity`
+def cast_of(episode: xr.Dataset) -> list[Entity]:
     "The cast of one episode of a Dataset."
     looks = (episode[name].values for name in ("entity_name", "kind", "shape", "half_size", "color"))
     rows = [
@@ -520,7 +527,7 @@ def cast_of(episode: object) -> list:  # of `Entity`
 
 # %% ../../nbs/infant/13_released.ipynb #1e1476fb
 def export_released(
-    episodes: object,  # a Dataset, or the folder of a store
+    episodes: xr.Dataset | str | Path,  # or the folder of a store
     folder: str | Path,  # where the files go
     old: bool = False,  # name key and lock as old files do
     compress: bool = True,  # `.json.gz`
@@ -530,7 +537,7 @@ def export_released(
     episodes = open_episodes(episodes)
     folder = Path(folder)
     labels = {}
-    conditions = {}
+    conditions: dict[tuple, list[str]] = {}
     for row in tqdm(range(episodes.sizes["episode"]), disable=not progress, unit="video"):
         episode = episodes.isel(episode=row).load()
         name = str(episode["set"].values)
@@ -550,7 +557,7 @@ def export_released(
     return folder
 
 # %% ../../nbs/infant/13_released.ipynb #dba7a965
-def content_of(episode: object, cast: list, old: bool) -> list:  # of trials, each a list of frames
+def content_of(episode: xr.Dataset, cast: list[Entity], old: bool) -> list:  # of trials, each a list of frames
     "One episode as a file has it."
     trials = []
     for trial in range(TRIALS):
@@ -558,7 +565,7 @@ def content_of(episode: object, cast: list, old: bool) -> list:  # of trials, ea
         gate = episode["gate"].values[trial]
         states = episode["state"].values[trial, : int(episode["length"][trial])]
         tiles = gate[None] > np.arange(len(states))[:, None, None]
-        frames = []
+        frames: list[dict] = []
         for k in range(len(states)):
             same = k and (states[k] == states[k - 1]).all() and (tiles[k] == tiles[k - 1]).all()
             frames.append(

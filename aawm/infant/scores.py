@@ -50,7 +50,7 @@ def reduced(
     found = {}
     for window in WINDOWS:
         chosen = np.where(inside, curves, np.nan) if window == "motion" else curves
-        empty = np.isnan(chosen).all(1)
+        empty = np.isnan(chosen).sum(1) == chosen.shape[1]
         filled = np.where(empty[:, None], 0.0, chosen)
         found["mean", window] = np.where(empty, np.nan, np.nanmean(filled, 1))
         found["max", window] = np.where(empty, np.nan, np.nanmax(filled, 1))
@@ -232,8 +232,8 @@ def crossed_scores(
 
 
 def score(
-    observer: object,  # an `Observer`, or the name of one that needs no training
-    episodes: object,  # a Dataset, or the folder of a store
+    observer: Observer | str,  # or the name of one that needs no training
+    episodes: xr.Dataset | str | Path,  # or the folder of a store
     batch_size: int = 32,
     seed: int = 0,
     progress: bool = False,

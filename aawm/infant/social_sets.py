@@ -11,6 +11,8 @@ __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_
            'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
+from collections.abc import Sequence
+
 import numpy as np
 
 from .bib_sets import Scene, maker
@@ -35,7 +37,7 @@ def pattern(
 # %% ../../nbs/infant/06_social_sets.ipynb #6c8ba730
 def boxed(
     points: np.ndarray,  # px `[k, 2]`, a pattern
-    corner: np.ndarray,  # px `[2]`: where the upper left corner of its box lies
+    corner: np.ndarray | tuple,  # px `[2]`: where the upper left corner of its box lies
 ) -> np.ndarray:  # px `[k, 2]`
     "A pattern with its box in a given place."
     return points - points.min(0) + np.asarray(corner)
@@ -69,7 +71,10 @@ def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
     return walls
 
 # %% ../../nbs/infant/06_social_sets.ipynb #4d329b81
-def demonstration(cast: list, shows: object, walls: np.ndarray, paths: dict, goal: object, touching: bool):
+def demonstration(
+    cast: list, shows: Sequence[str], walls: np.ndarray, paths: dict[str, np.ndarray],
+    goal: np.ndarray | tuple | None, touching: bool
+):
     "One trial: models show their patterns in turn, then the agent does its own."
     take = Take(cast, walls)
     for name, path in paths.items():
@@ -96,7 +101,7 @@ def approach_test(cast: list, target: str, places: dict):
     return take.still().walk("agent", target).end()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #6f90856e
-def imitation_places(own: object, rng: np.random.Generator):
+def imitation_places(own: np.ndarray, rng: np.random.Generator):
     "The agent's path beside the object, its path away from it, and the object, which lies on the outer side."
     heading = int(np.sign(own[-1] - own[-2])[1])
     left = heading < 0 or (heading == 0 and bool(rng.integers(2)))
@@ -330,8 +335,8 @@ def belief(rng: np.random.Generator, second: bool, balanced: bool):
 
 # %% ../../nbs/infant/06_social_sets.ipynb #373ed79f
 def struck(
-    hub: object,  # px `[2]`
-    goal: object,  # px `[2]`
+    hub: np.ndarray,  # px `[2]`
+    goal: np.ndarray,  # px `[2]`
     beside: int = 15,  # px along the arm
 ) -> tuple:  # where the element lies, px `[2]`, and the arm's angle in degrees as it strikes
     "An element that the arm sends straight to a goal, at right angles to the arm."
@@ -343,7 +348,9 @@ def struck(
     return place, int(np.rint(np.degrees(np.arctan2(arm[1], arm[0]))))
 
 # %% ../../nbs/infant/06_social_sets.ipynb #50025aca
-def spinner_take(cast: list, hub: object, start: object, goals: dict, angle: int, square: str) -> Take:
+def spinner_take(
+    cast: list, hub: np.ndarray, start: np.ndarray, goals: dict[str, np.ndarray], angle: int, square: str
+) -> Take:
     "The stage before the element moves; the arm has `angle` as it starts."
     take = Take(cast).put("spinner", hub).put(square, hub).put("agent", start)
     for name, spot in goals.items():
@@ -352,7 +359,7 @@ def spinner_take(cast: list, hub: object, start: object, goals: dict, angle: int
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
 def attribution_trial(
-    cast: list, hub: object, alone: bool, target: str, goals: dict, rng: np.random.Generator
+    cast: list, hub: np.ndarray, alone: bool, target: str, goals: dict, rng: np.random.Generator
 ):
     "One trial of history: an element that starts alone, or is struck."
     start, angle = struck(hub, goals[target])

@@ -9,6 +9,7 @@ __all__ = ['CHANGES', 'WHOLE_FRAMES', 'CLONERS', 'PRESETS', 'LEARNERS', 'STEPS',
 
 # %% ../../nbs/infant/16_training.ipynb #0fc90b1d
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +31,13 @@ from ..training.run import train_run
 from ..training.settings import LoopSettings
 
 # %% ../../nbs/infant/16_training.ipynb #9dd89007
-CHANGES = {
+CHANGES: dict[str, dict] = {
     "smoke": dict(patch=14, width=32, layers=1, feed_forward=64, pairings=1, painted=6),
     "quick": {},
     "laptop": {},
     "paper": dict(size=84, patch=12, width=128, heads=8, layers=5, feed_forward=512, pairings=8, reach=6),
 }
-WHOLE_FRAMES = {
+WHOLE_FRAMES: dict[str, dict] = {
     "smoke": dict(
         size=42, patch=14, width=32, heads=4, layers=1, feed_forward=64, keep=4, pairings=1,
         attention_dropout=0.0
@@ -51,7 +52,7 @@ WHOLE_FRAMES = {
     ),
     "paper": {}
 }
-CLONERS = {
+CLONERS: dict[str, dict] = {
     "smoke": dict(size=42, pairs=6, queries=4, test_pairs=20),
     "quick": dict(size=42, pairs=10, queries=8, test_pairs=30),
     "laptop": dict(size=42, pairs=20, queries=8, test_pairs=50),
@@ -103,10 +104,9 @@ def loop_settings(model: str, preset: str, steps: int = 0, batch: int = 0) -> Lo
     every = max(1, steps // VALIDATIONS)
     rate = RATES.get(preset, 2e-3 if model == "transformer" else 1e-3)
     clip = 10.0 if model in ("bc_mlp", "bc_rnn") else 1.0
-    often = dict(checkpoint_every=every, validate_every=every, log_every=every)
     return LoopSettings(
         steps=steps, batch=batch, learning_rate=rate, weight_decay=1e-4, warm_up=min(100, steps), clip=clip,
-        **often
+        checkpoint_every=every, validate_every=every, log_every=every
     )
 
 # %% ../../nbs/infant/16_training.ipynb #f874fe6e
@@ -121,7 +121,7 @@ BIB_SHARE = 0.75  # of the draws, where there are BIB's sets and others
 class Episodes:
     "The episodes of a split of several stores, ready to be drawn from."
 
-    def __init__(self, stores: object, split: str):
+    def __init__(self, stores: Iterable[str | Path], split: str):
         self.parts = []
         kinds = []
         for store in stores:
@@ -158,7 +158,7 @@ def validation_batches(model: str, stores: list, config: object, batch: int, dev
 
 def fit(
     model: str,  # of `LEARNERS`
-    stores: object,  # folders of training sets
+    stores: str | Path | Iterable[str | Path],  # folders of training sets
     out: str | Path,  # folder of the run
     preset: str = "laptop",
     seed: int = 0,
@@ -214,7 +214,7 @@ def load_observer(
 # %% ../../nbs/infant/16_training.ipynb #539d069d
 def end_early(
     run: str | Path,  # folder of an unfinished run with a checkpoint
-    stores: object,  # the training sets, for its gate
+    stores: Iterable[str | Path],  # the training sets, for its gate
 ) -> Path:  # the folder, as of a finished run
     "End a run at its checkpoint; `stopped_at` in its settings says where."
     run, settings = Path(run), run_settings(run)

@@ -10,10 +10,12 @@ __all__ = ['INSIDE', 'episode', 'beside_home', 'train_single_object', 'train_pre
            'train_belief', 'square_spot', 'train_square']
 
 # %% ../../nbs/infant/07_training_sets.ipynb #5ce2c220
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
 from .bib_sets import Scene, free_spots, maker, spread, tool_cast
-from .filming import Take
+from .filming import Take, Trial
 from .layouts import apart, around, chase, sampled, oriented, place, random_cell, scattered_walls
 from .planner import blocked, center, rasterise, ring
 from aawm.infant.social_sets import (
@@ -23,7 +25,7 @@ from aawm.infant.social_sets import (
 from .stage import TEST, TRIALS, draw_looks, prop
 
 # %% ../../nbs/infant/07_training_sets.ipynb #04f6aef6
-def episode(trials: object) -> list:  # of one `Scene`
+def episode(trials: Sequence[Trial]) -> list[Scene]:  # of one `Scene`
     "Nine trials as a training episode."
     return [Scene("E", "e", "training", "training", list(trials[:TEST]), trials[TEST])]
 
@@ -116,14 +118,14 @@ def unlock_from_inside(cast: list, layout: tuple):
 def train_instrumental(rng: np.random.Generator, second: bool, balanced: bool):
     "The agent is closed in; key and lock are with it."
     cast = tool_cast(rng)
-    trials = []
+    trials: list[Trial] = []
     while len(trials) < TRIALS:
         trial = unlock_from_inside(cast, sampled(rng, enclosed_layout))
         trials += [trial] if trial is not None else []
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d8defb00
-def idle_spinner(take: Take, rng: np.random.Generator, spots: dict) -> Take:
+def idle_spinner(take: Take, rng: np.random.Generator, spots: Collection[np.ndarray]) -> Take:
     "A spinner that stands by, away from everything."
     far = [cell for cell in np.ndindex(10, 10) if min(cell) > 1 and max(cell) < 8]
     far = [cell for cell in far if min(np.linalg.norm(center(cell) - spot) for spot in spots) > 45]
@@ -285,7 +287,7 @@ def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool)
 INSIDE = {"left": (50, 50), "right": (50, 150)}  # px: the seeker in each room
 
 
-def inside_take(cast: list, room: str, goal: object = None, door: str = "") -> Take:
+def inside_take(cast: list, room: str, goal: np.ndarray | tuple | None = None, door: str = "") -> Take:
     "The seeker in a room, the others below."
     take = Take(cast, rooms()).put("agent", INSIDE[room])
     for name, spot in BESIDE.items():

@@ -213,8 +213,10 @@ class TransformerBatches:
 
     def __call__(self, step: int) -> dict:
         "The batch of a step."
+        assert self.batch_of is not None, "who only draws makes no batches"
         rng = np.random.default_rng((self.seed, step))
-        batch, rows = self.batch_of(rng, self.batch), np.arange(self.batch)
+        batch = self.batch_of(rng, self.batch)
+        rows = np.arange(self.batch)
         trials = np.stack([rng.permutation(self.trials)[[0, -1]] for _ in rows])
         source, source_seen = self.chosen(rng, batch.length[rows, trials[:, 0]], last=True)
         sample, seen = self.chosen(rng, batch.length[rows, trials[:, 1]], last=False)
@@ -253,7 +255,7 @@ class TransformerObserver(Observer):
         counts = np.minimum(-(-batch.length // config.stride), config.test_samples)
         sample = np.arange(counts[:, TEST].max())[None].repeat(len(batch), 0)
         frames = draws.frames(batch, np.full(len(batch), TEST), sample)
-        errors = 0.0
+        errors = torch.zeros((), device=device)
         target = to_patches(frames[:, 1:], config.patch)
         for trial in range(TEST - config.pairings, TEST):
             known = np.arange(counts[:, trial].max())[None].repeat(len(batch), 0)

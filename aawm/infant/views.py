@@ -8,11 +8,16 @@ __all__ = ['WALK', 'OUTCOME_WORDS', 'shapes', 'rgb', 'cells_svg', 'path_svg', 't
 
 # %% ../../nbs/infant/27_views.ipynb #230556c8
 import html
+from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .stage import CELL, COLORS, COLUMN, LIT, NEVER, ROW, SIZE, TEST, VISIBLE, outlines
+from .stage import CELL, COLORS, COLUMN, LIT, NEVER, ROW, SIZE, TEST, VISIBLE, Entity, outlines
+
+if TYPE_CHECKING:
+    from aawm.infant.filming import Trial, Video
 
 # %% ../../nbs/infant/27_views.ipynb #15156016
 WALK = "#5A5A5A"
@@ -46,12 +51,12 @@ def path_svg(track: np.ndarray) -> str:  # px `[F, 2]`
     line = f'<polyline points="{points}" fill="none" stroke="{WALK}" stroke-width="2"/>'
     return f'{line}<circle cx="{column}" cy="{row}" r="4" fill="#fff" stroke="{WALK}" stroke-width="2"/>'
 
-
+# %% ../../nbs/infant/27_views.ipynb #27a5c0de
 shapes = cache(outlines)  # shape -> list of (filled, polygon)
 
 
-def thing_svg(entity: object, state: np.ndarray) -> str:
-    "An entity where it is; `entity` an `Entity`, or `None` for a dot."
+def thing_svg(entity: Entity | None, state: np.ndarray) -> str:
+    "An entity where it is; a dot where it is `None`."
     row = int(state[ROW])
     column = int(state[COLUMN])
     if entity is None:
@@ -68,8 +73,8 @@ def thing_svg(entity: object, state: np.ndarray) -> str:
 
 # %% ../../nbs/infant/27_views.ipynb #41659855
 def stage_svg(
-    trial: object,  # a `Trial`
-    cast: tuple | None = None,  # of `Entity`, where it is known
+    trial: Trial,
+    cast: tuple[Entity, ...] | None = None,  # where it is known
 ) -> str:  # the inside of an SVG of 200 x 200
     "One trial."
     states = trial.states.astype(int)
@@ -103,20 +108,20 @@ def panels_svg(
     size = f'width="{wide * 0.8:.0f}" height="{tall * 0.8:.0f}" viewBox="0 0 {wide} {tall}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}</svg>'
 
-
-def trial_svg(trial: object) -> str:
+# %% ../../nbs/infant/27_views.ipynb #4df8be8c
+def trial_svg(trial: Trial) -> str:
     "A trial by itself."
     return panels_svg([(stage_svg(trial), f"{len(trial.states)} frames", WALK)])
 
 
-def ending_panel(video: object) -> tuple:
+def ending_panel(video: Video) -> tuple[str, str, str]:
     "The test of a video, with its outcome and ending."
     word, color = OUTCOME_WORDS[video.outcome]
     return stage_svg(video.trials[TEST], video.cast), f"{word}: {video.ending.replace('_', ' ')}", color
 
 
 def item_svg(
-    videos: list,  # of one item
+    videos: Sequence[Video],  # of one item
 ) -> str:
     "Two trials of history, then every test that follows; of several histories the first."
     first = videos[0]

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from ..errors import BadData, UsageError
 from ..files import commit, digest, replacing, resolve, sha256, write_json
 from .gate import Gate, read_gate
-from .training import LEARNERS, WRAPS, rebuild
+from .training import WRAPS, rebuild
 from ..models.base import check_weights, choose_device
 from ..models.weights import LONGEST_RECORD, read_tensors, tensor_digest, weights_header, weights_name
 from ..small_files import Form, Line, Seed, in_form, parse_json, read_small
@@ -32,7 +32,7 @@ class ObserverRecord(Form):
     "What a weights file says of an observer; it may say more."
 
     model_config = ConfigDict(extra="allow")
-    model: Literal[LEARNERS]
+    model: Literal["transformer", "frame_transformer", "bc_mlp", "bc_rnn"]  # of `LEARNERS`
     config: dict[Line, bool | int | float | str]
     seed: Seed
     gate: Gate
@@ -80,8 +80,9 @@ def pretrained(
     if not path.is_file():
         there = ", ".join(sorted(file.stem for file in resolve(folder).glob("*.safetensors"))) or "none"
         raise UsageError(f"no weights of the observer {name}, seed {seed}, in {folder}; there are {there}")
-    record = parse_json(weights_header(path)["record"][:LONGEST_RECORD], f"the record of {path}")
-    said = in_form(record, ObserverRecord, f"the record of {path}")
+    where = f"the record of {path}"
+    record = in_form(parse_json(weights_header(path)["record"][:LONGEST_RECORD], where), dict, where)
+    checked = in_form(record, ObserverRecord, where)
     card = read_small(path.with_suffix(".json"), dict) if path.with_suffix(".json").is_file() else {}
     if card.get("sha256") != sha256(path):
         raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy both anew")
@@ -89,8 +90,8 @@ def pretrained(
     weights = read_tensors(path)
     check_weights(module, weights, path)
     module.load_state_dict(weights)
-    one = WRAPS[record["model"]](module.to(choose_device(device)).eval(), seed=record["seed"])
-    one.gate = said.gate
+    one = WRAPS[checked.model](module.to(choose_device(device)).eval(), seed=checked.seed)
+    one.gate = checked.gate
     one.card = card
     return one
 

@@ -1,4 +1,4 @@
-"""The types of the library are true, but for the modules that pyproject.toml lists: that list only gets shorter."""
+"""The types of the library are true: every code of mypy is on, for every module."""
 
 import sys
 
