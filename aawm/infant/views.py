@@ -10,14 +10,11 @@ __all__ = ['WALK', 'OUTCOME_WORDS', 'shapes', 'rgb', 'cells_svg', 'path_svg', 't
 import html
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .filming import Trial, Video
 from .stage import CELL, COLORS, COLUMN, LIT, NEVER, ROW, SIZE, TEST, VISIBLE, Entity, outlines
-
-if TYPE_CHECKING:
-    from aawm.infant.filming import Trial, Video
 
 # %% ../../nbs/infant/27_views.ipynb #15156016
 WALK = "#5A5A5A"
