@@ -202,14 +202,13 @@ class GroupDescription(ZarrPart):
 
 def read_group(
     path: str | Path,  # of a zarr group
-    largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
 ) -> tuple[dict[str, np.ndarray], dict]:  # arrays; the group's attributes
     "All arrays of a group, in memory."
     about = read_description(path, GroupDescription)
     folders = [folder for folder in visible_files(path) if folder.is_dir()]
     sizes = [check_description(folder).bytes for folder in folders]
-    if sum(sizes) > largest:
-        raise BadData(f"{path} holds {sum(sizes):,} bytes of numbers; at most {largest:,} are read")
+    if sum(sizes) > MOST_BYTES:
+        raise BadData(f"{path} holds {sum(sizes):,} bytes of numbers; at most {MOST_BYTES:,} are read")
     arrays = {}
     for folder in folders:
         array = open_array(folder)
@@ -222,14 +221,13 @@ def read_group(
 # %% ../nbs/07_arrays.ipynb #005ceee3
 def read_npz(
     path: str | Path,
-    largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
 ) -> dict[str, np.ndarray]:
     "All arrays of an npz archive, in memory; nothing in it is unpickled."
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if size > largest:
-            raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")
+        if size > MOST_BYTES:
+            raise BadData(f"{path} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
         with np.load(path, allow_pickle=False) as file:
             return {
                 name: file[name]
@@ -256,14 +254,13 @@ def read_npy(
 
 def read_csv(
     path: str | Path,
-    largest: int = MOST_BYTES,  # bytes
     **options: object,  # of `pandas.read_csv`
 ) -> pd.DataFrame:
     "The table of a CSV file."
     if not Path(path).is_file():
         raise UsageError(f"{path} is no file; name a CSV file")
-    if (size := Path(path).stat().st_size) > largest:
-        raise BadData(f"{path} has {size:,} bytes; at most {largest:,} are read")
+    if (size := Path(path).stat().st_size) > MOST_BYTES:
+        raise BadData(f"{path} has {size:,} bytes; at most {MOST_BYTES:,} are read")
     try:
         return pd.read_csv(path, **options)
     except Exception as fault:  # of pandas
@@ -272,7 +269,6 @@ def read_csv(
 
 def read_parquet(
     path: str | Path,
-    largest: int = MOST_BYTES,  # bytes of its columns, as unpacked
 ) -> pd.DataFrame:
     "The table of a parquet file."
     if not Path(path).is_file():
@@ -284,8 +280,8 @@ def read_parquet(
                 for place in range(file.metadata.num_row_groups)
             ]
             size = max(sum(groups), file.metadata.num_rows * file.metadata.num_columns)
-        if size > largest:
-            raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")
+        if size > MOST_BYTES:
+            raise BadData(f"{path} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
         return pd.read_parquet(path)
     except BadData:
         raise

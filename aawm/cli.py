@@ -7,8 +7,9 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
            'Offset', 'Final', 'Threshold', 'EVALUATE_EXAMPLES', 'show_version', 'whole_program', 'run_words',
            'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
            'export_raw', 'export_hub', 'import_hub', 'named_values', 'warn_of_contract', 'take_trust', 'check_there',
-           'warn_of_source', 'train', 'chosen_tasks', 'faults_in_words', 'evaluate', 'choose_threshold', 'requests',
-           'score', 'check_model', 'outcomes', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'warn_of_source', 'train', 'chosen_tasks', 'faults_in_words', 'save_evaluation', 'evaluate',
+           'choose_threshold', 'requests', 'score', 'check_model', 'outcomes', 'play', 'reproduce', 'list_what',
+           'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -18,12 +19,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import aawm
 from .errors import AawmError, EnvironmentProblem, Interrupted, ModelContractError, UsageError, check_name
+
+if TYPE_CHECKING:
+    from aawm.evaluation import Evaluation
 
 # %% ../nbs/90_cli.ipynb #79519e46
 EXIT_CODES = (
@@ -466,6 +470,22 @@ def faults_in_words(faults: dict) -> str:
     return ", ".join(f"{number} {test}" for test, number in faults.items())
 
 
+def save_evaluation(
+    result: "Evaluation",
+    output: Path,  # a folder
+) -> None:
+    "Save an evaluation, say how many rollouts failed, and show its scores over all behaviours."
+    from aawm.evaluation import save
+    from aawm.files import visible_files
+
+    if broken := result.record["non_finite"]:
+        why = faults_in_words(result.record["faults"])
+        typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
+    save(result, output)
+    typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
+    typer.echo(f"{output}: {', '.join(file.name for file in visible_files(output))}")
+
+# %% ../nbs/90_cli.ipynb #10f28751
 EVALUATE_EXAMPLES = (
     "Examples: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle; "
     "aawm evaluate mine.py:Trained data/trials data/evaluations/mine --offset -10 --offset 10 --final --threshold 2.5"
@@ -497,7 +517,6 @@ def evaluate(
 ):
     "Roll out a trained model, read the events off its rollouts and score them."
     from aawm import data, evaluation
-    from aawm.files import visible_files
 
     chosen = chosen_tasks(
         [evaluation.task_named(task).name for task in tasks.split(",") if task], offset, final, threshold
@@ -516,18 +535,12 @@ def evaluate(
         curve_trials=curve_trials, cap=cap
     )
     result = evaluation.evaluate(run, trials, protocol, device=device, progress=progress)
-    scores = result.scores.query("behavior == 'all'")
-    if not len(scores):
+    if not (result.scores.behavior == "all").any():
         wanted = ", ".join(chosen or ["any task"])
         raise UsageError(
             f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials"
         )
-    if broken := result.record["non_finite"]:
-        why = faults_in_words(result.record["faults"])
-        typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
-    evaluation.save(result, output)
-    typer.echo(scores.to_string(index=False))
-    typer.echo(f"{output}: {', '.join(file.name for file in visible_files(output))}")
+    save_evaluation(result, output)
 
 # %% ../nbs/90_cli.ipynb #c7a1e0b2
 @app.command("choose-threshold", epilog="Example: aawm choose-threshold data/runs/event data/trials")

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
-           'ratio', 'share_floor', 'Finding', 'tails', 'as_measured', 'above', 'below', 'partial', 'at_least', 'every',
-           'most', 'Evidence', 'Claim', 'entering', 'measured_words', 'because_words', 'check_claims', 'verdict_word',
-           'ledger_grid']
+           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'added_sources', 'variances', 'standard_error',
+           'seedwise', 'exactly', 'ratio', 'share_floor', 'Finding', 'tails', 'as_measured', 'above', 'below',
+           'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering', 'measured_words', 'because_words',
+           'check_claims', 'verdict_word', 'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -91,11 +91,7 @@ class Measured:
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
 
     def __add__(self, other: "Measured") -> "Measured":
-        values = dict(self.values)
-        assumed = dict(self.assumed)
-        for source, theirs in other.values.items():
-            values[source] = seedwise(values[source], theirs, source) if source in values else theirs
-            assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
+        values, assumed = added_sources(self, other)
         influence = self.influence.add(other.influence, fill_value=0.0)
         corrected = self.corrected or other.corrected
         untested = self.untested or other.untested
@@ -119,6 +115,19 @@ class Measured:
     def __str__(self) -> str:
         low, high = self.ends()
         return f"{self.value:.2f}" if low == high else f"{self.value:.2f} ({low:.2f} to {high:.2f})"
+
+# %% ../nbs/04_ledger.ipynb #8ca2fba3
+def added_sources(
+    one: Measured,
+    other: Measured,
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:  # values by seed and assumed deviations, by source
+    "The sources of a sum: one that both have is added seed by seed."
+    values = dict(one.values)
+    assumed = dict(one.assumed)
+    for source, theirs in other.values.items():
+        values[source] = seedwise(values[source], theirs, source) if source in values else theirs
+        assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
+    return values, assumed
 
 # %% ../nbs/04_ledger.ipynb #56f72d5b
 def variances(
@@ -277,12 +286,12 @@ def above(
     return Finding(shown, refuted, tails(value, alone), text=text, tie=tie, untested=apart.untested)
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
-def below(one: Measured | None, other: Measured | float | None, by: float = 0.0) -> Finding:
-    "Is `one` below `other` by more than `by`?"
+def below(one: Measured | None, other: Measured | float | None) -> Finding:
+    "Is `one` below `other`?"
     if one is None or other is None:
         return NOT_MEASURED
     return replace(
-        above(as_measured(other), one, by), text=above(one, other, by).text.replace(" above ", " below ")
+        above(as_measured(other), one), text=above(one, other).text.replace(" above ", " below ")
     )
 
 # %% ../nbs/04_ledger.ipynb #17ad87af

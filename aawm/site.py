@@ -406,7 +406,7 @@ FOLDING = """document.addEventListener("DOMContentLoaded", () => {
 """
 TEXTS = ("CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")  # further pages
 
-
+# %% ../nbs/85_site.ipynb #48cd7bdf
 def main_toctrees(root: str | Path) -> str:  # markdown
     "The sidebar."
     notebooks = Path(root) / "nbs"

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
-           'BYTES', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture', 'on_paper',
-           'path_points', 'path_data', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg', 'key_svg',
-           'panels_svg', 'side_by_side', 'bars']
+           'BYTES', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture',
+           'on_paper', 'path_points', 'path_data', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg',
+           'key_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Sequence
@@ -54,13 +54,12 @@ def headings(
 def triangle(
     place: np.ndarray,  # x, z of its middle, m
     heading: np.ndarray,  # unit vector on the ground plane
-    length: float = AGENT_LENGTH,  # from base to tip, m
 ) -> np.ndarray:  # `[3, 2]`: its corners
     "An isosceles triangle pointing along the heading."
     heading = np.asarray(heading)
-    side = np.array([-heading[1], heading[0]]) * 0.36 * length
+    side = np.array([-heading[1], heading[0]]) * 0.36 * AGENT_LENGTH
     return place + np.stack(
-        [0.6 * length * heading, -0.4 * length * heading + side, -0.4 * length * heading - side]
+        [0.6 * AGENT_LENGTH * heading, -0.4 * AGENT_LENGTH * heading + side, -0.4 * AGENT_LENGTH * heading - side]
     )
 
 # %% ../nbs/09_sketch.ipynb #9d4bdf84
@@ -282,6 +281,7 @@ def key_svg(
 
 # %% ../nbs/09_sketch.ipynb #ca8aaf47
 BYTES = 10_000  # a picture has fewer
+SCALE = 0.9  # pixels in a unit
 # tried in turn: paths have `POINTS` divided by this, until the picture is small enough
 THINNINGS = (1, 2, 3, 5, 8, 13, 20)
 
@@ -289,7 +289,6 @@ THINNINGS = (1, 2, 3, 5, 8, 13, 20)
 def panels_svg(
     panels: Sequence[Sketch],
     most: int = POINTS,  # points of the paths of a panel
-    scale: float = 0.9,  # pixels in a unit
 ) -> str:
     "Panels in one SVG, with a key beneath."
     parts = []
@@ -301,7 +300,7 @@ def panels_svg(
         parts.append(element("text", text, x=0, y=SIDE + 37 + 17 * line, style="white-space:pre", **LETTERS))
     wide = len(panels) * (SIDE + 12) - 12
     tall = SIDE + 95
-    size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
+    size = {"width": round(wide * SCALE), "height": round(tall * SCALE), "viewBox": f"0 0 {wide} {tall}"}
     return element(
         "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
     )

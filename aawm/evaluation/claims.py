@@ -74,7 +74,7 @@ class Numbers(Evidence):
         "The mean of a curve over steps."
         return None
 
-
+# %% ../../nbs/evaluation/08_claims.ipynb #f03e7e84
 class PaperEvidence(Numbers):
     "Measured numbers of one variant under one scoring."
 

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
            'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet',
-           'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal', 'plan_multi_goal',
-           'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error', 'plan_loss', 'Task',
-           'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task', 'plan_tasks', 'Protocol']
+           'spread_evenly', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal',
+           'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error',
+           'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task',
+           'plan_tasks', 'Protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -106,12 +107,21 @@ class TrialSet:
         among: np.ndarray | bool = True,  # bool `[trial]`: which to choose from
     ) -> np.ndarray:  # bool `[trial]`
         "At most `cap` trials, spread evenly over the scenarios: the first of each."
-        chosen = np.broadcast_to(among, len(self))
-        if not cap or chosen.sum() <= cap:
-            return chosen
-        place = pd.Series(chosen).groupby(self.scenario).cumsum().to_numpy()
-        order = np.lexsort((np.arange(len(self)), np.where(chosen, place, len(self))))
-        return np.isin(np.arange(len(self)), order[:cap])
+        return spread_evenly(np.broadcast_to(among, len(self)), self.scenario, cap)
+
+# %% ../../nbs/evaluation/01_tasks.ipynb #8762df37
+def spread_evenly(
+    among: np.ndarray,  # bool `[trial]`: which to choose from
+    scenario: np.ndarray,  # `[trial]`
+    cap: int,  # trials; 0: all
+) -> np.ndarray:  # bool `[trial]`
+    "At most `cap` trials, spread evenly over the scenarios: the first of each."
+    if not cap or among.sum() <= cap:
+        return among
+    count = len(among)
+    place = pd.Series(among).groupby(scenario).cumsum().to_numpy()
+    order = np.lexsort((np.arange(count), np.where(among, place, count)))
+    return np.isin(np.arange(count), order[:cap])
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #2244eda8
 def trial_set(

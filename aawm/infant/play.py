@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from ..errors import UsageError
-from ..files import replacing
+from ..files import check_gif, write_gif
 from .drawing import draw
 from .episodes import make_batch, open_episodes
 from .observers import Observer, checked_surprise, make_observer
@@ -89,21 +89,14 @@ def save_gif(
     every: int = 4,  # frames of the trial between frames of the film
 ) -> Path:
     "Write a film as a GIF at its own speed."
-    path = Path(path)
-    if path.suffix != ".gif":
-        raise UsageError(f"{path} must end in .gif")
+    path = check_gif(path)
     pages = []
     for frame in range(0, len(film), every):
         figure = film.figure(frame)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()).quantize(64))
-    with replacing(path) as temporary:
-        pages[0].save(
-            temporary, format="GIF", save_all=True, append_images=pages[1:], duration=1000 * every // RATE,
-            loop=0
-        )
-    return path
+    return write_gif(path, pages, 1000 * every // RATE)
 
 # %% ../../nbs/infant/20_play.ipynb #1bad6349
 def play(film: Film):

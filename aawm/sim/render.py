@@ -22,7 +22,7 @@ import mujoco
 import numpy as np
 
 from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import replacing
+from ..files import check_gif, write_gif
 from ..schema import AGENTS, ENTITIES, FRAME_RATE, FRAMES, GOAL, GOAL_RADIUS, OBJECTS, POSITION, ROOM
 from .scene import KINDS, scene_xml
 from .trial import RawTrial
@@ -450,8 +450,7 @@ def save_pictures(
     "Write pictures as an animation, in one move and with the same bytes for the same pictures."
     from PIL import Image
 
-    if Path(path).suffix.lower() != ".gif":
-        raise UsageError(f"an animation is written as .gif, got {Path(path).name!r}")
+    check_gif(path)
     if not 1 <= rate <= 50:
         raise UsageError(f"rate must lie in 1-50 pictures a second, got {rate!r}")
     # one for all: no flicker
@@ -459,12 +458,7 @@ def save_pictures(
     images = [
         Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in drawn
     ]
-    with replacing(path) as temporary:
-        images[0].save(
-            temporary, format="GIF", save_all=True, append_images=images[1:], duration=round(1000 / rate),
-            loop=0
-        )
-    return Path(path)
+    return write_gif(path, images, round(1000 / rate))
 
 # %% ../../nbs/sim/09_render.ipynb #6ffab288
 def animate(
