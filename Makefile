@@ -51,8 +51,9 @@ test: install
 	$(BIN)/ruff check aawm nbs
 	$(BIN)/python -m pytest -m 'not slow' -n $(TESTERS) --dist worksteal
 
-# what another Python or other versions of libraries may break: the rooms from the simulator to the scores, and files from outside
-QUICK := $(addprefix aawm/tests/,events data sim models evaluation test_small_files.py test_hostile.py test_cli.py)
+# what another Python or other versions of libraries may break: minutes of a core
+QUICK := $(addprefix aawm/tests/,events data sim models/test_models.py models/test_context.py evaluation/test_exchange.py \
+    test_small_files.py test_hostile.py test_cli.py)
 
 test-quick: install
 	$(BIN)/python -m pytest -m 'not slow' $(QUICK)
