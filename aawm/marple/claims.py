@@ -239,9 +239,10 @@ def policy_scores(
         return trials, pd.concat([pd.read_csv(here / "accuracy.csv") for here in folders]), ""
     trials = pd.read_parquet(resolve(SHIPPED_TRIALS))
     trials = trials[trials.method == "rollouts"]
-    seeds = trials.training_seed.nunique()
+    groups = trials.groupby(["training", "training_seed"])
+    names = ", ".join(f"{training}-{seed}" for training, seed in groups.groups)
     each = trials.groupby(["scenario", "training", "training_seed"]).trial.nunique().max()
-    note = f"Policies: the shipped ones, {seeds} training seeds, {each} trials of each scenario."
+    note = f"Policies: the shipped ones {names}, {each} trials of each scenario."
     return trials, pd.read_csv(resolve(SHIPPED_ACCURACY)), note
 
 # %% ../../nbs/marple/18_claims.ipynb #a0ca0266

@@ -424,17 +424,18 @@ def fig_evidence(
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         known = KNOWN if any("w =" in name for name in names) else ""
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
-        seeds = learned_rows.seeds.max() if len(learned_rows) else 0
+        seeds = learned_rows.groupby("scenario", sort=False).seeds.max()
+        counts = ", ".join(f"{split} {count}" for split, count in seeds.items())
         policies = (
-            f"Policies: w = 1, softmax, mean of training seeds ({seeds}); lines from the least to the most."
-            if seeds
+            f"Policies: w = 1, softmax, mean of training seeds ({counts}), lines from the least to the most."
+            if counts
             else ""
         )
         add_note(figure, [
             f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known,
             opened, policies,
             "Policies, published: open in-distribution, filled out of distribution."
-            if seeds
+            if counts
             else "Published: open in-distribution, filled out of distribution.",
             "Published: other houses and runs than ours.", note
         ])

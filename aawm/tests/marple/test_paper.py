@@ -215,7 +215,7 @@ def test_figures_say_how_many_trials_a_series_has():
     figure, drawn = fig_evidence(many, simulated=pd.concat(learned))
     rows = drawn[drawn.series == "V, policies"]
     assert rows.scenario.tolist() == ["in", "ood"] and (rows.low == rows.high).all()
-    assert "training seeds (2)" in figure.get_supxlabel().replace("\n", " ")
+    assert "training seeds (in 2, ood 2)" in figure.get_supxlabel().replace("\n", " ")
     assert "2 trials in houses" in fig_preferences(pd.concat([many, opened]))[0].get_supxlabel()
     assert "2 trials a panel" in fig_modality(many, ("plant",))[0].get_supxlabel().replace("\n", " ")
 
