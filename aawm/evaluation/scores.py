@@ -61,12 +61,11 @@ def label(
     measure: str,  # "goal", "pickup", "move", or a registered event rule
     scoring: Scoring,
     moved: float,  # threshold of a move, m
-    final: bool = False,  # of a goal: at the last step
 ) -> np.ndarray:  # bool `[n, 3]`
     "Does it happen to each object?"
     # a wild but finite rollout overflows nowhere
     states = states.astype(np.float64) if scoring.rollout_alone else states
-    return event_rule(measure, scoring, moved, final)(states)
+    return event_rule(measure, scoring, moved)(states)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #04270717
 @dataclass(frozen=True, eq=False)

@@ -88,13 +88,12 @@ def choose_threshold(
     bound: float = FALSE_BOUND,  # the largest rate of false third goals
     seed: int = 0,
     device: str = "auto",
-    rollouts: int = ROLLOUTS,  # of each trial
 ) -> dict:  # the choice with its table and the trials it was made on; empty where there is nothing to choose
     "Choose a decision threshold on validation trials and set it."
     if not has_threshold(model):
         return {}
     trials = trial_set(store, "validation")
-    table = threshold_table(model, trials, thresholds, seed, device, rollouts)
+    table = threshold_table(model, trials, thresholds, seed, device)
     if table.recall.isna().all():
         return {
             "setting": SETTING, "value": getattr(model.config, SETTING),
@@ -105,5 +104,5 @@ def choose_threshold(
         "setting": SETTING, "value": getattr(model.config, SETTING), "bound": bound, "split": "validation",
         "data_hash": trials.data_hash
     }
-    choice["rollouts"] = rollouts
+    choice["rollouts"] = ROLLOUTS
     return choice | {"table": table.round(4).to_dict("records")}

@@ -7,8 +7,8 @@ __all__ = ['TESTS', 'ERROR_TRIALS', 'QUESTIONS', 'NEAR_ROBOT', 'Number', 'MARK',
            'ERROR_STEPS', 'TOLERANCE', 'entry_tests', 'Exam', 'exam_on', 'refuse_others', 'answered_by', 'sealed_parts',
            'next_requests', 'program_rollouts', 'weights_rollouts', 'goal_number', 'number', 'object_movement',
            'ScoreRow', 'GoalNumber', 'PartFile', 'StepError', 'Scores', 'scores_path', 'read_scores', 'trial_marks',
-           'event_digest', 'installed', 'EntryNumbers', 'measure', 'scores_of', 'score_entry', 'score_references',
-           'waiting_entries', 'scores_faults', 'other_trials', 'score_differences', 'recheck_entry']
+           'event_digest', 'installed', 'seed_tables', 'scores_of', 'score_entry', 'score_references',
+           'waiting_entries', 'scores_faults', 'other_trials', 'compared', 'score_differences', 'recheck_entry']
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #e2933d2b
 import contextlib
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -374,42 +374,23 @@ def installed() -> dict:  # package -> version
 ERROR_STEPS = (6, 60, 240)  # 1, 10 and 40 s
 
 
-class EntryNumbers(NamedTuple):
-    "What the rollouts of an entry come to."
-
-    goal: GoalNumber
-    errors: list[StepError]
-    jump: float | None  # m
-    alone: float | None
-    scores: list[ScoreRow]
-
-
-def measure(
+def seed_tables(
     exam: Exam,
     by_seed: dict[int, Rollouts],  # by training seed
-) -> EntryNumbers:
-    "All that is measured of a model's rollouts."
+) -> tuple[pd.DataFrame, list[StepError]]:  # scores over all behaviours, with `training_seed`; errors over seeds
+    "The scores of a model's rollouts."
     tasks = find_tasks(task_names(exam.about["tasks"]))
     tables = []
     curves = []
-    moved = []
     for seed, rollouts in by_seed.items():
         table, curve, *_ = score(Scorer(exam.plan, rollouts, exam.test, SCORINGS["strict"]), tasks)
         tables.append(table[table.behavior == "all"].assign(training_seed=seed))
         curves.append(curve[curve.curve == "ade"].set_index("step").value)
-        moved.append(object_movement(rollouts, exam.test))
-    jumps, totals, alones = zip(*moved)
-    table = pd.concat(tables, ignore_index=True)
-    rows = table.astype({"count": int, "left_out": int})[list(ScoreRow.model_fields)].to_dict("records")
-    scores = [
-        ScoreRow(**row | {name: number(row[name]) for name in ("value", "low", "high")}) for row in rows
-    ]
     errors = [
         StepError(step=step, metres=number(float(np.mean([curve.get(step, np.nan) for curve in curves]))))
         for step in ERROR_STEPS
     ]
-    alone = number(sum(alones) / sum(totals)) if sum(totals) else None
-    return EntryNumbers(GoalNumber(**goal_number(table)), errors, number(max(jumps)), alone, scores)
+    return pd.concat(tables, ignore_index=True), errors
 
 
 def scores_of(
@@ -421,6 +402,9 @@ def scores_of(
 ) -> Scores:
     "What came of a test, with what it came from."
     test = exam.test
+    table, errors = seed_tables(exam, by_seed)
+    rows = table.astype({"count": int, "left_out": int})[list(ScoreRow.model_fields)].to_dict("records")
+    jumps, totals, alones = zip(*(object_movement(rollouts, test) for rollouts in by_seed.values()))
     return Scores(
         entry=entry,
         commit=commit,
@@ -434,7 +418,11 @@ def scores_of(
         versions=installed(),
         non_finite=sum(int((rollouts.broken >= 0).sum()) for rollouts in by_seed.values()),
         rollouts=list(files),
-        **measure(exam, by_seed)._asdict(),
+        goal=GoalNumber(**goal_number(table)),
+        errors=errors,
+        jump=number(max(jumps)),
+        alone=number(sum(alones) / sum(totals)) if sum(totals) else None,
+        scores=[ScoreRow(**row | {name: number(row[name]) for name in ("value", "low", "high")}) for row in rows],
     )
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #a3ee7e4a
@@ -503,12 +491,12 @@ def scores_faults(
     scores = read_scores(scores_path(path))
     if scores.entry != entry_digest(entry):
         return ["its scores are of another form of this entry; score it again"]
-    faults = [] if scores.commit == entry_commit(path) else [
-        f"it was tested for commit {scores.commit[:12]}, and stands since another"
-    ]
-    return faults if scores.seed == commit_seed(scores.commit) else [
-        *faults, "the seed of its trials is not that of its commit"
-    ]
+    faults = []
+    if scores.commit != entry_commit(path):
+        faults.append(f"it was tested for commit {scores.commit[:12]}, and stands since another")
+    if scores.seed != commit_seed(scores.commit):
+        faults.append("the seed of its trials is not that of its commit")
+    return faults
 
 
 def other_trials(
@@ -524,46 +512,39 @@ def other_trials(
     apart = [k for k, (one, other) in enumerate(zip(marks, scores.marks)) if abs(one - other) > MARKS_APART]
     if apart:
         return f"{len(apart)} of {len(marks)} trials, the first of them trial {apart[0]}, are not those that are simulated here"
-    return (
-        ""
-        if event_digest(test) == scores.events
-        else "its trials have other events than those that are simulated here"
-    )
+    same = event_digest(test) == scores.events
+    return "" if same else "its trials have other events than those that are simulated here"
 
 # %% ../../nbs/leaderboard/02_scoring.ipynb #70dfe293
+def compared(
+    scores: Scores,
+) -> dict[str, tuple[float | None, int]]:  # name -> value, and what it is of
+    "The numbers of a file that are computed again."
+    rows = {
+        f"{row.task} {row.target} {row.metric} of training seed {row.training_seed}": (row.value, row.count)
+        for row in scores.scores
+    }
+    whole = {"goal score": scores.goal.value, "largest jump": scores.jump, "movement alone": scores.alone}
+    return rows | {name: (value, 0) for name, value in whole.items()}
+
+
 def score_differences(
     old: Scores,
     new: Scores,
     tolerance: float,  # of values
 ) -> list:  # of sentences
     "Where scores are not those that were computed anew."
-    def numbers(scores):
-        rows = {
-            (row.task, row.target, row.metric, f"of training seed {row.training_seed}"): (
-                row.value, row.count
-            )
-            for row in scores.scores
-        }
-        return rows | {
-            ("goal score",): (scores.goal.value, 0), ("largest jump",): (scores.jump, 0),
-            ("movement alone",): (scores.alone, 0)
-        }
-
-    before = numbers(old)
-    after = numbers(new)
+    before = compared(old)
+    after = compared(new)
     faults = []
-    for name in {**before, **after}:
-        (was, count), (is_, again) = before.get(name, (None, None)), after.get(name, (None, None))
-        room = tolerance * (
-            1
-            if name[2:3] not in (("ade",), ("fde",)) and name[0] != "largest jump"
-            else max(1.0, abs(was or 0))
-        )
-        apart = was is not is_ and (was is None or is_ is None or abs(was - is_) > room + 1e-6)
+    for name in before | after:
+        was, count = before.get(name, (None, None))
+        here, again = after.get(name, (None, None))
+        metres = any(word in name.split() for word in ("ade", "fde", "jump"))
+        room = tolerance * (max(1.0, abs(was or 0)) if metres else 1) + 1e-6
+        apart = was is not here and (was is None or here is None or abs(was - here) > room)
         if apart or count != again:
-            faults.append(
-                f"{' '.join(name)}: the file says {was} of {count}, computed anew it is {is_} of {again}"
-            )
+            faults.append(f"{name}: the file says {was} of {count}, computed anew it is {here} of {again}")
     return faults
 
 
@@ -585,9 +566,7 @@ def recheck_entry(
             "these are not the rollouts that were scored (SHA-256)"
         ] if new.rollouts != old.rollouts else []
         faults += score_differences(old, new, 0.0 if old.rollouts else TOLERANCE)
-    apart = [
-        f"{name} {number} (here {installed().get(name)})"
-        for name, number in old.versions.items()
-        if installed().get(name) != number
-    ]
+    here = installed()
+    versions = [(name, number) for name, number in old.versions.items() if here.get(name) != number]
+    apart = [f"{name} {number} (here {here.get(name)})" for name, number in versions]
     return [*faults, f"it was tested with {', '.join(apart)}"] if faults and apart else faults
