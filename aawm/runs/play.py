@@ -152,7 +152,6 @@ def write_page(
 # %% ../../nbs/runs/07_play.ipynb #acaf4bc7
 def open_page(
     notebook: str | Path,  # path
-    options: Iterable[str] = (),  # further words for JupyterLab
 ) -> None:
     "Open a notebook in JupyterLab and wait until it is closed."
     if importlib.util.find_spec("jupyterlab") is None:
@@ -163,7 +162,7 @@ def open_page(
     # for models from outside the package
     paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [
-        sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}", *options
+        sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}"
     ]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
     if done.returncode:

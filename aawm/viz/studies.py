@@ -235,7 +235,6 @@ def claims_figure(
     ledger: pd.DataFrame,  # as `aawm.ledger.check_claims` gives it
     briefs: dict,  # claim -> a few words
     remark: str = "",  # a further sentence for the note
-    conditions: tuple = ("scoring", "variant"),  # columns of the ledger that differ between columns of the figure
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Which claims of a paper hold, under each pair of conditions."
     if not len(ledger):
