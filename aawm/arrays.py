@@ -262,7 +262,8 @@ def read_csv(
     if (size := Path(path).stat().st_size) > MOST_BYTES:
         raise BadData(f"{path} has {size:,} bytes; at most {MOST_BYTES:,} are read")
     try:
-        return pd.read_csv(path, **options)
+        # exact, as pandas 3 reads them by default; older ones miss the last digit of some
+        return pd.read_csv(path, **{"float_precision": "round_trip", **options})
     except Exception as fault:  # of pandas
         raise unreadable(path, "a table", fault) from fault
 
