@@ -233,7 +233,10 @@ def test_every_flipped_bit_of_weights_is_noticed_whatever_the_card(weights, card
 def test_tensors_that_are_no_floating_point_numbers_are_refused(weights, kind):
     tensors = load(weights.read_bytes())
     name = next(iter(tensors))
-    write_tensors(weights, tensors | {name: tensors[name].to(kind)}, RECORD)
+    try:
+        write_tensors(weights, tensors | {name: tensors[name].to(kind)}, RECORD)
+    except KeyError:
+        pytest.skip(f"this version of safetensors writes no {kind}")
     with pytest.raises(BadData, match=f"{name} is {str(kind).removeprefix('torch.')}, not float32"):
         load_weights(weights)
 
