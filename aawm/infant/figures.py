@@ -527,7 +527,7 @@ def fig_accuracy(
                 )
             )
         right.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 0.985), ncols=2, fontsize=7.5,
+            handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5,
             handlelength=1, labelspacing=0.25
         )
         add_headline(figure, accuracy_headline(table))
@@ -565,7 +565,7 @@ def fig_controls(
         table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
     )
     with house_style():
-        ratios = (2.4, *(2.5 for _ in tables))
+        ratios = (3.3, *(2.5 for _ in tables))
         figure, (left, *grids) = plt.subplots(
             1, 1 + len(tables), figsize=(WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
         )
@@ -579,6 +579,8 @@ def fig_controls(
         told = "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on, a "
         told += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the {reduction} over "
         told += f"{WINDOW_WORDS[window]}, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
+        if len(tables) > 1 and any(len(part.set.unique()) < len(rows.set.unique()) for part in tables.values()):
+            told += " Empty: these sets are even by design and drawn once."
         add_headline(figure, controls_headline(tables))
         add_note(
             figure,
