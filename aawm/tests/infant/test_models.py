@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from aawm import infant
+from aawm.infant import change
 from aawm.infant.change import (
     ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of,
 )
@@ -157,3 +158,13 @@ def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
     tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
     assert infant.score(one, tests).gate.tolist() == [gate.share] * 4
     assert np.isnan(infant.score("same_place", tests).gate).all()
+
+
+def test_what_several_seeds_see_is_drawn_once(monkeypatch):
+    drawn = []
+    own = change.strip_of
+    monkeypatch.setattr(change, "strip_of", lambda *args, **how: drawn.append(1) or own(*args, **how))
+    batch = infant.make_batch(infant.make_item("preference", 0)[0])
+    seeds = [change.ChangeObserver(build("transformer", "smoke"), seed) for seed in (0, 1)]
+    curves = [one.surprise(batch) for one in seeds]
+    assert len(drawn) == 2 and all(np.isfinite(curve).any() for curve in curves)
