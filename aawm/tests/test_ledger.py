@@ -97,6 +97,7 @@ def test_ninety_five_percent_intervals_cover_ninety_five_percent():
     assert 0.90 <= covered / 300 <= 1.0
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_true_by_a_hair_fails_as_often_as_the_level_says():
     rng = np.random.default_rng(2)
     failed = 0

@@ -23,10 +23,6 @@ from aawm.schema import ENTITIES, GOAL, positions
 from aawm.tests.conftest import ROOT
 
 LESSONS = find_lessons(ROOT / "nbs" / "lessons")
-SOME = [
-    pytest.param(path, id=path.stem, marks=[] if path.name.startswith("01_") else pytest.mark.slow)
-    for path in LESSONS
-]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +76,8 @@ def test_no_solution_is_in_a_students_copy(course, lesson):
     assert sum(kind_of(cell) == "check" for cell in made["student"].cells) == exercises
 
 
-@pytest.mark.parametrize("lesson", SOME)
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_students_copy_fails_with_helpful_words_and_instructors_passes(course, lesson):
     student = executed(course / "student" / lesson.stem / lesson.name)
     for cell in (cell for cell in student.cells if kind_of(cell) == "check"):

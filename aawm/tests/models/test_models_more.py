@@ -438,7 +438,12 @@ def test_check_model_refuses_what_is_no_model():
         check_model("transformer", settings={"widht": 3})
 
 
-@pytest.mark.parametrize("name", NAMES)
+SLOW_TO_TRAIN = ("sgnet",)  # half a minute
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW_TO_TRAIN else []) for name in NAMES]
+)
 def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, tmp_path):
     walk = 0.02 * np.random.default_rng(0).normal(size=(12, 300, 5, 7)).cumsum(1)
     trials = xarray.Dataset(

@@ -47,7 +47,13 @@ def model_of(name, variant):
     return pretrained(name) if variant == "corrected" else build(name, variant)
 
 
-@pytest.mark.parametrize("name, variant", SAMPLING + PLAIN)
+@pytest.mark.parametrize(
+    "name, variant",
+    [
+        pytest.param(*one, marks=[pytest.mark.slow] if one[0] == "strong_oracle" else [])
+        for one in SAMPLING + PLAIN
+    ]
+)
 def test_a_rollout_does_not_depend_on_what_else_is_in_the_batch(name, variant, states, monkeypatch):
     model = model_of(name, variant)
     together = rolled(model, states, EVERY)

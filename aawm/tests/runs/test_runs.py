@@ -109,6 +109,7 @@ def test_runs_once_and_again_only_what_changed(repository):
     ] == [["double", "3"]]
 
 
+@pytest.mark.slow
 def test_changes_are_kept_apart(repository):
     ten = runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
     three = runs.reproduce("small", {"number": "3"}, workers=1, progress=False)
@@ -271,7 +272,7 @@ def test_killed_run_goes_on_and_a_second_one_is_refused(repository):
     assert not list(repository.rglob("*.failed.ipynb")) and not list(repository.rglob(".part-*"))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupt_says_how_to_go_on(repository, how):
     (repository / "hold").touch()
     other = socket.socket()  # another run's port, which is nothing to warn about
