@@ -221,14 +221,14 @@ def read_group(
 # %% ../nbs/07_arrays.ipynb #005ceee3
 def read_npz(
     path: str | Path,
-    limit: int = MOST_BYTES,  # bytes that it may unpack to
+    largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
 ) -> dict[str, np.ndarray]:
     "All arrays of an npz archive, in memory; nothing in it is unpickled."
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if size > limit:
-            raise BadData(f"{path} would unpack to {size:,} bytes; at most {limit:,} are read")
+        if size > largest:
+            raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")
         with np.load(path, allow_pickle=False) as file:
             return {
                 name: file[name]

@@ -7,7 +7,7 @@ __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
            'BYTES', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture',
            'on_paper', 'path_points', 'path_data', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg',
-           'key_svg', 'panels_svg', 'side_by_side', 'bars']
+           'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Sequence
@@ -286,6 +286,19 @@ SCALE = 0.9  # pixels in a unit
 THINNINGS = (1, 2, 3, 5, 8, 13, 20)
 
 
+def whole_svg(
+    parts: Sequence[str],  # elements
+    wide: int,  # units
+    tall: int,
+    scale: float = 1,  # pixels in a unit
+) -> str:
+    "Elements as one picture."
+    size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
+    return element(
+        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
+    )
+
+
 def panels_svg(
     panels: Sequence[Sketch],
     most: int = POINTS,  # points of the paths of a panel
@@ -300,10 +313,7 @@ def panels_svg(
         parts.append(element("text", text, x=0, y=SIDE + 37 + 17 * line, style="white-space:pre", **LETTERS))
     wide = len(panels) * (SIDE + 12) - 12
     tall = SIDE + 95
-    size = {"width": round(wide * SCALE), "height": round(tall * SCALE), "viewBox": f"0 0 {wide} {tall}"}
-    return element(
-        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
-    )
+    return whole_svg(parts, wide, tall, SCALE)
 
 
 def side_by_side(
@@ -342,8 +352,5 @@ def bars(
         parts.append(element("text", f"{value:.2f}", x=max(left + long, zero) + 6, y=top + 12, **LETTERS))
     wide = edge + LONGEST_BAR + 60
     tall = 32 + 20 * len(values)
-    svg = element(
-        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", width=wide, height=tall,
-        viewBox=f"0 0 {wide} {tall}", font_family="sans-serif",
-    )
+    svg = whole_svg(parts, wide, tall)
     return Picture(svg, "\n".join([title, *(f"{value:7.2f}  {words}" for words, value in values.items())]))

@@ -513,7 +513,7 @@ def plan_picture(
     jobs: list[Job],  # as `plan` gives them
 ) -> "Picture":
     "The jobs of a profile: a column for each kind, a line from each job to those that need it."
-    from aawm.sketch import BAR_COLOR, LETTERS, Picture, element
+    from aawm.sketch import BAR_COLOR, LETTERS, Picture, element, whole_svg
 
     columns: dict[str, list[str]] = {}
     for job in jobs:
@@ -533,8 +533,5 @@ def plan_picture(
             parts.append(element("circle", element("title", escape(name)), cx=x, cy=places[name][1], r=5, fill=BAR_COLOR))
     wide = 100 + COLUMN * (len(columns) - 1)
     tall = 30 + ROW * max(map(len, columns.values()))
-    svg = element(
-        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", width=wide, height=tall,
-        viewBox=f"0 0 {wide} {tall}", font_family="sans-serif",
-    )
+    svg = whole_svg(parts, wide, tall)
     return Picture(svg, ", then ".join(f"{len(names)} x {kind}" for kind, names in columns.items()))

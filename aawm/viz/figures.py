@@ -8,10 +8,10 @@ __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT',
            'BIN_STEPS', 'FIG5_CURVES', 'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW', 'BESIDE_F1', 'mean_and_error',
            'Panel', 'bar_row', 'with_series', 'comparable', 'bar_table', 'seed_dots', 'bar_marks', 'no_data',
            'count_label', 'draw_bars', 'row_places', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
-           'mark_handles', 'offset_table', 'draw_strip', 'fig3', 'broken_series', 'finite_curves', 'finite_sentence',
-           'curve_table', 'draw_curves', 'fit_lengths', 'line_handles', 'add_legend', 'fig4b_series', 'draw_fig4b',
-           'fig4', 'Example', 'zoom', 'draw_example', 'draw_moves', 'move_handles', 'fig5_panels', 'draw_errors',
-           'fig5', 'describe']
+           'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
+           'finite_curves', 'finite_sentence', 'curve_table', 'draw_curves', 'fit_lengths', 'line_handles',
+           'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example', 'draw_moves',
+           'move_handles', 'fig5_panels', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -386,6 +386,34 @@ STRIP = "Context ends"
 SHADES = colormaps["Blues"]  # of its cells
 
 
+def setting_table(
+    rows: pd.DataFrame,  # scores of one target under several settings, with `series`
+    metric: str,
+) -> pd.DataFrame:  # one row per series and setting
+    "Means over training seeds of a metric, the false rate and the ceiling."
+    keys = ["series", "model", "variant", "setting"]
+    means = rows.pivot_table(index=keys, columns="metric", values="value", dropna=False)
+    means = means.reindex(columns=[metric, "false_positive", "ceiling"])  # a small run lacks some
+    own = rows[rows.metric == metric].groupby(keys).agg(
+        seeds=("seed", "nunique"), count=("count", "max"), left_out=("left_out", "max")
+    )
+    return own.assign(
+        value=means[metric], false_positive=means.false_positive, ceiling=means.ceiling, metric=metric
+    ).reset_index()
+
+
+def in_drawing_order(
+    table: pd.DataFrame,  # with `series`
+    styles: dict,  # series -> Style
+    by: list[str],  # columns, the series among them
+) -> pd.DataFrame:
+    "Rows sorted, series as figures draw them."
+    order = {name: place for place, name in enumerate(styles)}
+    return table.sort_values(
+        by, key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
+    )
+
+
 def offset_table(
     sensitivity: pd.DataFrame,  # as gathered: scores under other settings
     privileged: Iterable[str] = (),  # names of further models that are told more than the context
@@ -395,20 +423,13 @@ def offset_table(
         return pd.DataFrame()
     rows = with_series(sensitivity[(sensitivity.parameter == "offset") & sensitivity.setting.isin(OFFSETS)])
     styles = styles_of(rows.series, privileged)
-    keys = ["series", "model", "variant", "setting"]
-    means = rows.pivot_table(index=keys, columns="metric", values="value", dropna=False)
-    means = means.reindex(columns=["recall", "false_positive"])
-    recalls = rows[rows.metric == "recall"].groupby(keys)
-    table = recalls.agg(seeds=("seed", "nunique"), count=("count", "max")).join(means).reset_index()
-    table = table.rename(columns={"recall": "value", "setting": "offset"})
+    table = setting_table(rows, "recall").drop(columns=["ceiling", "left_out"])
+    table = table.rename(columns={"setting": "offset"})
     table["task"] = "single_goal"
     table["target"] = "object"
-    table["metric"] = "recall"
     table["difference"] = table.value - table.false_positive
     table["label"] = [styles[name].name for name in table.series]
-    order = {name: place for place, name in enumerate(styles)}
-    by = ["series", "offset"]
-    return table.sort_values(by, key=lambda column: column.map(order) if column.name == "series" else column)
+    return in_drawing_order(table, styles, ["series", "offset"])
 
 
 def draw_strip(

@@ -28,6 +28,7 @@ from aawm.viz.figures import (
     comparable,
     count_label,
     draw_bar_rows,
+    in_drawing_order,
     line_handles,
     mark_handles,
     mean_and_error,
@@ -35,6 +36,7 @@ from aawm.viz.figures import (
     note_sentences,
     seed_dots,
     seeds_sentence,
+    setting_table,
     with_series,
 )
 from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, styles_of
@@ -288,15 +290,7 @@ def sensitivity_table(
     parts = []
     for letter, title, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
         here = rows[(rows.parameter == parameter) & (rows.task == task) & (rows.target == target)]
-        keys = ["series", "model", "variant", "setting"]
-        means = here.pivot_table(index=keys, columns="metric", values="value", dropna=False)
-        means = means.reindex(columns=[metric, "false_positive", "ceiling"])  # a small run lacks some
-        own = here[here.metric == metric].groupby(keys).agg(
-            seeds=("seed", "nunique"), count=("count", "max"), left_out=("left_out", "max")
-        )
-        part = own.assign(
-            value=means[metric], false_positive=means.false_positive, ceiling=means.ceiling
-        ).reset_index()
+        part = setting_table(here, metric).drop(columns="metric")
         parts.append(part.assign(panel=letter, title=title, parameter=parameter, metric=metric))
     table = pd.concat(parts, ignore_index=True)
     if not len(table):
@@ -306,11 +300,7 @@ def sensitivity_table(
     table["label"] = [styles[name].name for name in table.series]
     fair = ~table.series.map({name: style.privileged for name, style in styles.items()})
     table["rank"] = table[fair].groupby(["panel", "setting"]).value.rank(ascending=False, method="min")
-    order = {name: place for place, name in enumerate(styles)}
-    return table.sort_values(
-        ["panel", "series", "setting"],
-        key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
-    )
+    return in_drawing_order(table, styles, ["panel", "series", "setting"])
 
 # %% ../../nbs/viz/06_studies.ipynb #749a37d9
 def rank_changes(
