@@ -51,7 +51,7 @@ SMOKE = {
 LAPTOP_MULTISTEP = (
     {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256},
     TrainingSettings(
-        steps=4200, batch=16, window=100, context=20, at_pickups=0.5, symmetries="renumbered",
+        steps=2100, batch=64, window=100, context=20, at_pickups=0.5, symmetries="renumbered",
         learning_rate=1e-3, warm_up=100, validate_every=500
     ),
 )
@@ -68,7 +68,7 @@ LAPTOP = {
     "rssm_discrete": (
         {"recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2},
         TrainingSettings(
-            steps=2000, batch=32, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
+            steps=1500, batch=64, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
             learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
         ),
     ),
@@ -76,7 +76,7 @@ LAPTOP = {
     "rssm_continuous": (
         {"recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2},
         TrainingSettings(
-            steps=2600, batch=32, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
+            steps=1950, batch=64, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
             learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
         ),
     ),
@@ -90,7 +90,7 @@ LAPTOP = {
     "sgnet": (
         {"hidden_size": 96},
         TrainingSettings(
-            steps=1700, batch=32, window=50, context=20, at_pickups=0.5, symmetries="renumbered",
+            steps=1500, batch=64, window=50, context=20, at_pickups=0.5, symmetries="renumbered",
             learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500
         ),
     ),
