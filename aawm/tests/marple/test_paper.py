@@ -166,7 +166,12 @@ def test_a_claim_is_judged_on_the_method_that_it_is_about():
     ) == {"undecided"}, "no trials of exact inference"
     assert policies.needed("V").seeds == 3 and verdict_word(
         "undecided", judged.needs[7]
-    ) == "undecided: needs learned policies"
+    ) == "undecided: needs trials at w < 1", "policies were scored, but not with weaker preferences"
+    assert judged.needs[8] == "accuracies of actions"
+    nothing = ledger_by_method({POLICIES: Scored(None, POLICIES)}).set_index("claim").needs
+    assert set(nothing) == {"learned policies"}
+    some = {("policies",): Scored(table[table.training == "in"], POLICIES)}
+    assert check_claims([CLAIMS[4]], some, ("method",)).needs[0] == "policies learned ood"
 
 
 def test_without_trained_policies_the_shipped_ones_are_judged(tmp_path):
@@ -195,7 +200,8 @@ def test_weaker_preferences_are_compared_on_the_same_training_seeds():
     table = pd.DataFrame(places, columns=["scenario", "house", "part", "training_seed", "prior"])
     policies = Scored(table.assign(accuracy=0.7, variant="V", rule="softmax", training="in", trial=0), POLICIES)
     assert policies.needed("V").seeds == 2 and policies.shared(("1.0", "0.6")).needed("V").seeds == 1
-    assert ledger_by_method({POLICIES: policies}).set_index("claim").verdict[7] == "undecided"
+    weaker = ledger_by_method({POLICIES: policies}).set_index("claim").loc[7]
+    assert weaker.verdict == "undecided" and weaker.seeds == 1 and weaker.measured.count("evidence needed") == 4
 
 
 def test_figures_say_how_many_trials_a_series_has():
