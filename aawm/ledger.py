@@ -105,9 +105,7 @@ class Measured:
         influence = by * self.influence
         floor = by**2 * self.floor
         name = f"{by:g} x {self.name}"
-        return Measured(
-            name, values, influence, floor, assumed, corrected=self.corrected, untested=self.untested
-        )
+        return replace(self, name=name, values=values, influence=influence, floor=floor, assumed=assumed, share=False)
 
     def __sub__(self, other: "Measured") -> "Measured":
         return replace(self + other * -1, name=f"{self.name} - {other.name}")

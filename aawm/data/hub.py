@@ -294,14 +294,15 @@ def read_kept(
         raise BadData(f"{folder} has no store.json to read it back by; give a folder that `aawm export-hub` wrote, whole")
     return read_small(folder / "store.json", HubStore, LARGEST_MANIFEST)
 
-
+# %% ../../nbs/data/06_hub.ipynb #db1c31f8
 def import_hub(
     folder: str | Path,  # written by `export_hub`
     store: str | Path,  # a new folder
 ) -> Path:  # the store
     "Make a trial store of a hub's folder, equal to the one that it was written from."
-    folder, known = Path(folder), read_kept(Path(folder))
-    tables = read_tables(folder, known.files)
+    folder = Path(folder)
+    written = read_kept(folder)
+    tables = read_tables(folder, written.files)
     states = unflatten(
         tables["states"][list(COLUMNS)].to_numpy(dtype=np.float32).reshape(-1, STEPS, len(COLUMNS))
     )
@@ -309,9 +310,9 @@ def import_hub(
     pickup_step, goal_step = np.split(rows[list(STEP_COLUMNS)].to_numpy(dtype=np.int64), 2, axis=1)
     table = rows.drop(columns=["trial", *STEP_COLUMNS])
     entries = store_entries(
-        table, tables["events"], pickup_step, goal_step, known.counts.rejected, known.rejected_draws
+        table, tables["events"], pickup_step, goal_step, written.counts.rejected, written.rejected_draws
     )
-    if entries["data_hash"] != known.data_hash or entries["counts"] != known.counts.model_dump():
+    if entries["data_hash"] != written.data_hash or entries["counts"] != written.counts.model_dump():
         raise BadData(f"{folder} does not hold the trials that store.json names; fetch it anew")
     arrays = {"state": states, "pickup_step": pickup_step, "goal_step": goal_step}
-    return aawm.store.write_store(store, LAYOUT, arrays, settings=known.settings, **entries)
+    return aawm.store.write_store(store, LAYOUT, arrays, settings=written.settings, **entries)

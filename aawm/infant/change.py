@@ -6,9 +6,9 @@
 __all__ = ['MOST_STILL', 'RECORDED_NOISE', 'ARRIVAL', 'STILL', 'SHADES', 'REMEMBERED', 'KEPT', 'AT_ONCE', 'ChangeConfig', 'cut',
            'joined', 'new_samples', 'Strip', 'strip_of', 'mirrored', 'chosen_tokens', 'tokens_of', 'queries_of',
            'by_head', 'attend', 'Block', 'place_features', 'windows', 'patches_at', 'gathered', 'gathered_at_once',
-           'mixed', 'pictures_of', 'Painter', 'relative', 'ChangePredictor', 'ChangeTransformer', 'chosen_patches',
-           'recolored', 'ChangeBatches', 'trial_digest', 'distinct_samples', 'kept', 'parts_of', 'shown_tokens',
-           'as_curves', 'shown_test', 'ChangeObserver']
+           'mixed', 'pictures_of', 'wide_convolutions', 'for_each_pixel', 'Painter', 'relative', 'ChangePredictor',
+           'ChangeTransformer', 'chosen_patches', 'recolored', 'ChangeBatches', 'trial_digest', 'distinct_samples',
+           'kept', 'parts_of', 'shown_tokens', 'as_curves', 'shown_test', 'padded', 'errors_after', 'ChangeObserver']
 
 # %% ../../nbs/infant/23_change.ipynb #de9f840a
 import dataclasses
@@ -327,6 +327,29 @@ def pictures_of(patches: torch.Tensor, patch: int) -> torch.Tensor:  # `[N, Q, p
     "Patches put together as pictures, channels first."
     return joined(patches.flatten(0, 1), patch).movedim(-1, 1)
 
+# %% ../../nbs/infant/23_change.ipynb #cac9d60f
+def wide_convolutions(
+    filters: int,
+    reach: int,  # px that something moves between two samples, at most
+) -> list[nn.Conv2d]:
+    "Three convolutions over a picture and its change; after them a pixel sees two moves back."
+    dilations = 1, max(1, 2 * reach // 3), reach
+    kernels = (6, 5), (filters, 3), (filters, 3)
+    return [
+        nn.Conv2d(channels, filters, kernel, padding=wide * (kernel // 2), dilation=wide)
+        for (channels, kernel), wide in zip(kernels, dilations)
+    ]
+
+
+def for_each_pixel(
+    values: torch.Tensor,  # `[N, patches, values]`
+    patch: int,  # px a side
+) -> torch.Tensor:  # `[N, values, H, W]`
+    "The values of each patch at all its pixels."
+    side = math.isqrt(values.shape[1])
+    grid = values.unflatten(1, (side, side)).movedim(-1, 1)
+    return grid.repeat_interleave(patch, 2).repeat_interleave(patch, 3)
+
 # %% ../../nbs/infant/23_change.ipynb #eb967e05
 class Painter(nn.Module):
     "Draws how a picture changes: each pixel takes colour from those near it, as the tokens of a decoder say."
@@ -338,11 +361,7 @@ class Painter(nn.Module):
         filters = config.filters
         self.near = (2 * config.reach + 1) ** 2
         self.steer = nn.Linear(config.width, 2 * filters)
-        dilations = 1, max(1, 2 * config.reach // 3), config.reach  # so that a pixel sees two moves back
-        kernels = (6, 5), (filters, 3), (filters, 3)
-        self.look, self.follow, self.move = (
-            nn.Conv2d(channels, filters, kernel, padding=wide * (kernel // 2), dilation=wide)
-            for (channels, kernel), wide in zip(kernels, dilations))
+        self.look, self.follow, self.move = wide_convolutions(filters, config.reach)
         # weights of the pixels near, of the floor's white, and a colour
         self.draw = nn.Conv2d(filters, self.near + 4, 1)
         nn.init.zeros_(self.draw.weight)
@@ -376,7 +395,6 @@ class Painter(nn.Module):
         features: torch.Tensor | None = None,  # of these pictures, where they are there already
     ) -> torch.Tensor:  # `[N, Q, patches or C, values]`
         "The next picture, or some patches of it."
-        side = math.isqrt(now.shape[2])
         patch = self.patch
         one = pictures_of(now, patch)
         if features is None:
@@ -384,8 +402,7 @@ class Painter(nn.Module):
         wide = functional.pad(one, (self.reach,) * 4, value=0.5)
         steer = self.steer(hidden).flatten(0, 1)
         if chosen is None:
-            steer = steer.unflatten(1, (side, side)).movedim(-1, 1)
-            steer = steer.repeat_interleave(patch, 2).repeat_interleave(patch, 3)
+            steer = for_each_pixel(steer, patch)
             return now + cut(self.change(features, wide, steer).movedim(1, -1), patch).reshape(now.shape)
         row = torch.arange(len(one), device=one.device)[:, None]
         place = chosen.flatten(0, 1)
@@ -678,6 +695,32 @@ def shown_test(
     return kept(batch, ("test", config, device), make)
 
 
+# %% ../../nbs/infant/23_change.ipynb #cc8b8e45
+def padded(
+    memories: list[torch.Tensor],  # of each video `[tokens, width]`
+) -> tuple[torch.Tensor, torch.Tensor]:  # `[B, tokens, width]`, bool `[B, tokens]`: which are there
+    "What was read of one trial of several videos, as one array."
+    memory = nn.utils.rnn.pad_sequence(memories, batch_first=True)
+    count = torch.tensor([len(one) for one in memories], device=memory.device)
+    return memory, torch.arange(memory.shape[1], device=memory.device) < count[:, None]
+
+
+def errors_after(
+    model: ChangeTransformer,
+    memories: list,  # what was read of each familiarisation trial, as `padded` gives it
+    tokens: dict,  # of the test
+    query: dict,  # samples of the test
+) -> torch.Tensor:  # `[B, Q]`
+    "The error after some samples of a test, the mean over what was read."
+    now, before, came = (query[name].float() / 255 for name in ("now", "before", "next"))
+    pictures = (pictures_of(shown, model.config.patch) for shown in (now, before))
+    features = model.head.features(*pictures)  # the same whatever came before
+    total = torch.zeros(now.shape[:2], device=now.device)
+    for memory in memories:
+        expected = model.decode(memory, tokens, query, features)
+        total = total + (expected - came).square().mean((-1, -2)) / len(memories)
+    return total
+
 # %% ../../nbs/infant/23_change.ipynb #e48d5783
 class ChangeObserver(Observer):
     "A trained model that watches."
@@ -722,28 +765,16 @@ class ChangeObserver(Observer):
             self.memories |= {digest: one[here] for digest, one, here in zip(missing, memory, seen)}
         for digest in digests:
             self.memories.move_to_end(digest)
-        memory = nn.utils.rnn.pad_sequence([self.memories[digest] for digest in digests], batch_first=True)
-        count = torch.tensor([len(self.memories[digest]) for digest in digests], device=memory.device)
+        memories = [self.memories[digest] for digest in digests]
         while len(self.memories) > REMEMBERED:
             self.memories.popitem(last=False)
-        return memory, torch.arange(memory.shape[1], device=memory.device) < count[:, None]
-
-    def errors(self, memories: list, tokens: dict, query: dict) -> torch.Tensor:  # `[B, Q]`
-        "The error after some samples of a test, the mean over what was read."
-        now, before, came = (query[name].float() / 255 for name in ("now", "before", "next"))
-        pictures = (pictures_of(shown, self.model.config.patch) for shown in (now, before))
-        features = self.model.head.features(*pictures)  # the same whatever came before
-        total = torch.zeros(now.shape[:2], device=now.device)
-        for memory in memories:
-            expected = self.model.decode(memory, tokens, query, features)
-            total = total + (expected - came).square().mean((-1, -2)) / len(memories)
-        return total
+        return padded(memories)
 
     def watch(self, batch: Batch) -> np.ndarray:  # `[B, F]`
         "Surprise of a few videos at once."
         config = self.model.config
         tokens, queries, which, count = shown_test(batch, config, self.model.place.device)
         memories = [self.read(batch, trial) for trial in range(TEST - config.pairings, TEST)]
-        pieces = torch.cat([self.errors(memories, tokens, query) for query in queries], 1)
+        pieces = torch.cat([errors_after(self.model, memories, tokens, query) for query in queries], 1)
         errors = np.take_along_axis(pieces.cpu().numpy(), which, 1)
         return as_curves(errors, count, config.stride, batch.state.shape[2])

@@ -347,7 +347,7 @@ def draw_row_names(
     ax.set(xlim=(0, 1))
     ax.axis("off")
 
-
+# %% ../../nbs/infant/17_figures.ipynb #0ccb11a5
 def draw_marks(
     ax: Axes,
     rows: pd.DataFrame,  # as `accuracy_rows` gives them

@@ -6,9 +6,9 @@
 __all__ = ['CODES', 'KNOWN_BAD', 'FILE_NAME', 'LABEL_FILE', 'LARGEST_VIDEO', 'ICONS', 'OWN_SHAPE', 'RECTANGLES', 'KEYS',
            'stem_of', 'set_and_item', 'read_file', 'flat_frames', 'trials_of', 'are_numbers', 'things_in', 'sprite',
            'rectangle', 'has_old_names', 'seen_in', 'inside', 'cells_of', 'read_trial', 'gate_of', 'facts_of',
-           'read_released', 'video_of', 'own_names', 'import_released', 'film_beside', 'CastLabel', 'VideoLabel',
-           'read_labels', 'released_files', 'read_names', 'thing_of', 'frame_of', 'as_rectangles', 'cast_of',
-           'export_released', 'content_of']
+           'read_released', 'labelled_cast', 'state_array', 'video_of', 'own_names', 'import_released', 'film_beside',
+           'CastLabel', 'VideoLabel', 'read_labels', 'released_files', 'read_names', 'thing_of', 'frame_of',
+           'as_rectangles', 'cast_of', 'export_released', 'content_of']
 
 # %% ../../nbs/infant/13_released.ipynb #1e7f6f24
 import csv
@@ -292,24 +292,38 @@ def read_released(
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
         raise BadData(f"{path} is not as released files are: {type(fault).__name__}: {fault}") from fault
 
+# %% ../../nbs/infant/13_released.ipynb #1b7fd846
+def labelled_cast(
+    rows: Iterable[dict],  # as labels list the things of a video
+) -> dict[tuple, list]:  # kind, shape, how many such stand before it -> place in the video, colour, half size in px
+    "The cast of a video as its labels tell it."
+    cast: dict[tuple, list] = {}
+    for row in rows:
+        looks = row["kind"], row["shape"]
+        before = sum(key[:2] == looks for key in cast)
+        cast[*looks, before] = [len(cast), tuple(row["color"]), row["half_size"]]
+    return cast
 
+
+def state_array(
+    states: list,  # of each frame: place of an entity -> its state
+    count: int,  # entities
+) -> np.ndarray:  # int16 `[frame, entity, value]`, 0 where an entity is not there
+    "The states of a trial as one array."
+    array = np.zeros((len(states), count, len(STATE)), np.int16)
+    for frame, now in enumerate(states):
+        for entity, state in now.items():
+            array[frame, entity] = state
+    return array
+
+# %% ../../nbs/infant/13_released.ipynb #b6eb8e72
 def video_of(trials: list, name: str, item: int, member: str, known: dict, path: str | Path) -> tuple:
     "A video from the trials of a file, and what was left out of it; `known`: its entry in the labels."
-    cast: dict[tuple, list] = {}
+    cast = labelled_cast(known.get("cast", ()))
     notes: list[str] = []
     old = has_old_names(trials, path)
-    for row in known.get("cast", ()):
-        looks = row["kind"], row["shape"]
-        cast[*looks, sum(key[:2] == looks for key in cast)] = [
-            len(cast), tuple(row["color"]), row["half_size"]
-        ]
-    films = []
-    for states, walls, gate in [read_trial(frames, cast, path, notes, old) for frames in trials]:
-        array = np.zeros((len(states), len(cast), len(STATE)), np.int16)
-        for frame, now in enumerate(states):
-            for entity, state in now.items():
-                array[frame, entity] = state
-        films.append(Trial(array, walls, gate))
+    shown = [read_trial(frames, cast, path, notes, old) for frames in trials]
+    films = [Trial(state_array(states, len(cast)), walls, gate) for states, walls, gate in shown]
     names = [row["name"] for row in known.get("cast", ())] or own_names(cast)
     if len(names) != len(cast):
         raise BadData(
@@ -332,10 +346,10 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
         notes.append(
             f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member"
         )
-    more = known.get("branch", NEVER), known.get("seed", 0)
-    return Video(
-        name, item, condition, outcome, member, ending, entities, tuple(films), *more
-    ), [*dict.fromkeys(notes)]
+    branch = known.get("branch", NEVER)
+    seed = known.get("seed", 0)
+    video = Video(name, item, condition, outcome, member, ending, entities, tuple(films), branch, seed)
+    return video, [*dict.fromkeys(notes)]
 
 # %% ../../nbs/infant/13_released.ipynb #b167043b
 def own_names(cast: dict) -> list:

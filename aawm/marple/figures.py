@@ -6,8 +6,9 @@
 __all__ = ['A_COLOR', 'B_COLOR', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'TAUGHT', 'SEEN', 'ONE_HOUSE', 'SHADES', 'VERDICT_COLORS',
            'look_of', 'draw_rooms', 'draw_things', 'draw_agent', 'draw_path', 'draw_state', 'fig_house', 'fig_replay',
            'curve_table', 'draw_curve', 'frame', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_modality',
-           'prior_label', 'evidence_label', 'fig_preferences', 'needed_table', 'seed_table', 'fig_evidence',
-           'fig_people', 'fig_spread', 'fig_learned', 'fig_learning', 'fig_rules', 'fig_similarity', 'fig_ledger']
+           'prior_label', 'evidence_label', 'fig_preferences', 'needed_table', 'seed_table', 'draw_needed',
+           'draw_seed_rows', 'draw_published_needed', 'draw_split', 'fig_evidence', 'fig_people', 'fig_spread',
+           'fig_learned', 'fig_learning', 'fig_rules', 'fig_similarity', 'fig_ledger']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
 import matplotlib.pyplot as plt
@@ -365,6 +366,56 @@ def seed_table(
         )
     return pd.DataFrame(rows, columns=["series", "scenario", "value", "low", "high", "reached", "seeds"])
 
+# %% ../../nbs/marple/19_figures.ipynb #a5fb4cc6
+def draw_needed(
+    axes: plt.Axes,
+    rows: pd.DataFrame,  # as `needed_table` gives them, a line each
+) -> None:
+    "The evidence that each series needs, with its interval and its number."
+    for line, row in rows.iterrows():
+        color, marker, _ = look_of(row.series)
+        axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
+        axes.plot([row.value], [line], marker=marker, color=color, ms=7, ls="none")
+        number = f"{row.value:.2f}" + ("" if row.reached else " *")
+        axes.text(max(row.high, row.value) + 0.015, line, number, va="center", fontsize=8)
+
+
+def draw_seed_rows(
+    axes: plt.Axes,
+    rows: pd.DataFrame,  # as `seed_table` gives them
+    first: int,  # line of the first variant
+) -> None:
+    "The evidence that policies need, and its range over training seeds."
+    for row in rows.itertuples():
+        name = row.series.removesuffix(", policies")
+        color, _, _ = look_of(name)
+        line = first + list(VARIANTS).index(name)
+        axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
+        draw_split(axes, row.value, line, name, row.scenario)
+
+
+def draw_published_needed(
+    axes: plt.Axes,
+    first: int,  # line
+) -> None:
+    "The evidence that the paper's methods need, a line each."
+    for line, name in enumerate(PUBLISHED_NEEDED.index, start=first):
+        for split in ("in", "ood"):
+            draw_split(axes, PUBLISHED_NEEDED.loc[name, split], line, name, split)
+
+
+def draw_split(
+    axes: plt.Axes,
+    value: float,
+    line: int,
+    name: str,  # of a series
+    split: str,  # "in": the mark is open; "ood": filled
+) -> None:
+    "A mark of a policy in distribution or out of it."
+    color, marker, _ = look_of(name)
+    face = "white" if split == "in" else color
+    axes.plot([value], [line], marker=marker, mec=color, mfc=face, mew=1.3, ms=8, ls="none")
+
 # %% ../../nbs/marple/19_figures.ipynb #dc613c15
 def fig_evidence(
     table: pd.DataFrame,  # of `score_pairs`: several series
@@ -393,28 +444,9 @@ def fig_evidence(
     above_published = len(names) - len(PUBLISHED_NEEDED)
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.32 * len(names) + 1.4))
-        for line, row in ours.iterrows():
-            color, marker, _ = look_of(row.series)
-            axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
-            axes.plot([row.value], [line], marker=marker, color=color, ms=7, ls="none")
-            axes.text(
-                max(row.high, row.value) + 0.015, line, f"{row.value:.2f}" + ("" if row.reached else " *"),
-                va="center", fontsize=8
-            )
-        for row in learned_rows.itertuples():
-            name = row.series.removesuffix(", policies")
-            color, marker, _ = look_of(name)
-            line = len(ours) + list(VARIANTS).index(name)
-            axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
-            axes.plot(
-                [row.value], [line], marker=marker, mec=color, mfc="white" if row.scenario == "in" else color,
-                mew=1.3, ms=8, ls="none"
-            )
-        for line, name in enumerate(PUBLISHED_NEEDED.index, start=above_published):
-            color, marker, _ = look_of(name)
-            for split, face in (("in", "white"), ("ood", color)):
-                value = PUBLISHED_NEEDED.loc[name, split]
-                axes.plot([value], [line], marker=marker, mec=color, mfc=face, mew=1.3, ms=8, ls="none")
+        draw_needed(axes, ours)
+        draw_seed_rows(axes, learned_rows, len(ours))
+        draw_published_needed(axes, above_published)
         for line in {len(ours), above_published}:
             axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
         axes.set(

@@ -6,7 +6,8 @@
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK', 'PAPER_ANSWER', 'DOES',
            'LARGEST_ANSWERS', 'PROMPTS', 'state_words', 'describe_world', 'whereabouts', 'scene_graph', 'moment',
            'prompt', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
-           'worked_example', 'Answer', 'AnswerForm', 'answer_of', 'Recorded', 'first_named', 'language_method']
+           'worked_example', 'Answer', 'AnswerForm', 'answer_of', 'entry_of', 'is_whole', 'whole_lines', 'Recorded',
+           'first_named', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -314,6 +315,34 @@ def answer_of(entry: dict) -> Answer:
     "An answer from its line in a record."
     return Answer(str(entry["text"]), str(entry["finish"]), int(entry["tokens"][0]), int(entry["tokens"][1]))
 
+
+def entry_of(
+    prompt: str,  # its hash
+    answer: Answer,
+) -> dict:
+    "The line of an answer in a record."
+    tokens = [answer.tokens_in, answer.tokens_out]
+    return {"prompt": prompt, "text": answer.text, "finish": answer.finish, "tokens": tokens}
+
+# %% ../../nbs/marple/17_language.ipynb #3379dca0
+def is_whole(line: str) -> bool:
+    "Whether a line was written to its end: what is cut short is no JSON."
+    try:
+        return bool(parse_json(line, "the last answer"))
+    except BadData:
+        return False
+
+
+def whole_lines(
+    path: Path,  # of a file of answers
+) -> list[str]:
+    "The lines of a file of answers. A last one without an end is mended there, or dropped where it was cut short."
+    lines = read_text(path, LARGEST_ANSWERS).splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1:] = [lines[-1] + "\n"] if is_whole(lines[-1]) else []
+        write_text(path, "".join(lines))
+    return lines
+
 # %% ../../nbs/marple/17_language.ipynb #6428056a
 class Recorded:
     "Answers of a language model, kept in a file as they come; without a model, answers from the file alone."
@@ -329,21 +358,9 @@ class Recorded:
         self.kept: dict[str, list[Answer]] = {}  # hash of a prompt -> its answers
         self.about = about
         self.lock = Lock()
-        lines = read_text(self.path, LARGEST_ANSWERS).splitlines(keepends=True) if self.path.is_file() else []
-        if lines and not lines[-1].endswith("\n"):
-            # cut short when it was stopped
-            lines[-1:] = [lines[-1] + "\n"] if self.is_whole(lines[-1]) else []
-            write_text(self.path, "".join(lines))  # the next answer begins a line
+        lines = whole_lines(self.path) if self.path.is_file() else []
         for number, line in enumerate(lines, start=1):
             self.take(number, line)
-
-    @staticmethod
-    def is_whole(line: str) -> bool:
-        "Whether a line was written to its end: what is cut short is no JSON."
-        try:
-            return bool(parse_json(line, "the last answer"))
-        except BadData:
-            return False
 
     def take(self, number: int, line: str) -> None:
         "Read one line of the file."
@@ -375,18 +392,12 @@ class Recorded:
     def keep(self, text: str, answer: Answer) -> None:
         "Append an answer to the file."
         key = digest(text)
-        entry = {
-            "prompt": key, "text": answer.text, "finish": answer.finish,
-            "tokens": [answer.tokens_in, answer.tokens_out]
-        }
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = not self.path.is_file()
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(
-                    (json.dumps({"answers of": self.about or {}}) + "\n" if new else "") + json.dumps(entry)
-                    + "\n"
-                )
+                heading = json.dumps({"answers of": self.about or {}}) + "\n" if new else ""
+                file.write(heading + json.dumps(entry_of(key, answer)) + "\n")
             self.kept.setdefault(key, []).append(answer)
 
 # %% ../../nbs/marple/17_language.ipynb #59ff2938

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['FORMS', 'LONGEST_WAVE', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
            'TransformerConfig', 'rotate', 'look_up', 'StackSizes', 'Attention', 'Block', 'Stack', 'of_like_length',
-           'state_embedder', 'start_still', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens', 'token_loss',
-           'with_room', 'append_tokens', 'regression_loss', 'append_states', 'Transformer', 'PublishedTransformer']
+           'state_embedder', 'start_still', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
+           'token_loss', 'with_room', 'append_tokens', 'regression_loss', 'append_states', 'Transformer',
+           'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -227,6 +228,17 @@ ROBOTS_FIRST = (
 QUANTUM = 0.1  # width of the disk of a small change, in root mean squares of changes that are any
 
 
+def by_entity(
+    parts: dict[tuple[int, int], torch.Tensor],  # kind, group -> `[..., entities of the kind, values of the group]`
+) -> torch.Tensor:  # `[..., 5, values]`
+    "Values by kind and group, laid out by entity."
+    groups = range(len(GROUPS))
+    return torch.cat(
+        [torch.cat([parts[kind, group] for group in groups], -1) for kind in range(len(ENTITY_KINDS))], -2
+    )
+
+
+# %% ../../nbs/models/04_transformer.ipynb #aacb9dbf
 class StepTokens(nn.Module):
     "Codebooks of changes, and a head that says the ten tokens of a step one after another."
 
@@ -261,22 +273,16 @@ class StepTokens(nn.Module):
         "Tokens `[..., 5, 2]` of changes `[..., 5, 7]`."
         nearest = {}
         for kind, group, book in self.books():
-            nearest[kind, group] = nearest_token(
-                changes[..., ENTITY_KINDS[kind], GROUPS[group]], book, (1.0,) * book.shape[-1]
-            )
-        kinds = range(len(ENTITY_KINDS))
-        groups = range(len(GROUPS))
-        return torch.cat([torch.stack([nearest[kind, group] for group in groups], -1) for kind in kinds], -2)
+            points = changes[..., ENTITY_KINDS[kind], GROUPS[group]]
+            nearest[kind, group] = nearest_token(points, book, (1.0,) * book.shape[-1])[..., None]
+        return by_entity(nearest)
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
         "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
         changes = {
             (kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()
         }
-        kinds = range(len(ENTITY_KINDS))
-        groups = range(len(GROUPS))
-        changes = torch.cat([torch.cat([changes[kind, group] for group in groups], -1) for kind in kinds], -2)
-        moved = unflatten(states) + changes
+        moved = unflatten(states) + by_entity(changes)
         turned = torch.where(
             tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION]
         )

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem', 'StudyKey', 'read_key',
-           'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'read_answers', 'check_answers', 'simulate_answers',
-           'simulated_choices', 'simulated_ratings', 'write_answers', 'watchers', 'stated_probability',
+           'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'read_answers', 'check_answers', 'simulated_choices',
+           'simulated_ratings', 'simulate_answers', 'write_answers', 'watchers', 'stated_probability',
            'person_outcomes', 'brier', 'score_answers', 'rating_outcomes', 'rating_scores', 'tables_of',
            'person_scores', 'score_study', 'people_table', 'people_scores', 'people_curves', 'sample_class']
 
@@ -223,31 +223,6 @@ def check_answers(
                 raise BadData(f"{path}: participant {participant} did not answer all of {item.trial}; files hold whole runs alone")
 
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
-def simulate_answers(
-    key: StudyKey,
-    participant: str,  # code
-    seed: int = 0,
-    skill: float = 0.7,  # share of questions of which the answer is known; 0: clicks by chance, catch trials too
-) -> list:  # of dicts, as the page writes them
-    "The answers of a simulated person: drawn from a rule, no data of people."
-    rng = np.random.default_rng(seed)
-    rows = []
-    position = iter(rng.permutation(len(key.items)) + 1)
-    for item in key.items:
-        order = int(next(position))
-        row = {
-            "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
-            "version": key.version, "task": key.task
-        }
-        row |= {"trial": item.trial, "kind": item.kind, "position": 0 if item.kind == "practice" else order}
-        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
-            item, skill, rng
-        )
-        for place, answer in enumerate(answers):
-            rows.append(row | {"place": place} | answer | {"rt": int(rng.integers(800, 6000)), "replays": 0})
-    return rows
-
-
 def simulated_choices(
     item: ChoiceItem,
     skill: float,
@@ -276,6 +251,31 @@ def simulated_ratings(
     said = 50 + side + rng.normal(0, 10, len(share)) * (share < 1)
     said = np.where(skill > 0, said, rng.integers(0, 101, len(share)))
     return [{"answer": int(answer)} for answer in np.clip(np.rint(said), 0, 100)]
+
+# %% ../../nbs/study/04_score.ipynb #ea73819b
+def simulate_answers(
+    key: StudyKey,
+    participant: str,  # code
+    seed: int = 0,
+    skill: float = 0.7,  # share of questions of which the answer is known; 0: clicks by chance, catch trials too
+) -> list:  # of dicts, as the page writes them
+    "The answers of a simulated person: drawn from a rule, no data of people."
+    rng = np.random.default_rng(seed)
+    rows = []
+    position = iter(rng.permutation(len(key.items)) + 1)
+    for item in key.items:
+        order = int(next(position))
+        row = {
+            "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
+            "version": key.version, "task": key.task
+        }
+        row |= {"trial": item.trial, "kind": item.kind, "position": 0 if item.kind == "practice" else order}
+        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
+            item, skill, rng
+        )
+        for place, answer in enumerate(answers):
+            rows.append(row | {"place": place} | answer | {"rt": int(rng.integers(800, 6000)), "replays": 0})
+    return rows
 
 
 def write_answers(

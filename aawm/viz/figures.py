@@ -381,11 +381,6 @@ def mark_handles(
     return [handle for column, handle in present if bars[column].notna().any()]
 
 # %% ../../nbs/viz/03_figures.ipynb #3c0de5a2
-OFFSETS = (-10, -5, 0, 5)  # steps past the pickup
-STRIP = "Context ends"
-SHADES = colormaps["Blues"]  # of its cells
-
-
 def setting_table(
     rows: pd.DataFrame,  # scores of one target under several settings, with `series`
     metric: str,
@@ -412,6 +407,11 @@ def in_drawing_order(
     return table.sort_values(
         by, key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
     )
+
+# %% ../../nbs/viz/03_figures.ipynb #e5dcaa12
+OFFSETS = (-10, -5, 0, 5)  # steps past the pickup
+STRIP = "Context ends"
+SHADES = colormaps["Blues"]  # of its cells
 
 
 def offset_table(

@@ -66,7 +66,7 @@ def event_table(
     ]
     return pd.DataFrame(rows, columns=["object", "event", "source", "step"])
 
-
+# %% ../../nbs/viz/04_scenes.ipynb #124c523b
 def draw_events(
     axes: Axes,
     scene: PanelScene,
@@ -109,7 +109,7 @@ def draw_events(
     axes.set_ylim(bottom=0)
     return pd.concat(parts, ignore_index=True)
 
-
+# %% ../../nbs/viz/04_scenes.ipynb #12804e1c
 def event_key() -> list:  # handles
     "Legend entries for events."
     handles = []
@@ -221,7 +221,7 @@ def last_step_shown(
         ends.append(rollout.context + inside[0] + PAST_DELIVERY if len(inside) else 0)
     return int(min(max(ends) or len(rollout.truth), len(rollout.truth) - 1))
 
-
+# %% ../../nbs/viz/04_scenes.ipynb #4963f379
 def draw_rollout(
     panels: Sequence[Axes],  # three
     rollout: Rollout,
@@ -310,7 +310,7 @@ def draw_pipeline(
     axes.set(xlim=(-0.45, 5.45), ylim=(-0.35, 1.35), xticks=[], yticks=[])
     axes.axis("off")
 
-
+# %% ../../nbs/viz/04_scenes.ipynb #c4b01de3
 def fig2(
     rollouts: Sequence[Rollout],  # one row each
     remark: str = "",  # a further sentence for the note: which model, and how the rollouts were chosen
