@@ -1,5 +1,6 @@
 """Pictures of trials: small, whole, and marked where events happen."""
 
+import re
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -103,3 +104,12 @@ def test_bars_begin_at_a_common_zero():
     up, down, nothing = ((int(each.get("x")), int(each.get("width"))) for each in svg if each.tag.endswith("rect"))
     assert up[0] == nothing[0] == sum(down) and up[1] == down[1] == LONGEST_BAR / 2
     assert "<down>" in "".join(svg.itertext())
+
+
+def test_an_interval_is_a_line_across_the_end_of_its_bar():
+    values = {"up": 0.5, "down": -0.5, "sure": 0.5}
+    svg = ElementTree.fromstring(bars(values, "title", {"up": (0.25, 1.0), "down": (-1.0, 0.0)}).svg)
+    lines = [re.match(r"M(\d+) \d+H(\d+)$", each.get("d")).groups() for each in svg if each.tag.endswith("path")]
+    (up_low, up_high), (down_low, down_high) = (map(int, ends) for ends in lines)
+    assert up_low < down_low + LONGEST_BAR * 3 / 4 < up_high, "the bar of 0.5 ends between"
+    assert up_high - down_low == LONGEST_BAR and down_high - down_low == LONGEST_BAR / 2
