@@ -181,6 +181,7 @@ def test_without_trained_policies_the_shipped_ones_are_judged(tmp_path):
     assert trials.groupby(["training", "training_seed", "variant"]).ngroups == 4 * seeds.sum(), "all kinds of evidence"
     ledger = ledger_by_method({POLICIES: Scored(trials, POLICIES, accuracy)}).set_index("claim")
     assert {"holds", "fails"} >= set(ledger.verdict[[1, 8]])
+    assert ledger.seeds[7] == 3 and ledger.measured[7].count("evidence needed") == 4, "at four strengths"
     own = trials[trials.training == "ood"].assign(training_seed=5)
     (tmp_path / "ood-5").mkdir()
     own.to_parquet(tmp_path / "ood-5" / "scores.parquet")
