@@ -558,11 +558,10 @@ SHADES = np.array([shade for shade in np.ndindex(5, 5, 5) if max(shade) - min(sh
 def recolored(
     batch: Batch,
     rng: np.random.Generator,
-    share: float = 0.5,  # of the videos
 ) -> Batch:
-    "Some videos with other colours of agents and objects; what is lit stays lit."
+    "About half of the videos with other colours of agents and objects; what is lit stays lit."
     color = np.array(batch.color, dtype=object)
-    for video in np.flatnonzero(rng.random(len(batch)) < share):
+    for video in np.flatnonzero(rng.random(len(batch)) < 0.5):
         painted = np.flatnonzero(np.isin(batch.kind[video], ("agent", "object")))
         shades = SHADES[rng.permutation(len(SHADES))[: len(painted)]]
         color[video, painted] = ["#" + bytes(shade.tolist()).hex() for shade in shades]

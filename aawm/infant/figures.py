@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE',
            'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'OUTCOME_LOOKS', 'PATH', 'HIDDEN',
-           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'WINDOW_WORDS', 'PRIVILEGES', 'VERDICT_COLORS',
-           'published', 'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line',
-           'fig_stills', 'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
-           'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline',
-           'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture', 'draw_strides', 'fig_stride',
-           'share_range', 'fig_ledger']
+           'STILL_TRIALS', 'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'WINDOW_WORDS', 'PRIVILEGES',
+           'VERDICT_COLORS', 'published', 'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys',
+           'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks',
+           'draw_grid', 'accuracy_note', 'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets',
+           'fig_accuracy', 'controls_headline', 'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture',
+           'draw_strides', 'fig_stride', 'share_range', 'fig_ledger']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
@@ -232,9 +232,11 @@ def draw_still_line(
         row[0].annotate(says[1], xytext=(0, 14), fontsize=6.8, **place)
 
 # %% ../../nbs/infant/17_figures.ipynb #26674707
+STILL_TRIALS = (0, 5)  # of history, that are shown
+
+
 def fig_stills(
     stores: dict,  # set -> a Dataset
-    trials: tuple = (0, 5),  # of history, that are shown
     note: str = "",
 ):  # figure, table
     "Of the first item of each set: history, then every test that follows it."
@@ -251,7 +253,7 @@ def fig_stills(
     halves = 2 if len(lines) > 4 else 1
     told = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
     told += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
-    wide = len(trials) + 2
+    wide = len(STILL_TRIALS) + 2
     tall = -(-len(lines) // halves)
     with house_style():
         figure = plt.figure(figsize=(WIDTH, tall * (1.2 if halves == 2 else 2.1) + 0.9))
@@ -262,7 +264,7 @@ def fig_stills(
             mine = lines[half * tall : (half + 1) * tall]
             for k, (row, line) in enumerate(zip(axes, mine)):
                 draw_still_line(
-                    row, line, tables[line[0]], trials, heading=k == 0 or mine[k - 1][0] != line[0]
+                    row, line, tables[line[0]], STILL_TRIALS, heading=k == 0 or mine[k - 1][0] != line[0]
                 )
         figure.legend(
             handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5

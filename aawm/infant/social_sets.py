@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_ROW', 'PUSH_ROW', 'KEPT_OUT', 'HIDING', 'SLABS',
-           'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'pattern', 'boxed', 'models_cast', 'inner_block',
-           'fenced', 'demonstration', 'beyond', 'approach_test', 'imitation_places', 'imitation', 'approach_history',
-           'approach', 'rooms', 'seeker_take', 'slide', 'helping_trial', 'helping_history', 'helper_hinderer', 'opened',
-           'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries', 'seen_trial', 'belief_test', 'belief',
-           'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
+           'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'STRIKE_REACH', 'pattern', 'boxed', 'models_cast',
+           'inner_block', 'fenced', 'demonstration', 'beyond', 'approach_test', 'imitation_places', 'imitation',
+           'approach_history', 'approach', 'rooms', 'seeker_take', 'slide', 'helping_trial', 'helping_history',
+           'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries',
+           'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
 from collections.abc import Sequence
@@ -88,9 +88,9 @@ def demonstration(
     return (take.light("goal") if touching else take).end()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #7f41ab36
-def beyond(points: np.ndarray, distance: int = 12) -> np.ndarray:  # px `[2]`
-    "The place straight ahead of a pattern's end."
-    return points[-1] + distance * np.sign(points[-1] - points[-2])
+def beyond(points: np.ndarray) -> np.ndarray:  # px `[2]`
+    "The place 12 px straight ahead of a pattern's end."
+    return points[-1] + 12 * np.sign(points[-1] - points[-2])
 
 
 def approach_test(cast: list, target: str, places: dict):
@@ -334,17 +334,19 @@ def belief(rng: np.random.Generator, second: bool, balanced: bool):
     return cast, scenes
 
 # %% ../../nbs/infant/06_social_sets.ipynb #373ed79f
+STRIKE_REACH = 15  # px along the arm, from its hub to what it strikes
+
+
 def struck(
     hub: np.ndarray,  # px `[2]`
     goal: np.ndarray,  # px `[2]`
-    beside: int = 15,  # px along the arm
 ) -> tuple:  # where the element lies, px `[2]`, and the arm's angle in degrees as it strikes
     "An element that the arm sends straight to a goal, at right angles to the arm."
     gap = np.subtract(goal, hub).astype(float)
-    heading = np.arctan2(gap[0], gap[1]) - np.arcsin(beside / np.linalg.norm(gap))
+    heading = np.arctan2(gap[0], gap[1]) - np.arcsin(STRIKE_REACH / np.linalg.norm(gap))
     away = np.array([np.sin(heading), np.cos(heading)])
     arm = np.array([away[1], -away[0]])
-    place = np.rint(np.asarray(hub) + beside * arm + 11 * away).astype(int)
+    place = np.rint(np.asarray(hub) + STRIKE_REACH * arm + 11 * away).astype(int)
     return place, int(np.rint(np.degrees(np.arctan2(arm[1], arm[0]))))
 
 # %% ../../nbs/infant/06_social_sets.ipynb #50025aca

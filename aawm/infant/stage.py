@@ -133,16 +133,16 @@ def draw_looks(
     return found
 
 # %% ../../nbs/infant/01_stage.ipynb #b0508d8d
-def disc(row: float, column: float, radius: float, wide: float = 1.0, points: int = 40) -> np.ndarray:  # `[points, 2]`
+def disc(row: float, column: float, radius: float, wide: float = 1.0) -> np.ndarray:  # `[40, 2]`
     "An ellipse as a polygon."
-    turn = np.linspace(0, 2 * np.pi, points, endpoint=False)
+    turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     return np.stack([row + radius * np.sin(turn), column + wide * radius * np.cos(turn)], -1)
 
 
-def ngon(corners: int, radius: float = 1.0, first: float = -90.0) -> np.ndarray:  # `[corners, 2]`
-    "A regular polygon; `first` is the angle of its first corner in degrees, -90 at the top."
-    turn = np.deg2rad(first + 360 * np.arange(corners) / corners)
-    return radius * np.stack([np.sin(turn), np.cos(turn)], -1)
+def ngon(corners: int) -> np.ndarray:  # `[corners, 2]`
+    "A regular polygon of radius 1, its first corner at the top."
+    turn = np.deg2rad(-90.0 + 360 * np.arange(corners) / corners)
+    return np.stack([np.sin(turn), np.cos(turn)], -1)
 
 
 def box(top: float, left: float, bottom: float, right: float) -> np.ndarray:  # `[4, 2]`

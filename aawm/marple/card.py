@@ -63,12 +63,12 @@ def statistics(
     return pd.DataFrame(rows).T
 
 # %% ../../nbs/marple/21_card.ipynb #2b2b0b6a
-def action_shares(path, limit: int = 50) -> pd.Series:
-    "The share of each action in runs of a store."
+def action_shares(path) -> pd.Series:
+    "The share of each action in the first 50 pairs of a store."
     actions = pd.Series(
         [
             ACTIONS[action]
-            for pair in open_pairs(path, limit=limit)
+            for pair in open_pairs(path, limit=50)
             for run in pair.runs
             for action in run.actions
         ]

@@ -106,24 +106,23 @@ def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, siz
     axes.add_patch(Polygon(corners, fc=color, ec="white", lw=0.5, zorder=5))
 
 
-def draw_path(axes: plt.Axes, poses: np.ndarray, color: str, offset: float = 0.0) -> None:
+def draw_path(axes: plt.Axes, poses: np.ndarray, color: str) -> None:
     "The way of a run."
     axes.plot(
-        poses[:, 0] + 0.5 + offset, poses[:, 1] + 0.5 + offset, color=color, lw=1.3, alpha=0.75,
+        poses[:, 0] + 0.5, poses[:, 1] + 0.5, color=color, lw=1.3, alpha=0.75,
         solid_capstyle="round", zorder=4
     )
 
 # %% ../../nbs/marple/19_figures.ipynb #f94e30e2
 def draw_state(
-    axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True, trace: bool = True
+    axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True
 ) -> None:
     "A house at a moment of a run."
     tau = min(tau, len(run))
     array = run.states(until=tau)[-1]
     draw_rooms(axes, run.house)
     draw_things(axes, run.house, array, labels)
-    if trace:
-        draw_path(axes, run.poses[: tau + 1], color)
+    draw_path(axes, run.poses[: tau + 1], color)
     y, x = (int(v) for v in np.argwhere(array[..., AGENT] == 1)[0])
     draw_agent(axes, x, y, int(array[y, x, HEADING]) - 1, color)
 
@@ -208,13 +207,10 @@ def frame(axes: plt.Axes, title: str, letter: str = "", left: bool = True) -> No
     panel_title(axes, letter, title)
 
 # %% ../../nbs/marple/19_figures.ipynb #e7f5087a
-def legend_above(figure: plt.Figure, axes: plt.Axes, ncols: int = 6, title: str = "") -> None:
+def legend_above(figure: plt.Figure, axes: plt.Axes, ncols: int = 6) -> None:
     "One legend above all panels, with what is drawn in one of them."
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper center", ncols=min(ncols, len(labels)), title=title,
-        title_fontsize=9
-    )
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(ncols, len(labels)))
 
 
 def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
@@ -335,13 +331,12 @@ def fig_preferences(
 def needed_table(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
     series: str = "variant",
-    draws: int = 1000,
 ) -> pd.DataFrame:  # series, scenario, value, low, high, reached
     "Evidence needed by series and scenario, with intervals over houses."
     rows = []
     for name, here in table.groupby(series, sort=False):
         curve = here.groupby(["scenario", "part"]).accuracy.mean().unstack()
-        for scenario, values in bootstrap(here, needed, draws).iterrows():
+        for scenario, values in bootstrap(here, needed, 1000).iterrows():
             meant = curve.to_numpy() if scenario == "mean" else curve.loc[[scenario]].to_numpy()
             reached = all(evidence_needed(one)[1] for one in meant)
             rows.append({"series": name, "scenario": scenario, **values, "reached": reached})

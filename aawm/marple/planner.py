@@ -89,9 +89,9 @@ class Run:
 # %% ../../nbs/marple/07_planner.ipynb #24788870
 def run_svg(
     run: Run,
-    color: str = "#0072B2",
 ) -> str:
     "A run's way in its house, as SVG."
+    color = "#0072B2"
     places = CELL * (np.asarray(run.poses)[:, :2] + 0.5)
     way = " ".join(f"{x:g},{y:g}" for x, y in places)
     marks = [f'<polyline points="{way}" fill="none" stroke="{color}" stroke-width="2" opacity=".7"/>']

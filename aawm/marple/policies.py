@@ -503,12 +503,11 @@ def policy_accuracy(
     policy: Policy,
     scenes: Scenes,
     language: bool = False,  # the subgoal is heard
-    batch: int = 16,  # scenes
 ) -> dict:  # mission -> share
     "The share of actions that a policy finds likeliest, by mission."
     right = torch.zeros(len(ORDER))
     total = torch.zeros(len(ORDER))
-    for which in torch.arange(len(scenes)).split(batch):
+    for which in torch.arange(len(scenes)).split(16):
         some = scenes.batch(which, torch.full((len(which),), float(language)))
         rows = some["rows"]
         hit = policy.logits(some)[0].argmax(1) == rows[:, 2]

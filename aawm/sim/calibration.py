@@ -272,12 +272,11 @@ def search(
     candidates: list,  # list of dicts: settings to change
     count: int = 300,  # trials of each
     root_seed: int = 0,
-    fidelity: str = FIDELITIES[0],
 ) -> pd.DataFrame:  # a row for each candidate: what was changed, the statistics, `distance`; nearest first
     "Try settings on the same seeds."
     rows = []
     for changed in candidates:
-        table = calibration(described_trials(count, root_seed, fidelity, replace(ArenaSettings(), **changed)))
+        table = calibration(described_trials(count, root_seed, FIDELITIES[0], replace(ArenaSettings(), **changed)))
         off = [((table.simulated[name] - table.real[name]) / width) ** 2 for name, width in TOLERATED.items()]
         rows.append(
             {

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import mujoco
@@ -277,7 +277,6 @@ def reach_point(
     data: mujoco.MjData,
     magnet: int,  # number of the body that ends the arm
     target: np.ndarray,  # `[3]` in MuJoCo's axes, m
-    steps: int = 60,
 ) -> None:
     "Move an arm's joints until its end is at a point, or as near as it comes."
     jacobian = np.zeros((3, model.nv))
@@ -290,7 +289,7 @@ def reach_point(
         (model.jnt_qposadr[j], model.jnt_dofadr[j]) for j in range(model.njnt) if model.jnt_bodyid[j] in above
     ]
     places, speeds = (np.array(column, dtype=int) for column in zip(*moving))
-    for _ in range(steps):
+    for _ in range(60):
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         error = np.asarray(target) - data.xpos[magnet]
@@ -433,13 +432,12 @@ def still(
 def close_view(
     state: np.ndarray,  # `[5, 7]`
     names: Iterable[str] = AGENTS,  # of the entities to be seen
-    view: Viewpoint = Viewpoint(elevation=-24.0),  # from which azimuth and elevation
 ) -> Viewpoint:
     "A view near enough for some entities to fill it."
     place = np.asarray(state, dtype=float)[[ENTITIES.index(name) for name in names], POSITION]
     middle = (place.min(0) + place.max(0)) / 2
     spread = float(np.linalg.norm(place - middle, axis=-1).max())
-    return replace(view, at=(float(middle[0]), 0.4, float(middle[2])), distance=2.2 + 2.6 * spread)
+    return Viewpoint(elevation=-24.0, at=(float(middle[0]), 0.4, float(middle[2])), distance=2.2 + 2.6 * spread)
 
 # %% ../../nbs/sim/09_render.ipynb #7e9a8262
 def save_pictures(

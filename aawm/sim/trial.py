@@ -72,9 +72,9 @@ class RawTrial:
 # %% ../../nbs/sim/07_trial.ipynb #ee62333a
 def start_places(
     random: np.random.Generator,
-    count: int = len(ENTITIES),
-) -> np.ndarray:  # `[count, 2]`: x, z, m
+) -> np.ndarray:  # `[5, 2]`: x, z, m
     "Start positions: uniform in the box, drawn again until all are at least 1 m apart (released code)."
+    count = len(ENTITIES)
     while True:
         places = np.stack([random.uniform(*START_X, count), random.uniform(*START_Z, count)], axis=-1)
         apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
