@@ -251,8 +251,8 @@ def fig_stills(
             }
         )
     halves = 2 if len(lines) > 4 else 1
-    told = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
-    told += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
+    body = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
+    body += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
     wide = len(STILL_TRIALS) + 2
     tall = -(-len(lines) // halves)
     with house_style():
@@ -269,7 +269,7 @@ def fig_stills(
         figure.legend(
             handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5
         )
-        add_note(figure, [told, note])
+        add_note(figure, [body, note])
     plt.close(figure)
     return figure, pd.concat(tables.values(), ignore_index=True)
 
@@ -282,11 +282,11 @@ def chosen_scores(
     "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs."
     rows = on_own_scale(scores, reduction, window)
     keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
-    found = rows.groupby(keys, sort=False).agg(
+    summary = rows.groupby(keys, sort=False).agg(
         accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"), pairs=("pairs", "first"),
         seeds=("seed", "nunique")
     )
-    return found.reset_index()
+    return summary.reset_index()
 
 # %% ../../nbs/infant/17_figures.ipynb #30010336
 KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in words
@@ -578,17 +578,17 @@ def fig_controls(
             ax.set_title(ax.get_title("left"), pad=78, y=1)  # above the names
         left.set_ylim(rows.y.max() + 0.6, -1.2)
         belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
-        told = "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on, a "
-        told += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the {reduction} over "
-        told += f"{WINDOW_WORDS[window]}, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
+        body = "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on, a "
+        body += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the {reduction} over "
+        body += f"{WINDOW_WORDS[window]}, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
         if len(tables) > 1 and any(len(part.set.unique()) < len(rows.set.unique()) for part in tables.values()):
-            told += " Empty: these sets are even by design and drawn once."
+            body += " Empty: these sets are even by design and drawn once."
         add_headline(figure, controls_headline(tables))
         add_note(
             figure,
             [
                 accuracy_note(table, "", reduction, window)[0],
-                *accuracy_note(table, "", reduction, window)[1:2], told, note
+                *accuracy_note(table, "", reduction, window)[1:2], body, note
             ]
         )
     plt.close(figure)
@@ -644,9 +644,9 @@ def fig_privileges(note: str = ""):  # figure, table
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
         draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
-        told = "Pictures are what an infant sees. States say of everything what it is and where. BC: behaviour cloning. From copy last on: "
-        told += f"controls. Other figures mark with {METADATA} who is given more than pictures."
-        add_note(figure, [told, note])
+        body = "Pictures are what an infant sees. States say of everything what it is and where. BC: behaviour cloning. From copy last on: "
+        body += f"controls. Other figures mark with {METADATA} who is given more than pictures."
+        add_note(figure, [body, note])
     plt.close(figure)
     return figure, PRIVILEGES
 
@@ -690,9 +690,9 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
         ax.text(0.76, 1.01, "Decoder: what is seen now", ha="center", fontsize=9, fontweight="bold")
         ax.set(xlim=(0, 1), ylim=(0, 1.05))
         ax.axis("off")
-        told = f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole."
-        told += f" Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size."
-        add_note(figure, [told, note])
+        body = f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole."
+        body += f" Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size."
+        add_note(figure, [body, note])
     plt.close(figure)
     return figure, pd.DataFrame(rows, columns=["side", "place", "text"])
 
@@ -750,14 +750,14 @@ def fig_stride(
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
         axes[2, 1].set_xlabel("stride: frames from one sample of the Transformer to the next")
-        told = "A pair is right where the video after < is the more surprising one. n: pairs of each kind. Dotted: chance. "
-        told += "Lines at marks: 95 % Wilson intervals over pairs."
+        body = "A pair is right where the video after < is the more surprising one. n: pairs of each kind. Dotted: chance. "
+        body += "Lines at marks: 95 % Wilson intervals over pairs."
         trained = (
             "One training seed."
             if seeds == 1
             else f"Marks: means over {seeds} training seeds, dots the seeds."
         )
-        add_note(figure, [told, trained, "Only this stride was trained." if len(strides) == 1 else "", note])
+        add_note(figure, [body, trained, "Only this stride was trained." if len(strides) == 1 else "", note])
     plt.close(figure)
     return figure, table
 
@@ -807,10 +807,10 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
             ax.text(x, -0.75, word, ha=side, va="center", fontsize=8, fontweight="bold")
         ax.set(xlim=(0, 1), ylim=(len(ledger) - 0.4, -1.0))
         ax.axis("off")
-        told = "Holds or fails: the uncertainty over pairs and seeds leaves no other answer. Undecided: more is needed, as named; a trial is a "
-        told += "pair. Not tested: the observer predicts no better than a rule without learning. Measured: pairs right, of several numbers the "
-        told += "lowest and the highest. Chance: 50 %."
+        body = "Holds or fails: the uncertainty over pairs and seeds leaves no other answer. Undecided: more is needed, as named; a trial is a "
+        body += "pair. Not tested: the observer predicts no better than a rule without learning. Measured: pairs right, of several numbers the "
+        body += "lowest and the highest. Chance: 50 %."
         where = "Where: tables and text of the draft on machine social cognition; BIB: the Baby Intuitions Benchmark."
-        add_note(figure, [told, where, note])
+        add_note(figure, [body, where, note])
     plt.close(figure)
     return figure, ledger

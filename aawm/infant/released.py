@@ -78,10 +78,10 @@ def read_file(path: str | Path) -> list:  # of trials, as the file has them
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    found = parse_json(text, path)
-    if not isinstance(found, list):
-        raise BadData(f"{path} holds a {type(found).__name__}, expected a list of {TRIALS} trials")
-    return found
+    trials = parse_json(text, path)
+    if not isinstance(trials, list):
+        raise BadData(f"{path} holds a {type(trials).__name__}, expected a list of {TRIALS} trials")
+    return trials
 
 # %% ../../nbs/infant/13_released.ipynb #0b584e94
 def flat_frames(part: object) -> list:  # of dictionaries
@@ -173,14 +173,14 @@ def seen_in(frame: dict, path: str | Path, old: bool = False) -> list:  # of (id
     agents = [
         thing for key in ("agent", "other_agents", "other_agent") for thing in things_in(frame.get(key))
     ]
-    found = [sprite("agent", thing, path) for thing in agents]
+    things = [sprite("agent", thing, path) for thing in agents]
     for kind, key in (("object", "objects"), ("home", "home"), ("lock", tools[1]), ("key", tools[0])):
-        found += [sprite(kind, thing, path) for thing in things_in(frame.get(key))]
+        things += [sprite(kind, thing, path) for thing in things_in(frame.get(key))]
     for kind, key in (("spinner", "paddle"), ("door", "door"), ("slab", "occluder"), ("under", "blocking")):
         for thing in things_in(frame.get(key)):
             square = kind == "slab" and are_numbers(thing[1], 2) and max(thing[1]) == 50
-            found.append(rectangle("over" if square else kind, thing, path))
-    return found
+            things.append(rectangle("over" if square else kind, thing, path))
+    return things
 
 # %% ../../nbs/infant/13_released.ipynb #27e90a57
 KEYS = {
@@ -284,9 +284,9 @@ def read_released(
     "One released file; `BadData` where it is damaged."
     as_released = Path(path).with_name(called or Path(path).name)
     name, item, member = set_and_item(as_released, set)
-    known = (labels or {}).get(stem_of(path), {})
+    label = (labels or {}).get(stem_of(path), {})
     try:
-        return video_of(trials_of(read_file(path), path), name, item, member, known, as_released)
+        return video_of(trials_of(read_file(path), path), name, item, member, label, as_released)
     except BadData as fault:
         raise fault if Path(path).name in str(fault) else BadData(f"{path}: {fault}") from fault
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
@@ -354,11 +354,11 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
 # %% ../../nbs/infant/13_released.ipynb #b167043b
 def own_names(cast: dict) -> list:
     "Names for things whose names no file tells."
-    found: list[str] = []
+    names: list[str] = []
     for kind, _, _ in cast:
-        count = sum(name.split("_")[0] == kind for name in found)
-        found.append(f"{kind}_{count}" if count else kind)
-    return found
+        count = sum(name.split("_")[0] == kind for name in names)
+        names.append(f"{kind}_{count}" if count else kind)
+    return names
 
 # %% ../../nbs/infant/13_released.ipynb #1d13a239
 def import_released(
@@ -371,7 +371,7 @@ def import_released(
     names: str | Path = "",  # a CSV `file,name`, for files whose own names do not fit
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
-    found: dict[tuple, tuple[Path, Video]] = {}
+    by_identity: dict[tuple, tuple[Path, Video]] = {}
     left_out: list[tuple[str, str]] = []
     paths = released_files(files)
     called = read_names(names, {path.name for path in paths}) if names else {}
@@ -385,22 +385,22 @@ def import_released(
             if videos:
                 check_video(film_beside(path), [len(trial.states) for trial in video.trials])
             identity = video.set, video.item, video.condition, video.member
-            if identity in found:
+            if identity in by_identity:
                 raise BadData(
-                    f"{path} is the same video as {found[identity][0]}: {' '.join(map(str, identity))}"
+                    f"{path} is the same video as {by_identity[identity][0]}: {' '.join(map(str, identity))}"
                 )
         except BadData as fault:
             if not skip_bad:
                 raise
             left_out.append((path.name, str(fault)))
             continue
-        found[identity] = path, video
+        by_identity[identity] = path, video
         left_out += [(path.name, note) for note in notes]
-    if not found:
+    if not by_identity:
         raise BadData(
             f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}"
         )
-    chosen = [found[identity] for identity in sorted(found)]
+    chosen = [by_identity[identity] for identity in sorted(by_identity)]
     kept = [video for _, video in chosen]
     settings = {
         "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
@@ -454,15 +454,15 @@ def released_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     def is_released(file):
         return file.name.endswith((".json", ".json.gz")) and file.name != LABEL_FILE
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in map(Path, [files] if isinstance(files, (str, Path)) else files):
         inside = [file for file in visible_files(path, "**/*") if is_released(file)]
         if not path.exists():
             raise UsageError(f"{path} is not there; give .json or .json.gz files, or folders of them")
-        found += inside if path.is_dir() else [path]
-    if not found:
+        paths += inside if path.is_dir() else [path]
+    if not paths:
         raise UsageError("no files to import; give .json or .json.gz files, or folders of them")
-    return found
+    return paths
 
 # %% ../../nbs/infant/13_released.ipynb #65ab14e8
 def read_names(
@@ -473,18 +473,18 @@ def read_names(
     rows = csv.DictReader(read_text(table).splitlines())
     if missing := [column for column in ("file", "name") if column not in (rows.fieldnames or ())]:
         raise BadData(f"{table} lacks the column {' and '.join(missing)}; its first line must be file,name")
-    found = {}
+    names_by_file = {}
     for number, row in enumerate(rows, 1):
         file = row["file"] or ""
         name = row["name"] or ""
         if file not in files:
             raise BadData(f"{table}, row {number}: {file!r} is none of the files to import")
-        if file in found:
+        if file in names_by_file:
             raise BadData(f"{table}, row {number}: {file} is there twice; keep one row for each file")
         if not FILE_NAME.match(stem_of(name)):
             raise BadData(f"{table}, row {number}: {name!r} is no released name; expected six digits, two letters, e or u, as in 000010loe")
-        found[file] = name
-    return found
+        names_by_file[file] = name
+    return names_by_file
 
 
 # %% ../../nbs/infant/13_released.ipynb #01ae4fd5
@@ -557,9 +557,9 @@ def export_released(
         name = str(episode["set"].values)
         item = int(episode["item"])
         member = str(episode["member"].values)
-        known = conditions.setdefault((name, item, member), [])
-        known.append(str(episode["condition"].values))
-        stem = f"{item:06d}{CODES[name]}{len(known) - 1 if len(known) > 1 else ''}{member}"
+        namesakes = conditions.setdefault((name, item, member), [])
+        namesakes.append(str(episode["condition"].values))
+        stem = f"{item:06d}{CODES[name]}{len(namesakes) - 1 if len(namesakes) > 1 else ''}{member}"
         cast = cast_of(episode)
         facts = [str(episode[key].values) for key in ("condition", "outcome", "ending")]
         more = {"branch": int(episode["branch"]), "seed": int(episode["seed"])}

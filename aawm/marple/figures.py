@@ -186,8 +186,8 @@ def curve_table(
     seed: int = 0,
 ) -> pd.DataFrame:  # series, scenario, part, value, low, high; `mean` over scenarios too
     "Mean curves with intervals over houses."
-    found = {name: bootstrap(here, None, draws, seed) for name, here in table.groupby(series, sort=False)}
-    return pd.concat(found, names=["series"]).reset_index()
+    tables = {name: bootstrap(here, None, draws, seed) for name, here in table.groupby(series, sort=False)}
+    return pd.concat(tables, names=["series"]).reset_index()
 
 # %% ../../nbs/marple/19_figures.ipynb #27786109
 def draw_curve(axes: plt.Axes, rows: pd.DataFrame, series: str, label: str = "") -> None:
@@ -316,16 +316,16 @@ def fig_preferences(
     )
     with house_style():
         figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
-        found = []
+        tables = []
         for ax, rule, letter in zip(axes[0], rules, "ABC"):
             drawn = curve_table(table[table.rule == rule], "prior").assign(rule=rule)
             for one, rows in drawn[drawn.scenario == "mean"].groupby("series", sort=False):
                 draw_curve(ax, rows, one, prior_label(one))
             frame(ax, f"rule {rule}", letter, ax is axes[0][0])
-            found.append(drawn)
+            tables.append(drawn)
         legend_above(figure, axes[0][0], ncols=3 if opened else 6)
         add_note(figure, [KNOWN, any_of_ten, "Mean of the five scenarios; vision alone.", note])
-    return figure, pd.concat(found, ignore_index=True)
+    return figure, pd.concat(tables, ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #2edc2aa4
 def needed_table(
@@ -420,8 +420,8 @@ def fig_evidence(
     simulated: pd.DataFrame | None = None,  # of `score_pairs` by policies, with columns training, training_seed
 ):  # figure, table
     "Evidence needed to reach 0.8: ours with intervals, the paper's as marks."
-    found = needed_table(table, series)
-    ours = found[found.scenario == "mean"].reset_index(drop=True)
+    shares = needed_table(table, series)
+    ours = shares[shares.scenario == "mean"].reset_index(drop=True)
     learned = {f"imitation {training}": f"imitation, {words}" for training, words in TAUGHT.items()}
     trials = table.groupby(series, sort=False).trial.nunique()
     fewer = {name: f", {count} trials" for name, count in trials.items() if count != trials.iloc[0]}
@@ -449,7 +449,7 @@ def fig_evidence(
         )
         axes.set_xlabel("evidence needed to reach 0.8 (share of T)")
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
-        known = KNOWN if any("w =" in name for name in names) else ""
+        prior_words = KNOWN if any("w =" in name for name in names) else ""
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
         seeds = learned_rows.groupby("scenario", sort=False).seeds.max()
         counts = ", ".join(f"{split} {count}" for split, count in seeds.items())
@@ -459,7 +459,7 @@ def fig_evidence(
             else ""
         )
         add_note(figure, [
-            f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, known,
+            f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, prior_words,
             opened, policies,
             "Policies, published: open in-distribution, filled out of distribution."
             if counts
@@ -470,7 +470,7 @@ def fig_evidence(
         "series", var_name="scenario"
     ).assign(reached=True)
     published = published.assign(series=published.series + ", published")
-    return figure, pd.concat([found, learned_rows.drop(columns="seeds"), published], ignore_index=True)
+    return figure, pd.concat([shares, learned_rows.drop(columns="seeds"), published], ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #b9a62fd1
 def fig_people(
@@ -478,15 +478,15 @@ def fig_people(
     note: str = "",
 ):  # figure, table
     "What exact inference needs in each scenario, beside people's mean."
-    found = needed_table(table)
+    shares = needed_table(table)
     scenarios = [*dict.fromkeys(table.scenario), "mean"]
-    variants = list(dict.fromkeys(found.series))
+    variants = list(dict.fromkeys(shares.series))
     people = float(PUBLISHED_NEEDED.loc[PEOPLE, "in"])
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
         axes.axhline(people, color=INK, lw=1, ls="--", label=f"people, published mean {people}")
         for k, name in enumerate(variants):
-            rows = found[found.series == name].set_index("scenario").loc[scenarios]
+            rows = shares[shares.series == name].set_index("scenario").loc[scenarios]
             x = np.arange(len(scenarios)) + 0.16 * (k - (len(variants) - 1) / 2)
             color, marker, _ = look_of(name)
             axes.vlines(x, rows.low, rows.high, color=color, lw=2)
@@ -505,7 +505,7 @@ def fig_people(
                 "Lines: 95 % bootstrap over houses.", note
             ]
         )
-    return figure, found
+    return figure, shares
 
 # %% ../../nbs/marple/19_figures.ipynb #32c3d97e
 def fig_spread(
@@ -514,14 +514,14 @@ def fig_spread(
 ):  # figure, table
     "Evidence needed in every house: how much of it is the house."
     curve = table.groupby(["scenario", "house", "part"], sort=False).accuracy.mean().unstack()
-    found = pd.DataFrame(
+    needs = pd.DataFrame(
         {"value": [needed(values) for values in curve.to_numpy()]}, curve.index
     ).reset_index()
     scenarios = list(dict.fromkeys(table.scenario))
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
         for place, name in enumerate(scenarios):
-            values = np.sort(found[found.scenario == name].value)
+            values = np.sort(needs[needs.scenario == name].value)
             aside = 0.05 * (np.arange(len(values)) % 5 - 2)
             axes.plot(
                 place + aside, values, "o", color=look_of("V")[0], ms=5, alpha=0.7, mew=0,
@@ -541,7 +541,7 @@ def fig_spread(
         legend_above(figure, axes)
         add_note(figure, ["Exact inference, vision alone, nothing known of preferences. Houses differ by how far two missions share a",
                           "way. Diamonds: what another program found in a house of its own.", note])
-    return figure, found
+    return figure, needs
 
 # %% ../../nbs/marple/19_figures.ipynb #e31ae430
 def fig_learned(
@@ -551,7 +551,7 @@ def fig_learned(
 ):  # figure, table
     "Rollouts of learned policies: accuracy over time by evidence, in the paper's setting and beside exact inference."
     trainings = list(dict.fromkeys(learned.training))
-    found = []
+    parts = []
     settings = (("1.0", "softmax", "rollouts", "mission known"), ("0.5", "exact", "weighed", "nothing known"))
     with house_style():
         figure, axes = plt.subplots(
@@ -574,14 +574,14 @@ def fig_learned(
                 marks = draw_published(ax, ("V", "V+A", "V+L", "V+A+L"), training) if prior == "1.0" else []
                 frame(ax, panel, "ABCD"[len(trainings) * row + column], column == 0)
                 ax.set_xlabel(SEEN if row else "")
-                found += [
+                parts += [
                     rows.assign(panel=panel) for rows in (*drawn, *([pd.DataFrame(marks)] if marks else []))
                 ]
         legend_above(figure, axes[1, 0])
         add_note(figure, [KINDS_OF_EVIDENCE,
                           "Mean of five scenarios; bands: 95 % bootstrap over houses. Above: w = 1 and the paper's softmax; open marks:",
                           "where the paper's policies reached 0.8, published. Below: w = .5 and the exact rule.", KNOWN, note])
-    return figure, pd.concat(found, ignore_index=True)
+    return figure, pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #d5c13dd8
 def fig_learning(
@@ -646,11 +646,11 @@ def fig_rules(
     "Evidence needed by learned policies, for each combining rule and strength of preferences."
     keys = ["training", "variant", "prior", "rule"]
     every = pd.concat([recombine(learned, rule) for rule in RULES])
-    found = [
+    tables = [
         needed_table(rows, "rule").assign(**dict(zip(keys, key)))
         for key, rows in every.groupby(keys, sort=False)
     ]
-    table = pd.concat(found, ignore_index=True).drop(columns="series")
+    table = pd.concat(tables, ignore_index=True).drop(columns="series")
     trainings = list(dict.fromkeys(learned.training))
     weights = list(dict.fromkeys(learned.prior))
     plain = table[(table.variant == variant) & (table.scenario == "mean")]

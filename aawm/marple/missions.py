@@ -133,17 +133,17 @@ class Scenario:
 # %% ../../nbs/marple/04_missions.ipynb #c652e281
 def read_scenarios(text: str) -> dict:  # name -> Scenario
     "Scenarios from a table, a line each: name | question | culprit | other | thing action | horizon | similarity."
-    found = {}
+    scenarios = {}
     for line in text.strip().splitlines():
         name, question, culprit, other, query, horizon, similarity = (
             part.strip() for part in line.split("|")
         )
         thing, action = query.split()
-        found[name] = Scenario(
+        scenarios[name] = Scenario(
             name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon),
             float(similarity)
         )
-    return found
+    return scenarios
 
 # %% ../../nbs/marple/04_missions.ipynb #9b436d87
 SCENARIOS = read_scenarios("""
@@ -196,7 +196,7 @@ def similarity(
 ) -> float:  # 0 to 1
     "How alike two missions are, in actions and rooms."
     actions, rooms = (
-        [{getattr(goal, part) for goal in found.subgoals} - {""} for found in (one, other)]
+        [{getattr(goal, part) for goal in mission.subgoals} - {""} for mission in (one, other)]
         for part in ("action", "room")
     )
     return (shared(*actions) + 0.5 * shared(*rooms)) / 1.5
@@ -226,15 +226,15 @@ def needs_of(
 ) -> dict:  # (furniture kind, room type) -> Need
     "What a house must hold so that every one of the missions can be done in it."
     needs: dict[tuple, Need] = {}
-    for found in missions:
+    for mission in missions:
         fetched = set()
         asked = [
             (goal.piece, goal.room, goal.thing if goal.action == PICKUP else 0, goal.action == CLEAN)
-            for goal in found.subgoals
+            for goal in mission.subgoals
         ]
-        for piece, room, thing, dusty in [*asked, *((*entry, False) for entry in found.extra)]:
+        for piece, room, thing, dusty in [*asked, *((*entry, False) for entry in mission.extra)]:
             first = (thing,) if thing and (
-                thing not in fetched or (piece, room, thing) in found.extra
+                thing not in fetched or (piece, room, thing) in mission.extra
             ) else ()
             fetched |= {thing}
             if room:
@@ -265,10 +265,10 @@ class Pantry:
     def pieces(self, goal: Subgoal) -> list:
         "The furniture that a subgoal may mean, in order."
         rooms = self.house.rooms
-        found = enumerate(self.house.furniture)
+        furniture = enumerate(self.house.furniture)
         return [
             k
-            for k, piece in found
+            for k, piece in furniture
             if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)
         ]
 
@@ -277,26 +277,26 @@ class Pantry:
 
     def target(self, goal: Subgoal) -> int | None:
         "The piece to go to; `None` where the subgoal is true already; `BadData` where there is nothing to do it to."
-        found = self.pieces(goal)
+        candidates = self.pieces(goal)
         if goal.action == PICKUP:
-            found = [k for k in found if self.lying(goal.thing, k) is not None]
+            candidates = [k for k in candidates if self.lying(goal.thing, k) is not None]
         if goal.action == DROP:
-            found = [k for k in found if self.place.count(k) < FURNITURE[self.house.furniture[k].kind].area]
-            found = found if self.lying(goal.thing, -1) is not None else []
-        if not found:
+            candidates = [k for k in candidates if self.place.count(k) < FURNITURE[self.house.furniture[k].kind].area]
+            candidates = candidates if self.lying(goal.thing, -1) is not None else []
+        if not candidates:
             raise BadData(
                 f"no target for {goal!s}: "
                 + ("not held, or no space" if goal.action == DROP else "the house has none")
             )
         if goal.needs:
             bit, value = goal.needs
-            found = [k for k in found if bool(self.state[k] & bit) != bool(value)]
-        return found[0] if found else None
+            candidates = [k for k in candidates if bool(self.state[k] & bit) != bool(value)]
+        return candidates[0] if candidates else None
 
     def lying(self, thing: int, k: int) -> int | None:
         "The first object of a kind on a piece (-1: in the hand)."
         return next(
-            (j for j, found in enumerate(self.house.objects) if found.kind == thing and self.place[j] == k),
+            (j for j, item in enumerate(self.house.objects) if item.kind == thing and self.place[j] == k),
             None
         )
 

@@ -270,8 +270,8 @@ def first_steps_by_trial(
     "The step of the first such event of each object of each trial."
     steps = np.full((trials, len(OBJECTS)), np.iinfo(np.int64).max)
     for k in range(len(OBJECTS)):
-        found = events[events.event == f"{kind}_{k}"]
-        np.minimum.at(steps[:, k], found.trial.to_numpy(), found.step.to_numpy())
+        of_kind = events[events.event == f"{kind}_{k}"]
+        np.minimum.at(steps[:, k], of_kind.trial.to_numpy(), of_kind.step.to_numpy())
     return np.where(steps == np.iinfo(np.int64).max, NEVER, steps)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #bc894f10
@@ -333,25 +333,25 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
     derived = {str(pair): np.flatnonzero(pairs == pair) for pair in np.unique(pairs.astype(str))}
     steps = {"scenario": table.scenario, "pickup_step": rows.pickup_step, "goal_step": rows.goal_step}
     steps = {name: np.asarray(value) for name, value in steps.items()}
-    told = {**rows.pairs, "single_goal_trajs": rows.single_goal, "multi_goal_trajs": rows.multi_goal}
+    listed = {**rows.pairs, "single_goal_trajs": rows.single_goal, "multi_goal_trajs": rows.multi_goal}
     view = xr.Dataset({name: (("trial", "object")[: value.ndim], value) for name, value in steps.items()})
     derived |= {
         "single_goal_trajs": np.flatnonzero(single_goal_trials(view)),
         "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
     }
     differ = [
-        name for name in {**told, **derived} if not np.array_equal(told.get(name, ()), derived.get(name, ()))
+        name for name in {**listed, **derived} if not np.array_equal(listed.get(name, ()), derived.get(name, ()))
     ]
     if differ:
         raise BadData(f"{what}: its rows of {', '.join(sorted(differ))} are not those that names and steps give; get the file again")
 
 # %% ../../../nbs/data/authors/02_released.ipynb #a938086f
-def step_differences(told: np.ndarray, derived: np.ndarray, kind: str) -> list:
+def step_differences(in_file: np.ndarray, derived: np.ndarray, kind: str) -> list:
     "Where the steps of the file are not those of its logs."
-    told = np.minimum(told, STEPS - 1)
+    in_file = np.minimum(in_file, STEPS - 1)
     return [
-        f"trial {trial} {OBJECTS[k]}: {kind} at step {told[trial, k]} in the file, at {derived[trial, k]} in its event log"
-        for trial, k in np.argwhere(told != derived)
+        f"trial {trial} {OBJECTS[k]}: {kind} at step {in_file[trial, k]} in the file, at {derived[trial, k]} in its event log"
+        for trial, k in np.argwhere(in_file != derived)
     ]
 
 
@@ -416,9 +416,9 @@ def gather_content(
     steps = {}
     faults = event_faults(events, trials)
     for kind in ("pickup", "goal"):
-        told, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps_by_trial(events, trials, kind)
+        in_file, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps_by_trial(events, trials, kind)
         steps[kind][log == "missing"] = NO_LOG
-        faults += step_differences(told, steps[kind], kind)
+        faults += step_differences(in_file, steps[kind], kind)
     faults += step_faults(steps["pickup"], steps["goal"])
     order = [SPLITS[name] for name, part in rows.items() for _ in part.names]
     published = pd.DataFrame({"split": order, "trial": joined.indices})
@@ -448,16 +448,16 @@ def add_beside(content: Content, data_pkl: str | Path, info_pkl: str | Path) -> 
     "Fill in seeds and kinds of objects from the file beside the pair, where there is one."
     if not (path := beside(data_pkl)).exists():
         return content
-    told = read_small(path, TrialsBeside, LARGEST_BESIDE)
+    extra = read_small(path, TrialsBeside, LARGEST_BESIDE)
     trials = len(content.trials)
-    if told.information_sha256 != sha256(info_pkl):
+    if extra.information_sha256 != sha256(info_pkl):
         raise BadData(
             f"{path} was not written with {info_pkl}; remove it to import without seeds and kinds of objects"
         )
-    if not len(told.seed) == len(told.object_kind) == trials:
-        raise BadData(f"{path} tells of {len(told.seed)} trials, the pair of {trials}; remove it to import without seeds and kinds of objects")
-    kinds = np.array(told.object_kind, dtype=object)
-    seeds = np.array(told.seed, dtype=np.int64)
+    if not len(extra.seed) == len(extra.object_kind) == trials:
+        raise BadData(f"{path} tells of {len(extra.seed)} trials, the pair of {trials}; remove it to import without seeds and kinds of objects")
+    kinds = np.array(extra.object_kind, dtype=object)
+    seeds = np.array(extra.seed, dtype=np.int64)
     table = content.trials.assign(seed=seeds)
     table[list(KIND_COLUMNS)] = kinds
     return Content(**{**vars(content), "trials": table})
@@ -590,10 +590,10 @@ def unpack(
                 if member.filename.endswith(".pkl") and "__MACOSX" not in member.filename
             ]
             pair = [
-                [member for member in members if member.filename.endswith("_exp_info.pkl") is told]
-                for told in (False, True)
+                [member for member in members if member.filename.endswith("_exp_info.pkl") is is_info]
+                for is_info in (False, True)
             ]
-            if [len(found) for found in pair] != [1, 1]:
+            if [len(matches) for matches in pair] != [1, 1]:
                 names = ", ".join(ascii(member.filename) for member in members) or "none"
                 raise BadData(f"{path}: one data file and one *_exp_info.pkl expected in the zip, found {names}; unpack it first")
             folder.mkdir(parents=True)
@@ -868,8 +868,8 @@ def export_released(
     with replacing(info_pkl) as temporary, open(temporary, "wb") as file:
         pickle.dump(information(dataset, events, rows, log), file, protocol=4)
     if (dataset.seed.values != NO_SEED).any() or (dataset.object_kind.values != UNKNOWN).any():
-        told = {"seed": dataset.seed.values.tolist(), "object_kind": dataset.object_kind.values.tolist()}
+        extra = {"seed": dataset.seed.values.tolist(), "object_kind": dataset.object_kind.values.tolist()}
         write_json(
-            beside(data_pkl), {"format": BESIDE_FORMAT, "information_sha256": sha256(info_pkl), **told}
+            beside(data_pkl), {"format": BESIDE_FORMAT, "information_sha256": sha256(info_pkl), **extra}
         )
     return folder
