@@ -7,9 +7,9 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PrivilegedInput',
            'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts',
            'as_trials', 'shown_last', 'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld',
-           'nearest_objects', 'carried_path', 'NearestCarries', 'Evaluable', 'OutsideModel', 'network_of',
-           'is_evaluable', 'as_model', 'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams',
-           'roll_batch', 'on_device', 'halve', 'roll_out']
+           'nearest_objects', 'carried_path', 'NearestCarries', 'Evaluable', 'network_of', 'is_evaluable', 'as_model',
+           'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
+           'halve', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import typing
@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, whole_number
 from ..events import event_panel
-from ..models.base import choose_device
+from ..models.base import OutsideModel, choose_device
 from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
@@ -341,31 +341,11 @@ class Evaluable(typing.Protocol):
     def rollout(self) -> Callable[..., torch.Tensor]: ...
 
 
-class OutsideModel:
-    "Gives a plain function, or an object with `rollout` alone, the face of a model."
-
-    def __init__(
-        self,
-        model: object,  # a function is called by its name, an object without a name by its class
-    ):
-        self.model = model
-        self.rollout: Callable[..., torch.Tensor]
-        if hasattr(model, "rollout"):
-            self.rollout = model.rollout
-        elif callable(model):
-            self.rollout = model
-        is_object = hasattr(model, "rollout")
-        own_name = getattr(model, "name", "") if is_object else getattr(model, "__name__", "")
-        self.name = str(own_name) or type(model).__name__
-        self.variant = str(getattr(model, "variant", "corrected" if is_object else "function"))
-        self.privileged: tuple[str, ...] = tuple(getattr(model, "privileged", ()))
-
-
 def network_of(
     model: object,  # as `as_model` gives it
 ) -> torch.nn.Module | None:  # `None` where it is none
     "The network behind a model."
-    inner = model.model if isinstance(model, OutsideModel) else model
+    inner = model.inner if isinstance(model, OutsideModel) else model
     return inner if isinstance(inner, torch.nn.Module) else None
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a

@@ -7,9 +7,9 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', '
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context', 'run_recurrent', 'read_context',
            'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights',
            'FeatureWeights', 'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'OnHub', 'Declared',
-           'WorldModel', 'evaluating', 'check_rollout', 'check_privileged', 'register', 'code_of', 'trust_code',
-           'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
-           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
+           'WorldModel', 'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'code_of',
+           'trust_code', 'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron',
+           'window_context', 'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -515,6 +515,30 @@ def check_privileged(
             f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}"
         )
     return declared
+
+# %% ../../nbs/models/01_base.ipynb #a87d900d
+class OutsideModel(WorldModel):
+    "A plain function, or an object with `rollout` alone, with the face of a model: it has no loss, and refuses no call."
+
+    def __init__(
+        self,
+        inner: object,  # a function is called by its name, an object without a name by its class
+    ):
+        super().__init__()
+        is_object = hasattr(inner, "rollout")
+        own_name = getattr(inner, "name" if is_object else "__name__", "")
+        self.inner = inner
+        self.run: Callable[..., torch.Tensor] = getattr(inner, "rollout" if is_object else "__call__")
+        self.name = str(own_name) or type(inner).__name__
+        self.variant = str(getattr(inner, "variant", "corrected" if is_object else "function"))
+        self.privileged = tuple(getattr(inner, "privileged", ()))
+
+    def calibrate(self, states: torch.Tensor) -> None:
+        "Nothing: it comes trained."
+
+    def rollout(self, states, context, horizon, **given):
+        "What it says."
+        return self.run(states, context, horizon, **given)
 
 # %% ../../nbs/models/01_base.ipynb #2fa7813d
 MODELS: dict[str, type[WorldModel]] = {}  # the corrected variant of each name
