@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
            'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'added_sources', 'variances', 'standard_error',
-           'seedwise', 'exactly', 'ratio', 'share_floor', 'Finding', 'tails', 'as_measured', 'above', 'below',
+           'seedwise', 'exactly', 'ratio', 'share_floor', 'Finding', 'Absent', 'tails', 'as_measured', 'above', 'below',
            'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering', 'measured_words', 'because_words',
            'check_claims', 'verdict_word', 'ledger_grid']
 
@@ -213,7 +213,7 @@ class Finding:
     shown: float  # probability of such numbers were the statement false
     refuted: float  # probability of such numbers were it true
     alone: tuple[float, float] = (1.0, 1.0)  # both, with the variance over trials alone
-    missing: bool = False  # a number that it needs was not measured
+    missing: str = ""  # what would measure a number that it needs and that is not there
     text: str = ""  # the statement with its numbers
     parts: "tuple[Finding, ...]" = ()  # findings that it joins
     tie: bool = False  # equal numbers without any uncertainty, which no more trials tell apart
@@ -231,7 +231,7 @@ class Finding:
         undecided = [leaf for leaf in self.leaves() if leaf.verdict == UNDECIDED]
         if self.verdict != UNDECIDED or undecided and all(leaf.tie for leaf in undecided):
             return ()
-        return ("models",) if self.missing else ("seeds",) if min(self.alone) <= BOUND else ("trials",)
+        return (self.missing,) if self.missing else ("seeds",) if min(self.alone) <= BOUND else ("trials",)
 
     @property
     def comparisons(self) -> int:
@@ -243,7 +243,18 @@ class Finding:
         yield from (leaf for part in self.parts for leaf in part.leaves()) if self.parts else (self,)
 
 
-NOT_MEASURED = Finding(1.0, 1.0, missing=True)
+@dataclass(frozen=True)
+class Absent:
+    "A number that was not measured."
+
+    needs: str = "models"  # what would measure it, in words for the ledger
+
+    def finding(self) -> Finding:
+        "What a comparison with it finds: nothing."
+        return Finding(1.0, 1.0, missing=self.needs)
+
+
+NOT_MEASURED = Absent().finding()
 
 # %% ../nbs/04_ledger.ipynb #1bbd6bfb
 def tails(
@@ -265,13 +276,15 @@ def as_measured(
 
 
 def above(
-    one: Measured | None,  # `None`: not measured
-    other: Measured | float | None,
+    one: Measured | Absent | None,  # `None`: not measured
+    other: Measured | Absent | float | None,
     by: float = 0.0,
 ) -> Finding:
     "Is `one` above `other` by more than `by`?"
-    if one is None or other is None:
-        return NOT_MEASURED
+    if one is None or isinstance(one, Absent):
+        return (one or Absent()).finding()
+    if other is None or isinstance(other, Absent):
+        return (other or Absent()).finding()
     other = as_measured(other)
     apart = one - other
     value = apart.value - by
@@ -284,13 +297,12 @@ def above(
     return Finding(shown, refuted, tails(value, alone), text=text, tie=tie, untested=apart.untested)
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
-def below(one: Measured | None, other: Measured | float | None) -> Finding:
+def below(one: Measured | Absent | None, other: Measured | Absent | float | None) -> Finding:
     "Is `one` below `other`?"
-    if one is None or other is None:
-        return NOT_MEASURED
-    return replace(
-        above(as_measured(other), one), text=above(one, other).text.replace(" above ", " below ")
-    )
+    swapped = above(exactly(other) if isinstance(other, (int, float)) else other, one)
+    if swapped.missing:
+        return swapped
+    return replace(swapped, text=above(one, other).text.replace(" above ", " below "))
 
 # %% ../nbs/04_ledger.ipynb #17ad87af
 def partial(
@@ -317,10 +329,9 @@ def at_least(
     refuted = partial(read(lambda f: f.refuted), against)
     alone = partial(read(lambda f: f.alone[0]), least), partial(read(lambda f: f.alone[1]), against)
     untested = next(filter(None, read(lambda f: f.untested)), "")
+    missing = next(filter(None, read(lambda f: f.missing)), "")
     text = f"at least {least} of {len(findings)}"
-    return Finding(
-        shown, refuted, alone, any(read(lambda f: f.missing)), text, tuple(findings), untested=untested
-    )
+    return Finding(shown, refuted, alone, missing, text, tuple(findings), untested=untested)
 
 # %% ../nbs/04_ledger.ipynb #9610e01d
 def every(*findings: Finding) -> Finding:
@@ -336,7 +347,7 @@ def most(*findings: Finding) -> Finding:
 class Evidence:
     "Measured numbers, and a note of those that a check has read."
 
-    missing = "models"  # what a number that is not there would need
+    missing = "models"  # what would measure a number for which there is `None`
 
     def __init__(self):
         self.read: dict[str, dict[str, Measured]] = {}  # name of a number -> source -> `Measured`

@@ -15,7 +15,7 @@ import pandas as pd
 from .stage import BIB_SETS
 from .gate import NOT_LEARNT
 from .scores import CROSSED, on_own_scale
-from ..ledger import Claim, Evidence, Measured, above, below, entering, every, ratio
+from ..ledger import Absent, Claim, Evidence, Measured, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/18_claims.ipynb #b5c71db8
 # standard deviation over training seeds, assumed where there is one; who is not trained has none
@@ -25,23 +25,22 @@ SEED_SPREAD = {"transformer": 0.05}
 class Scores(Evidence):
     "Accuracies of observers by set."
 
-    missing = "trained models"
-
     def __init__(
         self, scores: pd.DataFrame, reduction: str = "mean", window: str = "motion", version: str = "faithful"
     ):
         super().__init__()
         self.scores = on_own_scale(scores[scores.version == version], reduction, window)
 
-    def accuracy(self, observer: str, name: str, stride: int = 6, crossed: bool = False) -> Measured | None:
+    def accuracy(self, observer: str, name: str, stride: int = 6, crossed: bool = False) -> Measured | Absent | None:
         "Accuracy on a set, all its pair types together; or of history x ending, crossed."
         rows = self.scores[(self.scores.observer == observer) & (self.scores.set == name)]
         rows = rows[(rows.pair_type == CROSSED) == crossed]
+        if not len(rows):
+            return Absent("trained models" if observer in SEED_SPREAD else "evaluations")
         if "stride" in rows:
             rows = rows[rows.stride.isna() | (rows.stride == stride)]
         if not len(rows):
-            self.missing = "trained models" if observer in SEED_SPREAD else "evaluations"
-            return None
+            return Absent(f"a stride of {stride}")
         rights = []
         for row in rows.itertuples():
             count = row.pairs

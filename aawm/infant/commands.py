@@ -106,7 +106,7 @@ def export(
 
 # %% ../../nbs/infant/19_commands.ipynb #88c687e7
 def chosen_observer(
-    name: str,  # of an observer, `module:Class`, a run's folder, or a learner whose weights come with the package
+    name: str,  # of an observer, `module:Class`, a run's folder, or a learner, as `transformer` or `transformer-1` (seed 1)
     device: str = "cpu",
 ):
     "An observer by its name, or a trained one from its folder or from the package's weights."
@@ -116,10 +116,11 @@ def chosen_observer(
         from aawm.infant.training import load_observer
 
         return load_observer(name, device)
-    if name in LEARNER_LINES:
+    learner, _, seed = name.partition("-")
+    if learner in LEARNER_LINES and (seed.isdecimal() or name == learner):
         from aawm.infant.weights import pretrained
 
-        return pretrained(name, device=device)
+        return pretrained(learner, int(seed or 0), device=device)
     return make_observer(name)
 
 # %% ../../nbs/infant/19_commands.ipynb #b2fc8eba
@@ -146,7 +147,7 @@ def show_scores(
 def evaluate(
     observer: Annotated[
         str,
-        typer.Argument(help="A name of `aawm infant list`, module:Class, or the folder of a training run.")
+        typer.Argument(help="A name of `aawm infant list observers`, module:Class, or the folder of a training run.")
     ],
     store: Store, out: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
@@ -198,14 +199,22 @@ def train(
 def list_what(
     what: Annotated[str, typer.Argument(help="observers, learners or sets.")] = "observers",
 ):
-    "List what there is, a line for each name."
+    "List what there is, a line for each name; among observers, those whose weights come with the package."
     from aawm.errors import check_name
-    from aawm.infant.observers import observer_lines
+    from aawm.infant.observers import LEARNER_LINES, observer_lines
+    from aawm.infant.weights import shipped_seeds
 
     kinds = ("observers", "learners", "sets")
     if check_name(what, kinds, "kind of name") == "sets":
         return sets()
-    for name, line in observer_lines(trained=what == "learners").items():
+    lines = observer_lines(trained=what == "learners")
+    if what == "observers":
+        lines = lines | {
+            f"{name}-{seed}": f"{line} Trained, seed {seed}."
+            for name, line in LEARNER_LINES.items()
+            for seed in shipped_seeds(name)
+        }
+    for name, line in lines.items():
         typer.echo(f"{name:18} {line}")
 
 

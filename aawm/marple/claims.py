@@ -17,7 +17,7 @@ import pandas as pd
 from ..errors import check_name
 from ..files import resolve
 from aawm.ledger import (
-    Claim, Evidence, Measured, NOT_MEASURED, above, below, check_claims, entering, every, exactly,
+    Absent, Claim, Evidence, Measured, above, below, check_claims, entering, every, exactly,
 )
 from .missions import SCENARIOS
 from .published import LANGUAGE_MODEL, PEOPLE, PUBLISHED_NEEDED
@@ -91,7 +91,7 @@ SETTINGS = {EXACT: ("0.5", "exact"), POLICIES: ("1.0", "softmax"), LANGUAGE_MODE
 SOURCES = {EXACT: "exact inference", POLICIES: "policies", LANGUAGE_MODEL: LANGUAGE_MODEL}
 ABSENT = {EXACT: "trials", POLICIES: "learned policies", LANGUAGE_MODEL: "recorded answers"}  # where nothing was run
 
-
+# %% ../../nbs/marple/18_claims.ipynb #7c1e20aa
 class Scored(Evidence):
     "Scored trials of one method."
 
@@ -107,7 +107,6 @@ class Scored(Evidence):
         self.table = pd.DataFrame(
             columns=["variant", "prior", "rule", "training"]
         ) if table is None else table
-        self.missing = ABSENT[method]
 
     def rows(self, variant: str = "V", prior: str = "", training: str = "in") -> pd.DataFrame:
         "The trials in the method's own setting; `prior` takes another strength of preferences."
@@ -116,23 +115,21 @@ class Scored(Evidence):
             (self.table.variant == variant) & (self.table.prior == (prior or usual))
             & (self.table.rule == rule)
         ]
-        here = here[here.training == training] if self.method == POLICIES else here
-        if not len(here):
-            self.missing = self.lacking(variant, prior or usual, training)
-        return here
+        return here[here.training == training] if self.method == POLICIES else here
 
-    def lacking(self, variant: str, prior: str, training: str) -> str:
-        "What was not scored, in words for the ledger."
+    def lacking(self, variant: str, prior: str, training: str) -> Absent:
+        "What was not scored."
         seen = self.table
         if not len(seen):
-            return ABSENT[self.method]
+            return Absent(ABSENT[self.method])
         if self.method == POLICIES:
             seen = seen[seen.training == training]
             if not len(seen):
-                return f"policies learned {training}"
+                return Absent(f"policies learned {training}")
         if variant not in set(seen.variant):
-            return f"trials with {variant}"
-        return "trials at w < 1" if float(prior) < 1 else "trials at w = 1"
+            return Absent(f"trials with {variant}")
+        strength = float(prior or SETTINGS[self.method][0])
+        return Absent("trials at w < 1" if strength < 1 else "trials at w = 1")
 
     def shared(self, weights: tuple) -> "Scored":
         "The same with the training seeds alone that were scored at every strength of preferences."
@@ -147,31 +144,38 @@ class Scored(Evidence):
         return same
 
     def measure(
-        self, label: str, table: pd.DataFrame, statistic: Callable, training: str = "in"
-    ) -> Measured | None:
+        self,
+        label: str,
+        statistic: Callable,  # as for `jackknife`
+        variant: str = "V",
+        prior: str = "",
+        training: str = "in",
+        scenario: str = "",  # that alone
+    ) -> Measured | Absent | None:
         "A statistic of some trials, noted for the ledger."
+        table = self.rows(variant, prior, training)
+        if not len(table):
+            return self.lacking(variant, prior, training)
+        if scenario:
+            table = table[table.scenario == scenario]
+            if not len(table):
+                return Absent(f"trials of the {scenario}")
         source = SOURCES[self.method] + (f" {training}" if self.method == POLICIES else "")
         return self.note(label, source, jackknife(label, table, statistic, source))
 
-    def needed(self, variant: str = "V", prior: str = "", training: str = "in") -> Measured | None:
+    def needed(self, variant: str = "V", prior: str = "", training: str = "in") -> Measured | Absent | None:
         "Evidence needed, mean of the scenarios."
         learned = f", learned {training}" if self.method == POLICIES else ""
         label = f"evidence needed, {variant}" + (f", w = {prior}" if prior else "") + learned
-        return self.measure(label, self.rows(variant, prior, training), mean_needed, training)
+        return self.measure(label, mean_needed, variant, prior, training)
 
-    def scenario(self, name: str) -> Measured | None:
+    def scenario(self, name: str) -> Measured | Absent | None:
         "Evidence needed in one scenario, vision alone."
-        here = self.rows()
-        if len(here):
-            here = here[here.scenario == name]
-            self.missing = f"trials of the {name}"
-        return self.measure(f"evidence needed, {name}", here, mean_needed)
+        return self.measure(f"evidence needed, {name}", mean_needed, scenario=name)
 
-    def at(self, part: int) -> Measured | None:
+    def at(self, part: int) -> Measured | Absent | None:
         "Mean accuracy at one time, vision alone."
-        return self.measure(
-            f"accuracy at {part / PARTS:g} T", self.rows(), lambda curves: curves[part].mean()
-        )
+        return self.measure(f"accuracy at {part / PARTS:g} T", lambda curves: curves[part].mean())
 
 # %% ../../nbs/marple/18_claims.ipynb #c9ccc43e
 CLAIMS: dict[int, Claim] = {}
@@ -232,8 +236,7 @@ def claim_7(scored: Scored):
 @claim(8, "policies", "language policies are more accurate", "A policy that is given the subgoal predicts actions better than one that sees.")
 def claim_8(scored: Scored):
     if scored.accuracy is None or not {"V", "V+L"} <= set(scored.accuracy.variant):
-        scored.missing = "accuracies of actions" if len(scored.table) else ABSENT[POLICIES]
-        return NOT_MEASURED
+        return Absent("accuracies of actions" if len(scored.table) else ABSENT[POLICIES]).finding()
     measured = {}
     for variant in ("V", "V+L"):
         rows = scored.accuracy[scored.accuracy.variant == variant]
