@@ -28,9 +28,12 @@ export PYTHONUNBUFFERED = 1
 
 .PHONY: install figures test test-quick test-all lab docs readme leaderboard lint sample hooks lock clean
 
-install: .venv/installed
+# a reader's environment lacks what others have, so each has a mark of its own
+INSTALLED := .venv/installed$(if $(READER),-reader)
 
-.venv/installed: settings.ini setup.py pyproject.toml $(wildcard requirements/*.txt)
+install: $(INSTALLED)
+
+$(INSTALLED): settings.ini setup.py pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else "aawm needs Python 3.11 or newer, and found %d.%d: name one, as in make install PYTHON=python3.12" % v)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 ifeq ($(EXACT),yes)
@@ -68,7 +71,7 @@ lab: install
 docs: .venv/docs
 	$(BIN)/python -c 'from aawm.site import build_site; print(build_site())'
 
-.venv/docs: .venv/installed
+.venv/docs: $(INSTALLED)
 	$(PIP) --require-hashes --requirement requirements/docs.txt --constraint requirements/lock.txt --constraint requirements/gpu.txt
 	touch $@
 
@@ -80,7 +83,9 @@ lint: install
 # README.md is the page nbs/index.ipynb, run anew, with links as seen from the root; cells tagged remove-input show what they write alone
 readme: install
 	$(BIN)/jupyter execute --inplace nbs/index.ipynb && $(BIN)/nbdev_clean --fname nbs/index.ipynb
-	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' | cat -s > README.md
+	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb > .part-README.md
+	sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' .part-README.md | cat -s > README.md
+	rm .part-README.md
 
 # the shipped weights entered and committed, tested on trials that come from that commit, and the page; scores are for a commit of their own
 leaderboard: install
@@ -101,5 +106,6 @@ lock:
 	.ci/lock $(UPGRADE)
 
 clean:
-	rm -rf _docs data/smoke data/smoke-custom-* figures/smoke figures/smoke-custom-* build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(foreach folder,data data/infant data/marple figures figures/infant figures/marple,$(folder)/smoke $(folder)/smoke-custom-*)
+	rm -rf _docs build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -exec rm -rf {} +

@@ -94,7 +94,7 @@ def test_ninety_five_percent_intervals_cover_ninety_five_percent():
         ]
         low, high = ratio("s", "s", pd.concat(rows)).ends()
         covered += low <= 0.5 <= high
-    assert 0.90 <= covered / 300 <= 1.0
+    assert 0.90 <= covered / 300 <= 0.98
 
 
 @pytest.mark.slow
