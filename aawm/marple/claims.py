@@ -40,7 +40,8 @@ def jackknife(
             for rows in seeds
             if (one := jackknife(name, rows.drop(columns="training_seed"), statistic, source))
         ]
-        shared = sum(one.influence for one in each) / len(each)
+        influences = pd.concat([one.influence for one in each], axis=1)
+        shared = influences.fillna(0).sum(axis=1) / len(each)
         return Measured(
             name, {source: np.concatenate([one.values[source] for one in each])}, shared, each[0].floor,
             corrected=True

@@ -10,7 +10,7 @@ __all__ = ['KEY', 'MOST_REQUESTS', 'PATIENCE', 'Endpoint', 'request_answer', 're
 import os
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,12 +156,17 @@ def request_all(
             for done in as_completed(running):
                 answer = done.result()
                 record.keep(running[done], answer)
+                del running[done]
                 used.update({"in": answer.tokens_in, "out": answer.tokens_out})
                 bar.set_postfix({"tokens in": used["in"], "out": used["out"]})
                 bar.update()
         except BaseException as fault:
             for future in running:
                 future.cancel()
+            wait(running)
+            for future, text in running.items():
+                if not future.cancelled() and future.exception() is None:
+                    record.keep(text, future.result())
             if isinstance(fault, KeyboardInterrupt):
                 raise Interrupted(
                     f"stopped; answers so far are in {record.path}; run the same command to go on"

@@ -228,13 +228,11 @@ def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
 # %% ../../nbs/marple/19_figures.ipynb #7d40e906
 def fig_accuracy(
     table: pd.DataFrame,  # of `score_pairs`
-    series: str = "variant",
-    published: tuple = (PEOPLE, "V+A+L", "V", LANGUAGE_MODEL),
-    title: str = "Exact inference",
     note: str = "",
 ):  # figure, table
     "Accuracy over time for every scenario and their mean, with published marks."
-    drawn = curve_table(table, series)
+    published = (PEOPLE, "V+A+L", "V", LANGUAGE_MODEL)
+    drawn = curve_table(table)
     panels = [*dict.fromkeys(table.scenario), "mean"]
     with house_style():
         figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharey=True)
@@ -254,7 +252,7 @@ def fig_accuracy(
             )
             labels.append(f"{name}, published")
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=min(4, len(labels)), title=title,
+            handles, labels, loc="outside upper center", ncols=min(4, len(labels)), title="Exact inference",
             title_fontsize=9
         )
         add_note(figure, [KINDS_OF_EVIDENCE,
@@ -414,21 +412,19 @@ def draw_split(
 # %% ../../nbs/marple/19_figures.ipynb #dc613c15
 def fig_evidence(
     table: pd.DataFrame,  # of `score_pairs`: several series
-    series: str = "variant",
-    prefix: str = "exact, ",  # before the names of ours
     note: str = "",
     simulated: pd.DataFrame | None = None,  # of `score_pairs` by policies, with columns training, training_seed
 ):  # figure, table
     "Evidence needed to reach 0.8: ours with intervals, the paper's as marks."
-    shares = needed_table(table, series)
+    shares = needed_table(table)
     ours = shares[shares.scenario == "mean"].reset_index(drop=True)
     learned = {f"imitation {training}": f"imitation, {words}" for training, words in TAUGHT.items()}
-    trials = table.groupby(series, sort=False).trial.nunique()
+    trials = table.groupby("variant", sort=False).trial.nunique()
     fewer = {name: f", {count} trials" for name, count in trials.items() if count != trials.iloc[0]}
     names = [
         *(
             (
-                learned.get(name) or (prefix + evidence_label(name) if name in LOOKS else name)
+                learned.get(name) or (f"exact, {evidence_label(name)}" if name in LOOKS else name)
             ) + fewer.get(name, "")
             for name in ours.series
         ),

@@ -17,7 +17,7 @@ from ..errors import AawmError, ModelContractError, UsageError, place_of
 from .evidence import SOUND_OF, Evidence, look, language_of
 from .houses import House
 from .missions import MISSIONS, Mission, Scenario, Step, find_scenario, program
-from .planner import costs_to_go
+from .planner import costs_to_go, poses_after
 from .vocabulary import DOABLE, IDLE, MOVES, NULL
 from .worlds import atlas_of, pose_number
 
@@ -44,13 +44,8 @@ class Moves:
     "For one house: the three moves from every pose, and which of them are shortest towards which furniture."
 
     def __init__(self, house: House):
-        atlas = atlas_of(house)
-        poses = np.arange(atlas_of(house).poses)
         self.cost = costs_to_go(house)  # `[furniture, poses]`
-        # `[3, poses]`
-        self.after = np.stack(
-            [atlas.forward[: len(poses)], (poses & ~3) | (poses - 1 & 3), (poses & ~3) | (poses + 1 & 3)]
-        )
+        self.after = poses_after(house)  # `[3, poses]`
         # `[furniture, 3, poses]`
         self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)
         self.count = self.best.sum(1)  # `[furniture, poses]`
@@ -209,9 +204,10 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
     return np.log(max(total, 1e-300)), weights / max(total, 1e-300)
 
 # %% ../../nbs/marple/12_inference.ipynb #874c3d89
-def query_stage(steps: tuple, query: tuple) -> int | None:  # the first stage that does it
+def query_stage(steps: tuple, query: tuple, start: int = 0) -> int | None:  # the first that does it, from `start` on
     "The stage of a mission that is the query action."
-    return next((k for k, step in enumerate(steps) if (step.target, step.action) == tuple(query)), None)
+    stages_left = range(start, len(steps))
+    return next((k for k in stages_left if (steps[k].target, steps[k].action) == tuple(query)), None)
 
 # %% ../../nbs/marple/12_inference.ipynb #c1d59668
 def reach(
@@ -225,9 +221,7 @@ def reach(
 ) -> float:  # probability
     "The chance that an agent on a mission, now at a stage and pose, still does the query."
     steps = stages(house, mission)
-    goal = next(
-        (k for k in range(stage, len(steps)) if (steps[k].target, steps[k].action) == tuple(query)), None
-    )
+    goal = query_stage(steps, query, stage)
     if goal is None or within is None:
         return float(goal is not None)
     moves = moves_of(house)

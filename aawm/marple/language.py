@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK', 'PAPER_ANSWER', 'DOES',
-           'LARGEST_ANSWERS', 'PROMPTS', 'state_words', 'describe_world', 'whereabouts', 'scene_graph', 'moment',
-           'prompt', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
-           'worked_example', 'Answer', 'AnswerForm', 'answer_of', 'entry_of', 'is_whole', 'whole_lines', 'Recorded',
-           'first_named', 'language_method']
+           'LARGEST_ANSWERS', 'PROMPTS', 'state_words', 'describe_world', 'whereabouts', 'scene_graph', 'world_before',
+           'moment', 'prompt', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case',
+           'paper_prompt', 'worked_example', 'Answer', 'AnswerForm', 'answer_of', 'entry_of', 'is_whole', 'whole_lines',
+           'Recorded', 'first_named', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -137,15 +137,24 @@ Answer: N
 where N is a whole number from 0 to 100: 100 if it was surely {0}, 0 if it was surely {1}, 50 if you cannot tell."""
 
 # %% ../../nbs/marple/17_language.ipynb #2cf67459
-def moment(evidence: Evidence, name: str) -> str:
-    "What is shown of one person."
-    lines = []
-    if evidence.actions is not None and evidence.targets is not None and evidence.tau:
-        before = Evidence(
+def world_before(evidence: Evidence) -> World | None:  # `None` where it was not seen
+    "The world one step earlier."
+    if evidence.actions is None or evidence.targets is None or not evidence.tau:
+        return None
+    return world_at(
+        Evidence(
             evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1],
             evidence.targets[:-1]
         )
-        lines += [f"{name}, one step earlier:", describe_world(world_at(before))]
+    )
+
+
+def moment(evidence: Evidence, name: str) -> str:
+    "What is shown of one person."
+    lines = []
+    before = world_before(evidence)
+    if before is not None:
+        lines += [f"{name}, one step earlier:", describe_world(before)]
     lines += [f"{name}, now:", describe_world(world_at(evidence))]
     if evidence.sound is not None:
         lines.append(f"Next, {name} is heard: {SOUNDS[evidence.sound]}.")
@@ -228,12 +237,9 @@ DOES = {
 def paper_moment(evidence: Evidence, name: str) -> str:
     "What is shown of one agent, as scene graphs."
     shown = []
-    if evidence.actions is not None and evidence.targets is not None and evidence.tau:
-        before = Evidence(
-            evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1],
-            evidence.targets[:-1]
-        )
-        shown.append(f"Previous state of agent {name}: {json.dumps(scene_graph(world_at(before)))}")
+    before = world_before(evidence)
+    if before is not None:
+        shown.append(f"Previous state of agent {name}: {json.dumps(scene_graph(before))}")
     shown.append(f"Current state of agent {name}: {json.dumps(scene_graph(world_at(evidence)))}")
     if evidence.sound is not None:
         shown.append(f"Next, agent {name} is heard: {SOUNDS[evidence.sound]}.")
@@ -394,7 +400,7 @@ class Recorded:
         key = digest(text)
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            new = not self.path.is_file()
+            new = not self.path.is_file() or not self.path.stat().st_size
             with self.path.open("a", encoding="utf-8") as file:
                 heading = json.dumps({"answers of": self.about or {}}) + "\n" if new else ""
                 file.write(heading + json.dumps(entry_of(key, answer)) + "\n")

@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 
 from ..arrays import read_npy
 from ..errors import BadData, UsageError
-from ..files import visible_files, write_json
+from ..files import digest, visible_files, write_json
 from aawm.marple.configurations import (
-    LARGEST, Cells, Configuration, GridForm, Group, Read, group, grid_house, named,
+    LARGEST, Cells, Configuration, GridForm, Group, Read, group, grid_house, named, rooms_and_doors,
 )
 from .houses import House
 from .missions import MISSIONS, SCENARIOS, Scenario, program
@@ -39,7 +39,6 @@ def state_configuration(
 ) -> dict:
     "The first agent's world in the form of a configuration: the release's scene graph."
     house = world.atlas.houses[world.which[0]]
-    rooms = []
     width = world.atlas.width
 
     def thing_entry(j: int) -> dict:
@@ -48,40 +47,16 @@ def state_configuration(
         y, x = divmod(cell, width) if cell >= 0 else (-1, -1)
         return named(thing.kind, thing.number, x, y, thing.state)
 
-    for place, room in enumerate(house.rooms):
-        pieces = []
-        for k, piece in enumerate(house.furniture):
-            if piece.room == place:
-                things = [thing_entry(j) for j in range(len(house.objects)) if world.on[0, j] == k]
-                pieces.append(
-                    named(piece.kind, piece.number, piece.x, piece.y, int(world.state[0, k]))
-                    | {"objs": group(things)}
-                )
-        about = {
-            "type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1, "top": [room.x, room.y]
-        }
-        rooms.append(
-            about | {"size": [room.width, room.height], "furnitures": group(pieces), "floor_objs": group([])}
-        )
-    doors = [
-        {
-            "type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y],
-            "state": "open" if door.open else "closed"
-        }
-        for k, door in enumerate(house.doors)
-    ]
+    def things_on(place: int) -> list:  # number of a piece; -1: in the hand
+        return [thing_entry(j) for j in range(len(house.objects)) if world.on[0, j] == place]
+
     x, y, heading = world.pose[0].tolist()
-    held = [thing_entry(j) for j in range(len(house.objects)) if world.on[0, j] == -1]
     agent = {
         "name": "A", "id": 1, "pos": [x, y], "dir": heading, "cur_mission": mission, "cur_subgoal": subgoal,
-        "carrying": group(held)
+        "carrying": group(things_on(-1))
     }
-    return {
-        "Grid": {
-            "width": house.width, "height": house.height, "agents": group([agent]), "rooms": group(rooms),
-            "doors": group(doors)
-        }
-    }
+    about = {"width": house.width, "height": house.height, "agents": group([agent])}
+    return {"Grid": about | rooms_and_doors(house, world.state[0].tolist(), things_on)}
 
 # %% ../../nbs/marple/24_released.ipynb #304cdfc3
 def write_state(folder: Path, name: str, world: World, mission: str, subgoal: str) -> None:
@@ -363,9 +338,14 @@ def import_released(
             group_name, runs[0].house.key
         ) == runs[0].house.key else f"{group_name} {place.name}"
         pairs.append(Pair(runs[0].house, runs, scenario, missions.index(scenario.culprit), name))
+    contents = [
+        [pair.group, pair.culprit]
+        + [part.tolist() for run in pair.runs for part in (run.poses, run.actions, run.targets)]
+        for pair in pairs
+    ]
     settings = {
-        "imported": {pair.group: pair.house.key for pair in pairs}, "made_by": "aawm.marple.import_released",
-        "seed": 0
+        "imported": {pair.group: pair.house.key for pair in pairs}, "trajectories": digest(contents),
+        "made_by": "aawm.marple.import_released", "seed": 0
     }
 
     def make(chunks: dict):

@@ -14,7 +14,9 @@ import torch
 from .evidence import SOUND_OF, Evidence, language_of
 from .houses import House
 from ..errors import UsageError
-from .inference import NOISE, TYPES, has_done, hint, imagine, read_prefix, read_snapshot, stages
+from aawm.marple.inference import (
+    NOISE, TYPES, has_done, hint, imagine, query_stage, read_prefix, read_snapshot, stages,
+)
 from .missions import MISSIONS, partner_of
 from aawm.marple.policies import (
     FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of,
@@ -337,10 +339,7 @@ def planned_share(
             weights[mission, stage] = prior * np.exp(hint(house, mission, seen, stage, pose, noise))
     shares = np.array(list(weights.values())) / sum(weights.values())
     for (mission, stage), count in zip(weights, rng.multinomial(rollouts, shares).tolist()):
-        todo = stages(house, mission)
-        goal = next(
-            (k for k in range(stage, len(todo)) if (todo[k].target, todo[k].action) == tuple(query)), None
-        )
+        goal = query_stage(stages(house, mission), query, stage)
         if goal is not None and count:
             ends, _ = imagine(house, mission, pose, stage, count, steps, noise, int(rng.integers(2**31)))
             reached += int((ends > goal).sum())

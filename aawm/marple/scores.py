@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['RULES', 'SHARPNESS', 'LEGACY_STEPS', 'PARTS', 'LEVEL', 'share', 'combine', 'legacy', 'scored_at', 'score_pairs',
-           'trial_rows', 'recombine', 'curves', 'evidence_needed', 'summary', 'resampled_curves', 'bootstrap', 'needed']
+           'answers_of', 'trial_rows', 'recombine', 'curves', 'evidence_needed', 'summary', 'resampled_curves',
+           'bootstrap', 'needed']
 
 # %% ../../nbs/marple/13_scores.ipynb #fcfbf943
 from collections.abc import Callable
@@ -63,10 +64,9 @@ PARTS = 10  # tenths of T
 
 def scored_at(
     horizon: int,  # T
-    parts: int = PARTS,
-) -> np.ndarray:  # int `[parts + 1]`
+) -> np.ndarray:  # int `[PARTS + 1]`
     "The times at which a trial is scored."
-    return np.rint(horizon * np.arange(parts + 1) / parts).astype(int)
+    return np.rint(horizon * np.arange(PARTS + 1) / PARTS).astype(int)
 
 # %% ../../nbs/marple/13_scores.ipynb #c658351c
 def score_pairs(
@@ -100,15 +100,27 @@ def score_pairs(
     )
 
 
+def answers_of(
+    p_a: ArrayLike,  # chances that A reaches the query, float `[times]`
+    p_b: ArrayLike,  # that B does
+    culprit: ArrayLike,  # 0: A, 1: B; one, or one for each time
+    taus: ArrayLike,  # int `[times]`
+    horizon: ArrayLike,  # T; one, or one for each time
+    rule: str,  # of `RULES`
+) -> tuple[np.ndarray, np.ndarray]:  # P(it was A), P(it was the culprit), each `[times]`
+    "Answers by a combining rule."
+    is_a = np.asarray(culprit) == 0
+    if rule == "legacy":
+        accuracy = legacy(np.where(is_a, p_a, p_b), taus, horizon)
+        return np.where(is_a, accuracy, 1 - accuracy), accuracy
+    said_a = combine(p_a, p_b, rule)
+    return said_a, np.where(is_a, said_a, 1 - said_a)
+
+
 def trial_rows(pair: Pair, number: int, taus: np.ndarray, chances: np.ndarray, rule: str) -> list:
     "The rows of one scored trial."
     p_a, p_b = chances.T
-    if rule == "legacy":
-        accuracy = legacy(chances[:, pair.culprit], taus, pair.horizon)
-        said_a = accuracy if pair.culprit == 0 else 1 - accuracy
-    else:
-        said_a = combine(p_a, p_b, rule)
-        accuracy = said_a if pair.culprit == 0 else 1 - said_a
+    said_a, accuracy = answers_of(p_a, p_b, pair.culprit, taus, pair.horizon, rule)
     return [
         {
             "scenario": pair.scenario.name, "house": pair.group, "trial": number, "part": part,
@@ -125,13 +137,7 @@ def recombine(
 ) -> pd.DataFrame:
     "The same scored trials under another combining rule."
     check_name(rule, RULES, "combining rule")
-    p_culprit = np.where(table.culprit == 0, table.p_a, table.p_b)
-    if rule == "legacy":
-        accuracy = legacy(p_culprit, table.tau, table.horizon)
-        said = np.where(table.culprit == 0, accuracy, 1 - accuracy)
-    else:
-        said = combine(table.p_a, table.p_b, rule)
-        accuracy = np.where(table.culprit == 0, said, 1 - said)
+    said, accuracy = answers_of(table.p_a, table.p_b, table.culprit, table.tau, table.horizon, rule)
     return table.assign(said_a=said, accuracy=accuracy, rule=rule)
 
 # %% ../../nbs/marple/13_scores.ipynb #faa07bda
@@ -176,8 +182,8 @@ def summary(
             "log loss": float(-np.log(here.accuracy.clip(1e-12)).mean()), "trials": here.trial.nunique(),
             "houses": here.house.nunique()
         }
-    found = pd.DataFrame(rows).T
-    mean = found.drop(columns=["reached", "trials", "houses"]).astype(float).mean()
+    found = pd.DataFrame.from_dict(rows, orient="index")
+    mean = found.drop(columns=["reached", "trials", "houses"]).mean()
     found.loc["mean"] = mean.to_dict() | {
         "reached": bool(found.reached.all()), "trials": found.trials.sum(), "houses": found.houses.sum()
     }

@@ -191,6 +191,27 @@ def test_a_stopped_run_asks_only_what_is_missing(tmp_path):
         Recorded(path)
 
 
+def test_answers_on_their_way_when_a_request_fails_are_kept(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.touch()  # empty: its first line is yet to come
+    failing = threading.Event()
+
+    def ask(text):
+        if text == "bad":
+            failing.set()
+            raise EnvironmentProblem("status 500")
+        failing.wait()
+        time.sleep(0.3)
+        return Answer("Answer: 70")
+
+    with pytest.raises(EnvironmentProblem, match="status 500"):
+        request_all(Recorded(path, about={"model": "m"}), ask, ["good", "bad", "late"], 1, 2, False)
+    kept = Recorded(path, about={"model": "m"})
+    assert [kept.missing(text, 1) for text in ("good", "bad")] == [0, 1]
+    with pytest.raises(UsageError, match="another file of answers"):
+        Recorded(path, about={"model": "other"})
+
+
 def test_options_of_other_methods_and_rules_are_refused(store):
     for words, text in (
         (("--rule", "exact"), "does not fit"), (("--policy", "shipped"), "belongs to"),

@@ -119,6 +119,14 @@ def test_intervals_are_of_the_houses_of_a_scenario():
     assert np.isclose(standard_error(jackknife("mean", table, lambda curves: curves[5].mean()))[0], usual)
 
 
+def test_a_house_that_one_seed_lacks_leaves_an_interval():
+    rng = np.random.default_rng(0)
+    rows = [(name, house, 5, seed, rng.random()) for name in "ab" for house in range(3) for seed in range(2)]
+    table = pd.DataFrame(rows, columns=["scenario", "house", "part", "training_seed", "accuracy"])
+    number = jackknife("mean", table[1:], lambda curves: curves[5].mean())
+    assert number.influence.notna().all() and len(number.influence) == 6
+
+
 def test_the_ledger_calls_a_tie_a_tie():
     rows = [
         (name, f"{name} {house}", part, prior, value + 0.001 * house)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aawm import cli, marple
-from aawm.errors import AawmError, BadData, UsageError
+from aawm.errors import AawmError, BadData, Refused, UsageError
 from aawm.marple.pairs import Plan, open_pairs, verify_pairs
 from aawm.marple.released import export_released, import_released, trials_of
 from aawm.tests.conftest import FIXTURES
@@ -51,6 +51,21 @@ def test_pairs_come_back_as_they_were(pairs, released, tmp_path):
             assert all(
                 (getattr(one, name) == getattr(two, name)).all() for name in ("poses", "targets", "subgoals")
             )
+
+
+def test_other_trajectories_in_the_same_rooms_are_no_continuation(released, tmp_path):
+    name, entry = next(iter(json.loads((released / "experiments.json").read_text()).items()))
+    exchanged = {
+        "A_mission": entry["B_mission"], "B_mission": entry["A_mission"],
+        "inference_answer": {"A": "B", "B": "A"}[entry["inference_answer"]]
+    }
+    one, other = (tmp_path / f"{which}.json" for which in ("one", "other"))
+    one.write_text(json.dumps({name: entry}))
+    other.write_text(json.dumps({name: entry | exchanged}))
+    store = import_released(released, tmp_path / "store", one)
+    assert import_released(released, store, one) == store
+    with pytest.raises(Refused, match="trajectories"):
+        import_released(released, store, other)
 
 
 def test_arrays_with_the_releases_faults_are_read(pairs, released, tmp_path):
