@@ -126,9 +126,9 @@ def act_out(
     display: str,  # of `SHOWN`
     ending: Callable,  # `carry_on` or `turn_away`
     seed: int | tuple,
-    settings: ArenaSettings = ArenaSettings(),
 ) -> tuple:  # states `[1500, 5, 7]` float32, `Note`, number of the acting robot
     "One trial of the arena with one ending."
+    settings = ArenaSettings()
     arena, roles, kinds, shared = set_up("multistep_static", seed, settings, FIDELITIES[0])
     note = Note()
 
@@ -171,13 +171,13 @@ class ArenaPair:
         return np.linalg.norm(self.happened - self.states[0, self.branch, :, :3], axis=-1).mean((1, 2))
 
 # %% ../../nbs/infant/21_battery.ipynb #2db7e253
-def try_pair(display: str, seed: int | tuple, settings: ArenaSettings = ArenaSettings()) -> ArenaPair | None:
+def try_pair(display: str, seed: int | tuple) -> ArenaPair | None:
     "The pair of a seed, or nothing where a member does not end as it should."
-    states, note, actor = act_out(display, carry_on, seed, settings)
+    states, note, actor = act_out(display, carry_on, seed)
     branch = note.frame // FRAMES_PER_STEP
     if not note.done or branch + 1 + COMPARED > len(states) // FRAMES_PER_STEP:
         return None
-    others, odd, _ = act_out(display, turn_away, seed, settings)
+    others, odd, _ = act_out(display, turn_away, seed)
     return ArenaPair(
         display, seed, np.stack([states, others])[:, ::FRAMES_PER_STEP], branch, actor
     ) if odd.done else None
@@ -190,19 +190,20 @@ def make_pairs(
     display: str,  # of `SHOWN`
     count: int,
     seed: int = 0,
-    settings: ArenaSettings = ArenaSettings(),
 ) -> list:  # of `ArenaPair`
     "The first pairs that come about; in every other one, the first among them, less moves in the expected member."
     check_name(display, SHOWN, "display")
     found: list[ArenaPair] = []
     number = SHOWN.index(display)
     for attempt in range(PAIR_TRIES * count):
-        if len(found) == count:
-            return found
-        pair = try_pair(display, (seed, number, attempt), settings)
+        pair = try_pair(display, (seed, number, attempt))
         if pair is not None and (pair.moved[0] > pair.moved[1]) == len(found) % 2:
             found.append(pair)
-    raise AawmError(f"only {len(found)} of {count} pairs of {display} came about in {PAIR_TRIES * count} tries")
+        if len(found) == count:
+            break
+    if len(found) < count:
+        raise AawmError(f"only {len(found)} of {count} pairs of {display} came about in {PAIR_TRIES * count} tries")
+    return found
 
 # %% ../../nbs/infant/21_battery.ipynb #89d3a123
 def arena_surprise(

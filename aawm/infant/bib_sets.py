@@ -21,7 +21,8 @@ import numpy as np
 from ..errors import check_name, whole_number
 from .filming import Item, Take, Trial, Video
 from aawm.infant.layouts import (
-    Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls, walk_frames,
+    STOPS_WITHIN, Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls,
+    walk_frames
 )
 from .planner import blocked, center, free_lines, length, rasterise, route
 from .stage import NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
@@ -328,7 +329,7 @@ def far_goal(rng: np.random.Generator, detour: Detour, frames: int):
     spots = spots[near & far & ~walls[tuple(cells.T)]]
     if len(spots):
         spots = spots[free_lines(blocked(walls), detour.start, spots)]
-    return next((spot for spot in spots if len(rasterise([detour.start, spot], spot, 12.5)) == frames), None)
+    return next((spot for spot in spots if len(rasterise([detour.start, spot], spot, STOPS_WITHIN)) == frames), None)
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
 def near_goal(detour: Detour, frames: int):
@@ -339,7 +340,7 @@ def near_goal(detour: Detour, frames: int):
         for sign in (1, -1):
             way = np.array([detour.start, (detour.start + goal) / 2 + (sign * aside, 0), goal])
             free = all(free_lines(closed, one, [other])[0] for one, other in zip(way, way[1:]))
-            if free and len(rasterise(way, goal, 12.5)) == frames:
+            if free and len(rasterise(way, goal, STOPS_WITHIN)) == frames:
                 return goal, way
     return None
 

@@ -25,11 +25,9 @@ SEED_SPREAD = {"transformer": 0.05}
 class Scores(Evidence):
     "Accuracies of observers by set."
 
-    def __init__(
-        self, scores: pd.DataFrame, reduction: str = "mean", window: str = "motion", version: str = "faithful"
-    ):
+    def __init__(self, scores: pd.DataFrame, version: str = "faithful"):
         super().__init__()
-        self.scores = on_own_scale(scores[scores.version == version], reduction, window)
+        self.scores = on_own_scale(scores[scores.version == version])
 
     def accuracy(self, observer: str, name: str, stride: int = 6, crossed: bool = False) -> Measured | Absent | None:
         "Accuracy on a set, all its pair types together; or of history x ending, crossed."

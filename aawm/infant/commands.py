@@ -220,11 +220,13 @@ def list_what(
 
 @app.command(epilog="Example: aawm infant verify data/preference")
 def verify(store: Store):
-    "Check every chunk and table of a store of episodes against its checksums."
+    "Check every chunk, table and video of a store of episodes against its checksums."
     from aawm.infant.episodes import LAYOUT, open_episodes
+    from aawm.infant.recorded import check_videos
     from aawm.store import verify_store
 
     verify_store(store, LAYOUT)
+    check_videos(store)
     typer.echo(f"{store}: whole, {open_episodes(store).sizes['episode']} videos")
 
 # %% ../../nbs/infant/19_commands.ipynb #41d611cb

@@ -10,6 +10,7 @@ __all__ = ['CHUNK', 'EPISODE_COLUMNS', 'ENTITY_COLUMNS', 'LAYOUT', 'FRAMES', 'VI
 
 # %% ../../nbs/infant/08_episodes.ipynb #a1c7d560
 import math
+import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
@@ -26,8 +27,9 @@ from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
 from .filming import Item, Video
 from aawm.infant.stage import (
-    CELLS, COLUMN, NEVER, ROW, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
+    CELLS, COLUMN, NEVER, ROW, SETS, STATE, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
 )
+from ..processes import start_worker, without_main_script
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
 # %% ../../nbs/infant/08_episodes.ipynb #d6081a64
@@ -91,13 +93,14 @@ def stack(
 # %% ../../nbs/infant/08_episodes.ipynb #05dc7e72
 def episode_rows(
     videos: list,  # of `Video`
-    items: Sequence[int],  # numbers of all items of the store, in order
+    items: dict[str, Sequence[int]],  # set -> numbers of its items in the store, in order
 ) -> list:  # of `EPISODE_COLUMNS`
-    "Rows of the episode table; of a training set the first 80 % train."
+    "Rows of the episode table; of each training set the first 80 % train."
     rows = []
-    last = items[math.ceil(0.8 * len(items)) - 1]
+    last = {name: numbers[math.ceil(0.8 * len(numbers)) - 1] for name, numbers in items.items()}
     for video in videos:
-        split = "test" if video.set not in TRAINING_SETS else "train" if video.item <= last else "validation"
+        trains = video.item <= last[video.set]
+        split = "test" if video.set not in TRAINING_SETS else "train" if trains else "validation"
         facts = (
             video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch)
         )
@@ -137,7 +140,7 @@ def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
     for start in range(first - first % step, last, step):
         made |= checked_items(name, range(start, start + step), seed, balanced)
     videos = [video for item in range(first, last) for video in made[item]]
-    rows = [episode_rows(videos, range(items)), entity_rows(videos, episodes.start)]
+    rows = [episode_rows(videos, {name: range(items)}), entity_rows(videos, episodes.start)]
     return number, stack(videos, frame_limit(name), entities), rows
 
 # %% ../../nbs/infant/08_episodes.ipynb #339dba29
@@ -147,7 +150,7 @@ def generate(
     items: int,  # how many; a video of nine trials has two or four to an item, a training episode one
     seed: int = 0,
     balanced: bool = False,  # members of a pair equally long; length, place and path at chance over a set
-    workers: int = 1,  # processes
+    workers: int = 1,  # processes; a set of your own is made in one
     progress: bool = True,  # show a bar
 ) -> Path:  # the store
     "Make the items of one set into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
@@ -165,11 +168,12 @@ def generate(
         tasks = [
             (set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()
         ]
-        bar = tqdm(total=len(tasks), unit="chunk", disable=not progress, desc=set)
-        for chunk in spread_out(make_chunk, tasks, workers):
-            bar.update()
-            yield chunk
-        bar.close()
+        # a process of its own does not know what the caller's script has registered
+        processes = workers if set in (*SETS, *TRAINING_SETS) else 1
+        with tqdm(total=len(tasks), unit="chunk", disable=not progress, desc=set) as bar:
+            for chunk in spread_out(make_chunk, tasks, processes):
+                bar.update()
+                yield chunk
 
     return build_store(path, LAYOUT, sizes, settings, make, lambda contents: {"tables": as_tables(contents)})
 
@@ -179,8 +183,10 @@ def spread_out(function: Callable, tasks: list, workers: int):
     if workers <= 1 or len(tasks) < 2:
         yield from map(function, tasks)
         return
-    with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(function, tasks)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker) as pool:
+        with without_main_script():
+            results = pool.map(function, tasks)
+        yield from results
 
 
 def as_tables(contents: Sequence) -> dict:  # name -> DataFrame
@@ -200,9 +206,11 @@ def write_videos(
     "Write videos that are in memory as a store."
     frames = max(len(trial.states) for video in videos for trial in video.trials)
     entities = max(len(video.cast) for video in videos)
-    tables = as_tables(
-        [[episode_rows(videos, sorted({video.item for video in videos})), entity_rows(videos)]]
-    )
+    items: dict[str, Sequence[int]] = {
+        name: sorted({video.item for video in videos if video.set == name})
+        for name in {video.set for video in videos}
+    }
+    tables = as_tables([[episode_rows(videos, items), entity_rows(videos)]])
     return write_store(path, LAYOUT, stack(videos, frames, entities), tables, settings)
 
 # %% ../../nbs/infant/08_episodes.ipynb #a5018da0

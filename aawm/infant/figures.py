@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE',
-           'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'OUTCOME_LOOKS', 'PATH', 'HIDDEN',
-           'STILL_TRIALS', 'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'WINDOW_WORDS', 'PRIVILEGES',
-           'VERDICT_COLORS', 'published', 'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys',
-           'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks',
-           'draw_grid', 'accuracy_note', 'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets',
-           'fig_accuracy', 'controls_headline', 'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture',
-           'draw_strides', 'fig_stride', 'share_range', 'fig_ledger']
+           'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'HIDDEN', 'STILL_TRIALS',
+           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'PRIVILEGES', 'VERDICT_COLORS', 'published',
+           'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills',
+           'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
+           'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline',
+           'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture', 'draw_strides', 'fig_stride',
+           'share_range', 'fig_ledger']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
@@ -30,6 +30,7 @@ from ..errors import UsageError
 from .episodes import Batch, actor, last_walk, make_batch, track_of
 from .scores import BIB_RULE, CROSSED, DRAFT_RULE, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
+from .views import OUTCOME_WORDS, WALK
 from ..ledger import verdict_word
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
 
@@ -137,8 +138,6 @@ def observer_label(name: str, needs: str = "frames") -> str:
 
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
 # word, colour
-OUTCOME_LOOKS = {"E": ("expected", "#009E73"), "NE": ("neutral", "#6E6E6E"), "U": ("unexpected", "#D55E00")}
-PATH = "#5A5A5A"  # colour of walks
 HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is seen
 
 
@@ -155,8 +154,8 @@ def still(axes: Axes, batch: Batch, row: int, trial: int, size: int = 200) -> No
     first, end = (int(value[0]) for value in last_walk(one, who, trial))
     track = track_of(one, trial, who)[0, first - 1 : end + 1]
     track = track[(np.linalg.norm(track - track[-1], axis=-1) > HIDDEN) | (np.arange(len(track)) == 0)]
-    axes.plot(track[:, 1], track[:, 0], color=PATH, linewidth=1.2)
-    axes.plot(*track[0, ::-1], "o", color="white", markeredgecolor=PATH, markersize=4)
+    axes.plot(track[:, 1], track[:, 0], color=WALK, linewidth=1.2)
+    axes.plot(*track[0, ::-1], "o", color="white", markeredgecolor=WALK, markersize=4)
     axes.set(xticks=[], yticks=[])
 
 # %% ../../nbs/infant/17_figures.ipynb #ebaac30a
@@ -191,7 +190,7 @@ def still_keys(
         Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen
     ]
     walk = Line2D(
-        [0, 1], [0, 0], color=PATH, marker="o", markersize=4, markerfacecolor="white", markevery=[0],
+        [0, 1], [0, 0], color=WALK, marker="o", markersize=4, markerfacecolor="white", markevery=[0],
         linewidth=1.2, label="last walk, from its ring"
     )
     return [walk, *handles]
@@ -210,7 +209,7 @@ def draw_still_line(
     for ax, (video, trial) in zip(row, shown):
         ax.axis("on")
         still(ax, batch, video, trial)
-        word, color = OUTCOME_LOOKS[facts.outcome[video]] if trial == TEST else (
+        word, color = OUTCOME_WORDS[facts.outcome[video]] if trial == TEST else (
             f"trial {trial + 1}", SOFT_INK
         )
         weight = "bold" if trial == TEST else "normal"
@@ -276,11 +275,9 @@ def fig_stills(
 # %% ../../nbs/infant/17_figures.ipynb #6d9986d6
 def chosen_scores(
     scores: pd.DataFrame,  # of `score`, several observers and seeds, with a column `version`
-    reduction: str = "mean",
-    window: str = "motion",
 ) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, reduction, window, accuracy, low, high, pairs, seeds`
     "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs."
-    rows = on_own_scale(scores, reduction, window)
+    rows = on_own_scale(scores)
     keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
     summary = rows.groupby(keys, sort=False).agg(
         accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"), pairs=("pairs", "first"),
@@ -424,14 +421,9 @@ def draw_grid(
     ax.set(xlim=(-0.5, max(len(names), 1) - 0.5), yticks=[])
 
 # %% ../../nbs/infant/17_figures.ipynb #f2346ff1
-WINDOW_WORDS = {"motion": "the frames of motion", "all": "all frames"}
-
-
 def accuracy_note(
     table: pd.DataFrame,  # as `chosen_scores` gives it
     version: str,
-    reduction: str,
-    window: str,
 ) -> list:  # sentences
     "How to read the figure."
     # NaN: nobody was trained
@@ -445,8 +437,8 @@ def accuracy_note(
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
         "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
         if (table.pair_type == "HE").any() else "one. n: pairs.",
-        f"Surprise: as published, of Transformers the mean and of BC the maximum over all frames; of others the {reduction} over "
-        f"{WINDOW_WORDS[window]}.",
+        "Surprise: as published, of Transformers the mean and of BC the maximum over all frames; of others the mean over "
+        "the frames of motion.",
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"Infants of 11 months: + looked longer at the unexpected video, 0 did not ({INFANTS_SOURCE}; one task on efficiency)." if seen else "",
@@ -501,13 +493,11 @@ def shade_sets(rows: pd.DataFrame, axes: tuple) -> None:
 
 def fig_accuracy(
     scores: pd.DataFrame,  # as for `chosen_scores`, of one version
-    reduction: str = "mean",
-    window: str = "motion",
     note: str = "",
 ):  # figure, table: the rows of all observers, then of the published ones, as `source` says
     "Every set and kind of pair in a row, observers as marks."
-    scores = on_own_scale(scores, reduction, window)
-    table = chosen_scores(scores, reduction, window)
+    scores = on_own_scale(scores)
+    table = chosen_scores(scores)
     versions = list(dict.fromkeys(table.version))
     if len(versions) != 1:
         raise UsageError(f"the figure shows one version of the sets, the scores hold {', '.join(versions) or 'none'}; select one")
@@ -533,7 +523,7 @@ def fig_accuracy(
             handlelength=1, labelspacing=0.25
         )
         add_headline(figure, accuracy_headline(table))
-        add_note(figure, [*accuracy_note(table, versions[0], reduction, window), note])
+        add_note(figure, [*accuracy_note(table, versions[0]), note])
     plt.close(figure)
     marks = published_scores()
     marks = marks[(marks.version == versions[0]) & marks.set.isin(rows.set)]
@@ -556,12 +546,10 @@ def controls_headline(
 
 def fig_controls(
     scores: pd.DataFrame,  # as for `chosen_scores`, of one version or of both
-    reduction: str = "mean",
-    window: str = "motion",
     note: str = "",
 ):  # figure, table
     "The Ideal and the controls, a number for every set and kind of pair."
-    table = chosen_scores(scores[~scores.observer.isin(set(MARKED) - set(SHORTCUTS))], reduction, window)
+    table = chosen_scores(scores[~scores.observer.isin(set(MARKED) - set(SHORTCUTS))])
     tables = {version: part for version, part in table.groupby("version", sort=False)}
     rows = accuracy_rows(
         table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
@@ -579,17 +567,14 @@ def fig_controls(
         left.set_ylim(rows.y.max() + 0.6, -1.2)
         belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
         body = "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on, a "
-        body += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the {reduction} over "
-        body += f"{WINDOW_WORDS[window]}, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
+        body += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over "
+        body += f"the frames of motion, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
         if len(tables) > 1 and any(len(part.set.unique()) < len(rows.set.unique()) for part in tables.values()):
             body += " Empty: these sets are even by design and drawn once."
         add_headline(figure, controls_headline(tables))
         add_note(
             figure,
-            [
-                accuracy_note(table, "", reduction, window)[0],
-                *accuracy_note(table, "", reduction, window)[1:2], body, note
-            ]
+            [*accuracy_note(table, "")[:2], body, note]
         )
     plt.close(figure)
     return figure, table

@@ -8,6 +8,7 @@ __all__ = ['GATE', 'NOT_LEARNT', 'LINES', 'Gate', 'measure_gate', 'write_gate', 
 
 # %% ../../nbs/infant/24_gate.ipynb #61f4e062
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from pydantic import ConfigDict
 
+from ..errors import ModelContractError
 from ..files import write_json
 from ..small_files import Form, Line, Seed, read_small
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
@@ -35,7 +36,6 @@ NOT_LEARNT = "the observer has not learnt to predict"
 class Gate(Form):
     "Errors on held-out episodes of an observer and of the rule that it must beat."
 
-    model_config = ConfigDict(allow_inf_nan=True)  # of a network that diverged
     observer: Line
     seed: Seed
     rule: Line  # in words
@@ -63,7 +63,7 @@ def measure_gate(
     batches: list,  # held-out ones
     seed: int = 0,  # of its training
 ) -> Gate:
-    "Let a network and its rule predict the same batches."
+    "Let a network and its rule predict the same batches; `ModelContractError` for a network that diverged."
     import torch
 
     module.eval()
@@ -71,6 +71,8 @@ def measure_gate(
         parts = [module.measured(batch) for batch in batches]
         losses = [float(module.rule_loss(batch)) for batch in batches]
     own, rule = (float(torch.cat(errors).double().mean()) for errors in zip(*parts))
+    if not math.isfinite(own):
+        raise ModelContractError(f"{module.name}, seed {seed}: its error is {own}, so its training diverged; train it anew")
     return Gate(
         observer=module.name, seed=seed, rule=module.rule, error=own, rule_error=rule,
         rule_loss=float(np.mean(losses))

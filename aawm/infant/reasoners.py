@@ -14,7 +14,7 @@ import numpy as np
 from .episodes import Batch, actor, moving
 from .observers import Observer, observer
 from .planner import cell_of, length, route
-from .stage import CELLS, COLUMN, LIT, ROW, SIZE, TEST, VISIBLE
+from .stage import CELLS, COLUMN, LIT, ROW, SIZE, STILL_BEFORE, TEST, VISIBLE
 
 # %% ../../nbs/infant/11_reasoners.ipynb #49e1c257
 STRIDE = 4  # frames between two looks
@@ -53,7 +53,7 @@ class View:
         "First and last frame of an entity's last walk."
         moved = np.flatnonzero(self.moves[trial][:, entity])
         if not len(moved):
-            return 31, 31
+            return STILL_BEFORE, STILL_BEFORE
         breaks = np.flatnonzero(np.diff(moved) > 1)
         return int(moved[breaks[-1] + 1 if len(breaks) else 0]), int(moved[-1])
 

@@ -30,10 +30,10 @@ from ..files import replacing, visible_files, write_json
 from ..small_files import Form, Line, in_form, parse_json, read_bytes, read_small, read_text
 from .episodes import open_episodes, write_videos
 from .filming import Trial, Video
-from .recorded import check_video, film_names, keep_videos
+from .recorded import check_video, film_names, videos_in
 from aawm.infant.stage import (
-    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE, SOCIAL_SETS, STATE, TEST,
-    TRAINING_SETS, TRIALS, VISIBLE, Entity
+    AGENT_SHAPES, ANGLE, CELL, CELLS, COLORS, FIXED_SHAPES, HALF_SIZES, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE,
+    SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity
 )
 
 # %% ../../nbs/infant/13_released.ipynb #82f22d19
@@ -109,10 +109,9 @@ ICONS = {
     "agent": AGENT_SHAPES, "object": OBJECT_SHAPES, "home": ("home",), "key": ("triangle", "key"),
     "lock": ("slot", "triangle", "lock")
 }
-OWN_SHAPE = {"key": "triangle", "lock": "slot"}
+OWN_SHAPE = {kind: FIXED_SHAPES[kind] for kind in ("key", "lock")}
 RECTANGLES = {
-    "spinner": ("bar", 20), "door": ("slat", 10), "slab": ("slab", 20), "under": ("square", 25),
-    "over": ("square", 25)
+    kind: (FIXED_SHAPES[kind], HALF_SIZES[kind]) for kind in ("spinner", "door", "slab", "under", "over")
 }
 
 
@@ -373,11 +372,16 @@ def import_released(
     "Released files into a store of episodes."
     by_identity: dict[tuple, tuple[Path, Video]] = {}
     left_out: list[tuple[str, str]] = []
+    labels_by_folder: dict[Path, dict] = {}
+    if visible_files(out):
+        raise UsageError(f"{out} is not empty; choose a new folder")
     paths = released_files(files)
     called = read_names(names, {path.name for path in paths}) if names else {}
     for path in tqdm(paths, disable=not progress, unit="file"):
         try:
-            labels = read_labels(path.parent)
+            if path.parent not in labels_by_folder:
+                labels_by_folder[path.parent] = read_labels(path.parent)
+            labels = labels_by_folder[path.parent]
             if stem_of(path) in KNOWN_BAD and stem_of(path) not in labels:
                 left_out.append((path.name, KNOWN_BAD[stem_of(path)]))
                 continue
@@ -406,8 +410,8 @@ def import_released(
         "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
     }
     films = [film_beside(path) for path, _ in chosen] if videos else []
-    store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
-    keep_videos(store, films)
+    with videos_in(out, films):
+        store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
     return store, left_out
 
 

@@ -19,7 +19,7 @@ from .bib_sets import Scene, maker
 from .filming import Take
 from .layouts import oriented
 from .planner import rasterise, ring
-from .stage import STILL_BEFORE, TEST, WAIT, draw_looks, prop
+from .stage import STILL_BEFORE, TEST, TURN, WAIT, draw_looks, prop
 
 # %% ../../nbs/infant/06_social_sets.ipynb #eb7d5bd0
 SEGMENT = 40  # px of each of an L's two legs
@@ -357,7 +357,7 @@ def spinner_take(
     take = Take(cast).put("spinner", hub).put(square, hub).put("agent", start)
     for name, spot in goals.items():
         take.put(name, spot)
-    return take.spin("spinner", angle - 5 * STILL_BEFORE).still()
+    return take.spin("spinner", angle - TURN * STILL_BEFORE).still()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
 def attribution_trial(

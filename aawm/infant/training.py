@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CHANGES', 'WHOLE_FRAMES', 'CLONERS', 'PRESETS', 'LEARNERS', 'STEPS', 'BATCH', 'CHANGE_BATCH', 'VALIDATIONS', 'RATES',
            'BATCHES', 'VALIDATION_SEED', 'BIB_SHARE', 'WRAPS', 'build', 'loop_settings', 'Episodes', 'rebuild',
-           'validation_batches', 'fit', 'load_observer', 'end_early']
+           'validation_batches', 'fit', 'load_observer']
 
 # %% ../../nbs/infant/16_training.ipynb #0fc90b1d
 import dataclasses
@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, UsageError, check_name
-from ..files import write_json
 from .change import ChangeBatches, ChangeConfig, ChangeObserver, ChangeTransformer
 from .cloning import Cloner, CloningBatches, CloningConfig, CloningObserver
 from .episodes import make_batch, open_episodes
@@ -25,8 +24,7 @@ from aawm.infant.transformer import (
     TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer,
 )
 from ..models.base import choose_device
-from ..training.folder import SETTINGS, load_run, run_settings, write_weights
-from ..training.loop import drop_checkpoint, read_checkpoint
+from ..training.folder import load_run, run_settings
 from ..training.run import train_run
 from ..training.settings import LoopSettings
 
@@ -92,15 +90,15 @@ def build(
 RATES = {"paper": 1e-4}
 
 
-def loop_settings(model: str, preset: str, steps: int = 0, batch: int = 0) -> LoopSettings:
+def loop_settings(model: str, preset: str, steps: int = 0) -> LoopSettings:
     "How long and with which batches a preset trains."
+    check_name(preset, PRESETS, "preset")
+    check_name(model, LEARNERS, "model")
     steps = steps or STEPS[preset][model]
     changes = model == "transformer" and preset != "paper"
-    batch = batch or (
-        min(BATCH[preset], 32) if model in (
-            "bc_mlp", "bc_rnn"
-        ) else CHANGE_BATCH if changes else BATCH[preset]
-    )
+    batch = CHANGE_BATCH if changes else BATCH[preset]
+    if model in ("bc_mlp", "bc_rnn"):
+        batch = min(BATCH[preset], 32)
     every = max(1, steps // VALIDATIONS)
     rate = RATES.get(preset, 2e-3 if model == "transformer" else 1e-3)
     clip = 10.0 if model in ("bc_mlp", "bc_rnn") else 1.0
@@ -210,24 +208,3 @@ def load_observer(
     one = observer(load_run(run, choose_device(device), rebuild), seed=int(settings["seed"]))
     one.gate = read_gate(run)
     return one
-
-# %% ../../nbs/infant/16_training.ipynb #539d069d
-def end_early(
-    run: str | Path,  # folder of an unfinished run with a checkpoint
-    stores: Iterable[str | Path],  # the training sets, for its gate
-) -> Path:  # the folder, as of a finished run
-    "End a run at its checkpoint; `stopped_at` in its settings says where."
-    run, settings = Path(run), run_settings(run)
-    kept = read_checkpoint(run)
-    if not kept:
-        raise UsageError(f"{run} has no checkpoint to end at; train on, or start anew")
-    module = rebuild(settings)
-    module.load_state_dict(kept["weights"])
-    write_json(run / SETTINGS, settings | {"stopped_at": kept["step"]})
-    write_weights(module, run)
-    drop_checkpoint(run)
-    batches = validation_batches(
-        settings["model"], list(stores), module.config, settings["training"]["batch"], "cpu"
-    )
-    write_gate(run, measure_gate(module, batches, settings["seed"]))
-    return run

@@ -19,8 +19,8 @@ from .filming import Take, Trial
 from .layouts import apart, around, chase, sampled, oriented, place, random_cell, scattered_walls
 from .planner import blocked, center, rasterise, ring
 from aawm.infant.social_sets import (
-    BESIDE, DIRECTIONS, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back, beyond, boxed, demonstration,
-    hidden_take, leaves, returns, rooms, slide, spinner_take, struck, to_place
+    BESIDE, BOXES, CARRIER, DIRECTIONS, DOOR_ROW, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back,
+    beyond, boxed, demonstration, hidden_take, leaves, models_cast, returns, rooms, slide, spinner_take, struck, to_place
 )
 from .stage import TEST, TRIALS, draw_looks, prop
 
@@ -215,7 +215,6 @@ def train_spinner_free(rng: np.random.Generator, second: bool, balanced: bool):
         way = np.array([np.sin(aim), np.cos(aim)])
         end = hub + way * 66
         goals = {"goal": end if rng.integers(2) else hub - way * 60}
-        hits = False
         start, angle = struck(hub, end)
         take = spinner_take(cast, hub, start, goals, angle, "under")
         hits = np.allclose(goals["goal"], end)
@@ -244,12 +243,11 @@ def two_patterns(rng: np.random.Generator) -> list:
 @maker("train_imitation")
 def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "Both models demonstrate in every trial, the agent imitates one, and at the test approaches it."
-    cast = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
+    cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
     patterns = two_patterns(rng)
-    corners = {"left": (30, 30), "right": (30, 130)}
-    shown = {name: boxed(patterns[name != mine], corner) for name, corner in corners.items()}
+    shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
     shown["agent"] = boxed(patterns[0], (110, 30 + 20 * int(rng.integers(5))))
     films = [
         demonstration(cast, order, ring(), shown, None, False)
@@ -262,14 +260,11 @@ def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
 @maker("train_imitation_goal")
 def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool):
     "Imitation that leads to an object; at the test the agent goes to the object."
-    cast = draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
+    cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
     patterns = two_patterns(rng)
-    shown = {
-        name: boxed(patterns[name != mine], corner)
-        for name, corner in {"left": (30, 30), "right": (30, 130)}.items()
-    }
+    shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
     shown["agent"] = boxed(patterns[0], (110, 50 + 20 * int(rng.integers(3))))
     goal = beyond(shown["agent"])
     films = [
@@ -295,14 +290,14 @@ def inside_take(cast: list, room: str, goal: np.ndarray | tuple | None = None, d
     if goal is not None:
         take.put("goal", goal)
     if door:
-        take.put("door", (95, ROOMS[door]))
+        take.put("door", (DOOR_ROW, ROOMS[door]))
     return take.still()
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d2521a28
 @maker("train_helper_hinderer")
 def train_helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
     "The helper slides the door away from the seeker's room, the hinderer slides it there."
-    cast = [*draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",)), prop("door")]
+    cast = [*models_cast(rng), prop("door")]
     helper, hinderer = ("left", "right")[:: 1 if rng.integers(2) else -1]
     order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
     goal = (165, 100)
@@ -328,7 +323,7 @@ def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
         take.walk("carrier", "goal").light("goal")
         take.walk("carrier", points=[take.where("carrier"), take.where("carrier") + by], carrying="goal")
         take.walk("carrier", points=[take.where("carrier"), take.where("carrier") - by], carrying="goal")
-        take.walk("carrier", points=[take.where("carrier"), (100, 30)])
+        take.walk("carrier", points=[take.where("carrier"), CARRIER])
     take = take if seen else returns(take.still(EMPTY_FRAMES))
     return to_place(take, place).light("goal").end()
 

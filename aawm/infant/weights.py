@@ -51,11 +51,7 @@ def ship_observer(
         raise UsageError(f"{run} has no gate; run its training again, which measures it")
     path = resolve(folder) / weights_name(settings["model"], VARIANT, settings["seed"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    record = {
-        name: settings[name]
-        for name in ("model", "config", "seed", "training", "stopped_at")
-        if name in settings
-    }
+    record = {name: settings[name] for name in ("model", "config", "seed", "training")}
     record |= {"variant": VARIANT, "gate": vars(gate), "data_hash": digest(settings["data_hash"])}
     tensors = {
         name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()

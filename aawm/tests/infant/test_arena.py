@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from aawm import infant
-from aawm.errors import UsageError
+from aawm.errors import AawmError, UsageError
 from aawm.evaluation.rollouts import FrozenWorld
+from aawm.infant import battery
 from aawm.infant.battery import COMPARED, SHOWN, arena_surprise, battery_table, make_pairs, try_pair
 from aawm.schema import AGENT_INDEX, GOAL, GOAL_RADIUS, OBJECT_INDEX
 
@@ -51,6 +52,15 @@ def test_one_seed_gives_the_same_pair(pairs):
     assert try_pair("delivery", one.seed).states.tobytes() == one.states.tobytes() != other.states.tobytes()
     with pytest.raises(UsageError, match="display"):
         make_pairs("escape", 1)
+
+
+def test_the_last_allowed_try_may_give_the_last_pair(pairs, monkeypatch):
+    one = pairs["delivery"][0]  # less moves in its expected member
+    monkeypatch.setattr(battery, "try_pair", lambda display, seed: one if seed[2] == 1 else None)
+    monkeypatch.setattr(battery, "PAIR_TRIES", 2)
+    assert make_pairs("delivery", 1) == [one] and make_pairs("delivery", 0) == []
+    with pytest.raises(AawmError, match="only 1 of 2 pairs"):
+        make_pairs("delivery", 2)
 
 
 def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the_branch(pairs):

@@ -7,7 +7,7 @@ import pytest
 
 from aawm import infant
 from aawm.errors import AawmError
-from aawm.infant import bib_sets, episodes, reasoners, scores, social_sets, training_sets
+from aawm.infant import bib_sets, episodes, scores
 from aawm.infant.layouts import motion
 from aawm.infant.stage import ITEMS, NAVIGATED, OUTCOMES, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
 
@@ -195,4 +195,3 @@ def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
 def test_outcomes_are_ordered_and_sets_are_complete():
     assert OUTCOMES == ("E", "NE", "U") and len(infant.SETS) == 14
     assert set(SETS + TRAINING_SETS) <= set(bib_sets.MAKERS)
-    assert all(module for module in (social_sets, training_sets, episodes, reasoners))

@@ -8,6 +8,7 @@ import pytest
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
+from aawm.infant import released
 from aawm.infant.episodes import episode_rows
 from aawm.infant.released import content_of, cast_of, read_file
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
@@ -56,7 +57,8 @@ def test_out_and_in_again_is_the_identity(real, tmp_path):
 @pytest.mark.parametrize("first, count", [(5000, 10), (0, 10), (7, 1), (0, 13)])
 def test_a_partial_import_is_split_by_rank(first, count):
     items = range(first, first + count)
-    rows = episode_rows([infant.make_item("train_preference", item)[0] for item in items], items)
+    videos = [infant.make_item("train_preference", item)[0] for item in items]
+    rows = episode_rows(videos, {"train_preference": items})
     assert [row[6] for row in rows] == [
         "train" if rank < 0.8 * count else "validation" for rank in range(count)
     ]
@@ -66,6 +68,25 @@ def test_a_store_of_part_of_the_items_has_both_splits(tmp_path):
     videos = [infant.make_item("train_preference", item)[0] for item in range(5000, 5010)]
     splits = infant.open_episodes(infant.write_videos(tmp_path / "part", videos, {}))["split"].values.tolist()
     assert splits == ["train"] * 8 + ["validation"] * 2
+
+
+def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
+    videos = [infant.make_item("train_preference", item)[0] for item in range(10)]
+    videos += [infant.make_item("train_single_object", item)[0] for item in range(5)]
+    splits = infant.open_episodes(infant.write_videos(tmp_path / "two", videos, {}))["split"].values.tolist()
+    assert splits == ["train"] * 8 + ["validation"] * 2 + ["train"] * 4 + ["validation"]
+
+
+def test_labels_are_read_once_and_a_full_folder_is_refused_at_once(tmp_path, monkeypatch):
+    files = infant.export_released(infant.generate(tmp_path / "a", "preference", 2, progress=False), tmp_path / "files")
+    folders = []
+    own = released.read_labels
+    monkeypatch.setattr(released, "read_labels", lambda folder: folders.append(folder) or own(folder))
+    infant.import_released(files, tmp_path / "b")
+    assert folders == [files]
+    with pytest.raises(UsageError, match="is not empty"):
+        infant.import_released(files, tmp_path / "b")
+    assert folders == [files]
 
 
 @pytest.fixture(scope="module")

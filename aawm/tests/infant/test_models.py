@@ -12,7 +12,8 @@ from aawm.infant.change import (
     ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of,
 )
 from aawm.infant.cloning import CloningConfig, Cloner, ImageEncoder
-from aawm.infant.gate import read_gate
+from aawm.errors import ModelContractError, UsageError
+from aawm.infant.gate import measure_gate, read_gate
 from aawm.infant.observers import checked_surprise
 from aawm.infant.training import LEARNERS, build, fit, load_observer
 from aawm.infant.transformer import TransformerConfig, VideoTransformer
@@ -158,6 +159,27 @@ def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
     tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
     assert infant.score(one, tests).gate.tolist() == [gate.share] * 4
     assert np.isnan(infant.score("same_place", tests).gate).all()
+
+
+@pytest.mark.parametrize("names", [("nope", "smoke"), ("bc_rnn", "nope")])
+def test_training_refuses_names_that_are_not_known(tmp_path, names):
+    with pytest.raises(UsageError, match="unknown .*'nope'"):
+        fit(names[0], tmp_path / "store", tmp_path / "run", names[1], progress=False)
+
+
+def test_a_network_that_diverged_has_no_gate():
+    class Diverged(torch.nn.Module):
+        name = "bc_mlp"
+        rule = "go straight on"
+
+        def measured(self, batch):
+            return batch * torch.nan, batch
+
+        def rule_loss(self, batch):
+            return batch.mean()
+
+    with pytest.raises(ModelContractError, match="bc_mlp, seed 3: its error is nan"):
+        measure_gate(Diverged(), [torch.ones(2)], 3)
 
 
 def test_what_several_seeds_see_is_drawn_once(monkeypatch):

@@ -1,14 +1,18 @@
 """Models from outside: what they get tells nothing, what they answer is checked row by row; weights that come with the package."""
 
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
+from aawm.infant import released
+from aawm.infant.commands import app
 from aawm.infant.outside import read_answers
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
 
@@ -111,6 +115,26 @@ def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     write_film(film, frames[:-1])
     with pytest.raises(BadData, match="frames, its trials"):
         infant.import_released(files, tmp_path / "short", videos=True)
+
+
+def test_a_store_has_its_videos_or_says_which_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(released, "check_video", lambda *how: None)  # of any bytes, so that no package is needed
+    made = infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {})
+    files = infant.export_released(made, tmp_path / "files")
+    (path,) = released.released_files(files)
+    released.film_beside(path).write_bytes(b"a film")
+    with monkeypatch.context() as killed, pytest.raises(ZeroDivisionError):
+        killed.setattr(shutil, "copyfile", lambda *paths: 1 // 0)
+        infant.import_released(files, tmp_path / "store", videos=True)
+    store, _ = infant.import_released(files, tmp_path / "store", videos=True)
+    assert CliRunner().invoke(app, ["verify", str(store)]).exit_code == 0
+    (copy,) = (store / "videos").iterdir()
+    copy.write_bytes(b"another film")
+    damaged = CliRunner().invoke(app, ["verify", str(store)])
+    assert "does not match its name" in str(damaged.exception)
+    copy.unlink()
+    missing = CliRunner().invoke(app, ["verify", str(store)])
+    assert "is missing" in str(missing.exception)
 
 
 def test_shipped_weights_are_checked_and_their_gate_is_passed():

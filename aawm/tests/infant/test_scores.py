@@ -1,12 +1,17 @@
 """Pairs and crossed scores of whole sets, of parts of them and of imported ones; what is no observer is refused."""
 
+import signal
+
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from aawm import infant
 from aawm.errors import BadData, ModelContractError, UsageError
+from aawm.infant.bib_sets import MAKERS
 from aawm.infant.commands import app
-from aawm.infant.scores import score_table, unpaired
+from aawm.infant.episodes import spread_out
+from aawm.infant.scores import crossed_scores, score_table, unpaired
 from aawm.infant.stage import SOCIAL_SETS
 
 
@@ -36,6 +41,15 @@ def test_every_video_is_in_a_pair_and_pairs_differ_in_one_thing(tmp_path, name):
 def test_two_of_four_videos_are_no_pair_by_being_two(tmp_path, name, left):
     videos = watched(tmp_path, name, 1).iloc[list(left)]
     assert infant.pair_table(videos).empty and len(unpaired(videos)) == 2
+
+
+def test_tables_may_be_joined_and_filtered(tmp_path):
+    first = watched(tmp_path, "preference", 2, "ideal")
+    second = watched(tmp_path, "multi_agent", 2, "same_path")
+    apart = pd.concat([score_table(second), score_table(first)], ignore_index=True)
+    both = pd.concat([first, second])
+    assert score_table(both).equals(apart) and unpaired(both).empty
+    assert score_table(both[both.set == "multi_agent"]).equals(score_table(second))
 
 
 def test_a_video_without_its_partner_is_counted(tmp_path):
@@ -76,6 +90,22 @@ def test_an_item_that_lacks_a_video_is_not_crossed(tmp_path):
     assert (found["items"] == 1).all() and (found.accuracy == 1).all() and infant.crossed_table(
         videos.drop(index=[1, 5])
     ).empty
+
+
+def test_a_crossed_score_that_is_missing_is_counted(tmp_path):
+    videos = watched(tmp_path, "belief", 2, "ideal")
+    videos.loc[0, "mean all"] = float("nan")
+    table = crossed_scores(videos, infant.make_observer("ideal"))
+    assert table.unscored.tolist() == [
+        int(kind == ("mean", "all")) for kind in zip(table.reduction, table.window)
+    ]
+
+
+def test_workers_leave_an_interrupt_to_their_parent_and_know_no_set_of_the_script(tmp_path, monkeypatch):
+    assert list(spread_out(signal.getsignal, [signal.SIGINT] * 2, 2)) == [signal.SIG_IGN] * 2
+    monkeypatch.setitem(MAKERS, "mine", MAKERS["preference"])
+    made = infant.open_episodes(infant.generate(tmp_path / "a", "mine", 30, workers=2, progress=False))
+    assert made.sizes["episode"] == 60
 
 
 @pytest.mark.parametrize("name, kind, message", [
