@@ -44,7 +44,7 @@ from aawm.evaluation.scores import (
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from .tasks import Protocol, Scoring, find_tasks, trial_set
-from ..models.base import WorldModel, build, trust_code
+from ..models.base import WorldModel, build, choose_device, trust_code
 from ..models.weights import load_weights
 from ..on_demand import named_in_code
 from ..files import commit, read_json, replacing, sha256, visible_files, write_json
@@ -363,7 +363,7 @@ def evaluate_each(
     further = tuple(roll_out(taken, goals, test, *options, number) for number in numbers)
     fields = model_record(taken, first.seed if trained_with is None else trained_with)
     fields |= {
-        "batch_size": batch_size, "device": str(device),
+        "batch_size": batch_size, "device": str(choose_device(device)),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
     }
     answered = [plan.assign(request=rollouts.find(plan)) for plan in plans]

@@ -36,7 +36,7 @@ def make_config(
     kind: type,  # a frozen dataclass
     settings: dict,  # field -> value; fields left out keep their default
     what: str = "setting",  # what a field is called in the message
-    least: int | None = None,  # of whole numbers, such as 1 where they are sizes
+    least: int | None = None,  # of whole numbers, such as 1 where they are sizes; 0 for those in `kind.may_be_zero`
 ):  # an instance of `kind`
     "Settings from a dict, each name, type and size checked."
     fields = {field.name: field for field in dataclasses.fields(kind)}
@@ -44,8 +44,9 @@ def make_config(
     for name, value in (settings or {}).items():
         check_name(name, fields, what)
         checked[name] = as_type(value, type(fields[name].default), f"{what} {name}")
-        if least is not None and type(checked[name]) is int and checked[name] < least:
-            raise UsageError(f"{what} {name}: expected at least {least}, got {value}")
+        smallest = 0 if name in getattr(kind, "may_be_zero", ()) else least
+        if smallest is not None and type(checked[name]) is int and checked[name] < smallest:
+            raise UsageError(f"{what} {name}: expected at least {smallest}, got {value}")
     return kind(**checked)
 
 # %% ../../nbs/models/01_base.ipynb #81a9f957

@@ -11,6 +11,7 @@ __all__ = ['CONTEXTS', 'HORIZON', 'EQUAL_WITHIN', 'CHECKS', 'wandering', 'Subjec
 # %% ../../nbs/training/07_check.ipynb #1060f9fe
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def check_loss(subject: Subject):
         return Skipped("not trained here")
     states = subject.states[:, :WINDOW].clone()
     subject.model.train()
-    answer = subject.model.loss({"states": states, "end_state": subject.states[:, -1].clone()})
+    answer = subject.model.loss({"states": states, **(subject.given(subject.states) or {})})
     if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], dict):
         return "must return (loss, logs), logs a dict"
     loss = answer[0]
@@ -141,9 +142,7 @@ def check_other_device(subject: Subject):
             context = context.to(OTHER_DEVICE)
             given = given and {name: value.to(OTHER_DEVICE) for name, value in given.items()}
             if type(model).loss is not WorldModel.loss:
-                loss = model.loss(
-                    {"states": states[:, :WINDOW].clone(), "end_state": states[:, -1].clone()}
-                )[0]
+                loss = model.loss({"states": states[:, :WINDOW].clone(), **(given or {})})[0]
                 loss.backward() if loss.requires_grad else None
             future = model.rollout(states, context, 3, mode=True, privileged=given)
     except DeviceMix as fault:
@@ -382,12 +381,15 @@ def check_model(
     "Try a model against the contract that training and evaluation rely on."
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        subject = Subject(made(model, variant, settings or {}), seed, choose_device(device))
+        checked = made(model, variant, settings or {})
+        first = next(itertools.chain(checked.parameters(), checked.buffers()), None)
+        home = first.device if first is not None else None
+        subject = Subject(checked, seed, choose_device(device))
         if not isinstance(model, WorldModel):
             subject.model.calibrate(subject.states)
         was_training = subject.model.training
         lines = tuple(outcome(name, subject) for name in CHECKS)
-        subject.model.train(was_training)
+        checked.train(was_training).to(home)
     return Report(subject.model.name or type(subject.model).__name__, subject.model.variant, lines)
 
 

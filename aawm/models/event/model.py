@@ -98,7 +98,8 @@ class EventTransformer(WorldModel):
         return expected
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        return event_transformer_loss(self, unflatten(batch["states"]), unflatten(batch["end_state"]))
+        end = unflatten(batch["end_state"]) if "end_state" in self.privileged else None
+        return event_transformer_loss(self, unflatten(batch["states"]), end)
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         return best_futures(self, context, horizon)
@@ -119,12 +120,11 @@ def given_plans(
 def event_transformer_loss(
     model: EventTransformer,
     states: torch.Tensor,  # whole trials or windows `[B, T, 5, 7]`
-    end: torch.Tensor | None,  # the trials' last states `[B, 5, 7]`
+    end: torch.Tensor | None,  # the trials' last states `[B, 5, 7]`, for a model that is given them
 ) -> tuple[torch.Tensor, Logs]:  # the loss, and its parts: nats per step
     "Negative log-likelihood of trials in tokens, of intents, and of events."
     c = model.config
     network = model.network
-    end = end if "end_state" in model.privileged else None
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
     labels = hindsight_intents(states, trials.holder)
     events = event_labels(states).before_last()

@@ -13,6 +13,7 @@ __all__ = ['EVENT_THRESHOLD', 'MOTION_SIZE', 'CARRY_SIZE', 'HAND_SIZE', 'WAVES',
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -33,6 +34,8 @@ EVENT_THRESHOLD = 0.3  # an event that is less probable is better left out of a 
 @dataclasses.dataclass(frozen=True)
 class EventTransformerConfig:
     "Sizes of an Event Transformer; the defaults train in seconds."
+
+    may_be_zero: ClassVar[tuple[str, ...]] = ("resample_every",)  # the other whole numbers are sizes
 
     width: int = 64
     layers: int = 2

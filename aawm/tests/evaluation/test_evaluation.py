@@ -687,6 +687,7 @@ def test_a_network_comes_back_as_it_was(store):
 
     network = Network().train()
     record = evaluate(network, store, Protocol(tasks="move", split=None), progress=False).record
+    assert record["device"] == ("cuda" if torch.cuda.is_available() else "cpu"), "where it ran, not `auto`"
     assert network.training and record["parameters"] == 5 and record["seed"] == 7
 
 

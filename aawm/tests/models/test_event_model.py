@@ -70,10 +70,14 @@ def test_the_contract_is_kept(name):
         build(name, "published")
 
 
-@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}, {"guidance": -1.0}, {"unplanned": 1.5}])
+@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}, {"guidance": -1.0}, {"unplanned": 1.5}, {"resample_every": -1}])
 def test_settings_that_make_no_model_are_refused(wrong):
     with pytest.raises(UsageError):
         build("event_transformer", **wrong)
+
+
+def test_a_model_that_never_resamples_can_be_built():
+    assert build("event_transformer", **SMALL | {"resample_every": 0}).config.resample_every == 0
 
 
 @settings(max_examples=30, deadline=None)
@@ -411,7 +415,7 @@ def test_what_is_still_expected_counts_for_a_rollout_that_goes_on(trials):
 
 
 def test_it_learns_in_bfloat16_and_the_loss_is_in_nats_of_tokens(model, trials):
-    batch = {"states": flatten(trials), "end_state": flatten(trials[:, -1])}
+    batch = {"states": flatten(trials)}
     model.eval()
     exact, parts = model.loss(batch)
     with torch.autocast("cpu", torch.bfloat16):

@@ -8,7 +8,7 @@ import torch
 
 from aawm.errors import ModelContractError
 from aawm.models import build
-from aawm.training import preset_settings
+from aawm.training import check, preset_settings
 from aawm.training.check import Subject, check_model, check_other_device, wandering
 from aawm.training.other_device import OTHER_DEVICE, DeviceMix, Elsewhere, OtherDevice, moved_there
 
@@ -60,6 +60,27 @@ def test_the_same_memory_at_each_call_hides_no_leak(model_file):
     path = model_file(MODEL)
     fresh, same = (check_model(f"{path}:{name}") for name in ("Leaky", "SameMemory"))
     assert "hidden steps unused" in fresh.failed and fresh.failed == same.failed
+
+
+def test_a_model_that_was_checked_elsewhere_comes_back(monkeypatch):
+    monkeypatch.setattr(check, "CHECKS", {})
+    model = build("transformer", **preset_settings("smoke", "transformer")[0])
+    places = []
+    monkeypatch.setattr(model, "to", lambda place: places.append(str(place)) or model)
+    check_model(model, device="meta")
+    assert places == ["meta", "cpu"]
+
+
+def test_the_loss_is_given_what_a_model_declares_and_no_more(model_file):
+    path = model_file(MODEL + """
+
+class Undeclared(Leaky):
+    "Reads the trial's end without saying so."
+
+    def loss(self, batch):
+        return batch["end_state"].square().mean(), {}
+""")
+    assert "loss" in check_model(f"{path}:Undeclared").failed
 
 
 def test_a_tensor_left_on_the_cpu_is_found_without_a_gpu(model_file):
