@@ -103,7 +103,7 @@ def take_gpu(
 NAMED_THREADS = os.environ.get("OMP_NUM_THREADS", "")
 
 # %% ../../nbs/runs/04_cluster.ipynb #3bfd3b07
-Worker = tuple[BaseProcess, Connection]  # and the channel to it
+Worker = tuple[BaseProcess, Connection, str]  # the channel to it; its GPU, "" where it sees all there is
 
 
 class WorkerLost(Exception):
@@ -126,12 +126,12 @@ def serve_jobs(
         function, arguments = channel.recv()
         try:
             outcome = function(*arguments)
-        except Exception as fault:
-            outcome = fault
+        except Exception as fault:  # another class than ours may not be unpickled there
+            outcome = fault if isinstance(fault, AawmError) else AawmError(f"{type(fault).__name__}: {fault}")
         try:
             channel.send(outcome)
-        except (TypeError, AttributeError, ValueError):  # it cannot be pickled
-            channel.send(RuntimeError(f"{type(outcome).__name__}: {outcome}"))
+        except Exception as fault:  # it cannot be pickled
+            channel.send(AawmError(f"{type(outcome).__name__} cannot be sent back: {fault}"))
 
 # %% ../../nbs/runs/04_cluster.ipynb #4743fa65
 QUIET = "ignore:resource_tracker:UserWarning"  # of semaphores that a killed worker held: they are cleaned up
@@ -168,28 +168,30 @@ class LocalWorkers:
     def free(self) -> int:  # jobs that can be taken now
         return self.count - len(self.busy)
 
-    def start(self) -> Worker:  # its process and the channel to it
+    def start(self) -> Worker:
         "A new worker."
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        gpu = self.gpus[(len(self.idle) + len(self.busy)) % len(self.gpus)] if self.gpus else ""
+        taken = [gpu for _, _, gpu in [*self.idle, *self.busy.values()]]
+        gpu = min(self.gpus, key=taken.count, default="")
         process = context.Process(target=serve_jobs, args=(theirs, gpu, self.modules), daemon=False)
         with without_main_script():
             process.start()
         theirs.close()
-        return process, ours
+        return process, ours, gpu
 
     def submit(self, name: str, function: Callable, *arguments: object) -> None:
         "Give a job to a free worker."
+        self.idle = [worker for worker in self.idle if worker[0].is_alive()]
         worker = self.idle.pop() if self.idle else self.start()
         worker[1].send((function, arguments))
         self.busy[name] = worker
 
     def ended(self, seconds: float) -> dict:  # name -> what the job gave, or the exception that it ended with
         "Wait for jobs that end, at most so long."
-        ready = wait([channel for _, channel in self.busy.values()], seconds)
+        ready = wait([channel for _, channel, _ in self.busy.values()], seconds)
         outcomes: dict[str, object] = {}
-        for name in [name for name, (_, channel) in self.busy.items() if channel in ready]:
+        for name in [name for name, (_, channel, _) in self.busy.items() if channel in ready]:
             worker = self.busy.pop(name)
             try:
                 outcomes[name] = worker[1].recv()
@@ -200,7 +202,7 @@ class LocalWorkers:
 
     def close(self) -> None:
         "End all processes at once."
-        for process, channel in [*self.idle, *self.busy.values()]:
+        for process, channel, _ in [*self.idle, *self.busy.values()]:
             process.kill()
             channel.close()
         self.idle = []

@@ -54,11 +54,10 @@ def begin_kernel(
     sys.argv[:] = ["ipykernel_launcher", *arguments]
     from ipykernel.kernelapp import IPKernelApp
 
-    place = pathlib.Path(
-        json.loads(pathlib.Path(arguments[arguments.index("-f") + 1]).read_text())["ip"]
-    ).parent
+    connection = json.loads(pathlib.Path(arguments[arguments.index("-f") + 1]).read_text())
     IPKernelApp.launch_instance(arguments)
-    if place.is_dir():  # the sockets' folder; a kernel on ports has none
+    place = pathlib.Path(connection["ip"]).parent
+    if connection["transport"] == "ipc" and place.is_dir():  # the sockets' folder; a kernel on ports has none
         (place / USAGE).write_text(json.dumps(resources_used()))
 
 

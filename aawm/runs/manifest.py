@@ -93,7 +93,8 @@ def typed(
     "A given value in the type of its default; `UsageError` where it cannot be."
     if isinstance(default, list):
         items = value if isinstance(value, list) else [item for item in str(value).split(",") if item]
-        return [typed(name, item, default[0]) for item in items]
+        like = default[0] if default else ""
+        return [typed(name, item, like) for item in items]
     kind = type(default)
     if kind is bool and str(value).lower() in ("true", "false"):
         return str(value).lower() == "true"

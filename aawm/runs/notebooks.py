@@ -9,6 +9,7 @@ __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'lit
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
+import errno
 import math
 import logging
 import os
@@ -206,6 +207,10 @@ def execute(
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
                 extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm_start(),
             )
+        except OSError as fault:
+            if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise RuntimeError(f"the kernel did not come up: {fault}") from fault  # no fault of the file's
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
             message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]

@@ -12,7 +12,7 @@ from aawm.runs.notebooks import check_parameters, hand_parameters
 
 @pytest.fixture
 def page(tmp_path):
-    source = "steps = 3\nscale = 0.5\nnames = ['x']\nplace = 'a'"
+    source = "steps = 3\nscale = 0.5\nnames = ['x']\nnone = []\nplace = 'a'"
     cell = {
         "cell_type": "code", "id": "a", "execution_count": None, "outputs": [], "source": source,
         "metadata": {"tags": ["parameters"]}
@@ -27,6 +27,7 @@ def page(tmp_path):
     [
         ({"names": ("a", "b")}, ["a", "b"]),
         ({"names": np.array(["a", "b"])}, ["a", "b"]),
+        ({"none": "a,b"}, ["a", "b"]),
         ({"steps": np.int64(7)}, 7),
         ({"scale": np.float32(2.5)}, 2.5),
         ({"place": Path("a")}, "a"),

@@ -1,8 +1,11 @@
 """The runner: what is done is skipped, what is killed goes on, what is mistyped stops before any work."""
 
 import contextlib
+import errno
 import json
+import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -17,7 +20,7 @@ import yaml
 from aawm import cli, data, runs
 from aawm.errors import AawmError, EnvironmentProblem, Refused, UsageError
 from aawm.files import content_hash
-from aawm.runs import cluster
+from aawm.runs import cluster, kernels
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import is_done, plan_picture, run_job
 from aawm.runs.manifest import Job
@@ -506,6 +509,111 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
     workers.submit("draw", run_job, draw, values)
     assert workers.ended(600)["draw"] > 0 and (repository / "data/small/number").read_text() == "5"
     workers.close()
+
+
+@pytest.mark.parametrize("fault, error, tries", [
+    (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), RuntimeError, 2),
+    (OSError(errno.ENOSPC, "No space left on device"), EnvironmentProblem, 1),
+])
+def test_a_kernel_that_never_came_up_is_tried_again_and_a_full_disk_is_not(repository, monkeypatch, fault, error, tries):
+    calls = []
+
+    def fail(*arguments, **options):
+        calls.append(arguments)
+        raise fault
+
+    monkeypatch.setattr("papermill.execute_notebook", fail)
+    values = runs.profile_values("small")
+    with pytest.raises(error, match=fault.strerror):
+        run_job(runs.plan(values)[0], values)
+    assert len(calls) == tries
+
+
+def test_a_kernel_on_ports_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(os, "setsid", lambda: None)
+    monkeypatch.setattr(kernels, "end_with_parent", lambda: None)
+    monkeypatch.setattr("ipykernel.kernelapp.IPKernelApp.launch_instance", lambda arguments: None)
+    (tmp_path / "sockets").mkdir()
+    for transport, ip in (("tcp", "127.0.0.1"), ("ipc", str(tmp_path / "sockets/kernel"))):
+        (tmp_path / transport).write_text(json.dumps({"transport": transport, "ip": ip}))
+        kernels.begin_kernel(["-f", str(tmp_path / transport)], dict(os.environ), str(tmp_path))
+    assert [path.parent.name for path in tmp_path.rglob(kernels.USAGE)] == ["sockets"]
+
+
+class Channel:
+    "Hands out jobs, and keeps what comes back as the other side would have it."
+
+    def __init__(self, *jobs):
+        self.jobs = list(jobs)
+        self.outcomes = []
+
+    def recv(self):
+        if not self.jobs:
+            raise EOFError
+        return self.jobs.pop(0), ()
+
+    def send(self, outcome):
+        self.outcomes.append(pickle.loads(pickle.dumps(outcome)))
+
+    def close(self):
+        pass
+
+
+class Process:
+    "A worker's process that is alive until it is told otherwise."
+
+    def __init__(self, target, args, daemon):
+        self.gpu = args[1]
+        self.alive = True
+
+    def start(self):
+        pass
+
+    kill = start
+
+    def is_alive(self):
+        return self.alive
+
+
+def test_a_worker_s_successor_gets_its_gpu_and_the_dead_get_no_job(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    spawn = multiprocessing.get_context("spawn")
+    monkeypatch.setattr(spawn, "Process", Process)
+    monkeypatch.setattr(spawn, "Pipe", lambda: (Channel(), Channel()))
+    workers = cluster.LocalWorkers(2)
+    workers.submit("a", os.getpid)
+    workers.submit("b", os.getpid)
+    first, second = (workers.busy[name][0] for name in "ab")
+    assert (first.gpu, second.gpu) == ("3", "5")
+    workers.idle.append(workers.busy.pop("a"))
+    first.alive = False
+    workers.submit("c", os.getpid)
+    assert workers.busy["c"][0] is not first and workers.busy["c"][0].gpu == "3"
+    workers.close()
+
+
+class Particular(Exception):
+    "It can be pickled, but not read back."
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def raise_particular():
+    raise Particular(1, 2)
+
+
+def test_whatever_a_job_raises_or_gives_reaches_the_one_who_waits(monkeypatch):
+    monkeypatch.setattr(cluster, "start_worker", lambda: None)
+    monkeypatch.setattr(kernels, "warm_kernels", lambda modules: None)
+    channel = Channel(raise_particular, lambda: lambda: None, os.getpid)
+    with pytest.raises(EOFError):
+        cluster.serve_jobs(channel, "", ())
+    particular, closure, pid = channel.outcomes
+    assert isinstance(particular, AawmError) and str(particular) == "Particular: 1 and 2"
+    assert isinstance(closure, AawmError) and "cannot be sent back" in str(closure) and pid == os.getpid()
 
 
 def test_a_plan_is_drawn_with_a_dot_for_each_job_and_a_line_for_each_need():
