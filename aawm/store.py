@@ -14,7 +14,7 @@ __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'LARGEST_MANIFEST', 'StoreFile', 
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -631,11 +631,19 @@ def build_store(
     return work.path
 
 # %% ../nbs/03_store.ipynb #2877a7a2
+def _made(work: Construction, make: Callable) -> Iterator[tuple]:
+    "What `make` yields; its own faults are not those of writing."
+    try:
+        yield from make({n: work.indices(n) for n in range(work.chunks) if not finished_chunk(work, n)})
+    except OSError as fault:
+        raise EnvironmentProblem(
+            f"cannot make what {work.path} is to hold: {fault}; mend that and run the same again"
+        ) from fault
+
+
 def _build(work: Construction, make: Callable, finish: Callable) -> None:
     files = begin(work)
-    for number, arrays, content in make(
-        {n: work.indices(n) for n in range(work.chunks) if not finished_chunk(work, n)}
-    ):
+    for number, arrays, content in _made(work, make):
         keep_chunk(work, number, arrays, content)
     records = [read_json(work.record(number)) for number in range(work.chunks)]
     for record in records:

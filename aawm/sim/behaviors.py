@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
+from ..errors import UsageError
 from ..schema import FRAME_RATE, OBJECTS, ROOM
 from .arena import Robot, Thing, bearing, obstacles, wrap
 from .driving import ARRIVED, bump, drive, risk, travel, turn, wait
@@ -40,7 +41,10 @@ ROLE: dict[str, Role] = {}
 
 
 def role(function: Role) -> Role:
-    "Register a role under its name."
+    "Register a role under its name; `UsageError` where another function has it."
+    registered = ROLE.get(function.__name__, function)
+    if (registered.__module__, registered.__qualname__) != (function.__module__, function.__qualname__):
+        raise UsageError(f"role name {function.__name__!r} is taken by {registered.__module__}; choose another")
     ROLE[function.__name__] = function
     return function
 

@@ -183,8 +183,9 @@ def times_table(
     columns["home after the last drop (steps)"] = [
         rows[-1]["home after the drop (steps)"] for rows in trials if rows
     ]
-    for name in [name for name in trials[0][0] if name not in ("lift", "end", "home after the drop (steps)")]:
-        columns[name] = [row[name] for rows in trials for row in rows]
+    carried = pd.DataFrame([row for rows in trials for row in rows])
+    for name in carried.columns.drop(["lift", "end", "home after the drop (steps)"], errors="ignore"):
+        columns[name] = carried[name].tolist()
     summary = {
         name: (np.median(v), min(v), max(v), len(v)) if v else (np.nan, np.nan, np.nan, 0)
         for name, v in columns.items()
@@ -246,8 +247,10 @@ def carry_table(
     for first, agent, event in trial.events.itertuples(index=False):
         if event.startswith("pickup"):
             k = event_object(event)
-            # the pickup is logged at the grasp
-            first += int(np.argmax(trial.states[first:, k, HEIGHT] > OFF_FLOOR))
+            aloft = trial.states[first:, k, HEIGHT] > OFF_FLOOR
+            if not aloft.any():
+                continue
+            first += int(np.argmax(aloft))  # the pickup is logged at the grasp
             height = trial.states[first:, k, HEIGHT]
             last = int(np.argmax(height < OFF_FLOOR)) or len(height)
             held = slice(first, first + last)

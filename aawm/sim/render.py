@@ -47,10 +47,11 @@ def backend() -> str:  # "egl", "osmesa", or what `MUJOCO_GL` names
     }
     names = [asked] if asked else HEADLESS if sys.platform == "linux" else ("cgl", "glfw")
     for name in names:
-        tried = subprocess.run(
-            [sys.executable, "-c", TRY.format(backend=name)], env=clean, capture_output=True, text=True,
-            timeout=60
-        )
+        command = [sys.executable, "-c", TRY.format(backend=name)]
+        try:
+            tried = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60)
+        except subprocess.TimeoutExpired:
+            continue
         if "it draws" in tried.stdout:
             return name
     raise EnvironmentProblem(

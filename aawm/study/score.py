@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
+from ..arrays import read_csv
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
@@ -490,10 +491,8 @@ def people_table(
     path = Path(folder) / name
     if not path.is_file():
         raise UsageError(f"{folder} holds no {name}; name a folder that `aawm study score` wrote")
-    try:
-        table = pd.read_csv(path, keep_default_na=True)
-    except ValueError as fault:
-        raise BadData(f"{path} is no table ({str(fault).splitlines()[0]}); score the answers anew") from None
+    # a participant is a name, though it may look like a number or like a missing value
+    table = read_csv(path, dtype={"participant": str}, keep_default_na=False, na_values=[""])
     missing = [column for column in columns if column not in table]
     if missing or not len(table):
         raise BadData(f"{path} has no {missing[0] if missing else 'rows'}; score the answers anew")

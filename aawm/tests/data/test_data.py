@@ -313,6 +313,15 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, 
     assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
 
 
+def test_a_fault_of_the_simulator_is_not_one_of_writing(quick_simulator, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    monkeypatch.setattr(aawm.sim, "simulate", refuse)
+    with pytest.raises(EnvironmentProblem, match="cannot make what .* Connection refused"):
+        call(tmp_path / "trials")
+
+
 def test_places_that_cannot_hold_a_store(quick_simulator, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()

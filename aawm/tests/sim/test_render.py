@@ -39,6 +39,14 @@ def test_without_anything_to_draw_with_one_line_says_what_to_install(trial, noth
     assert "\n" not in str(fault.value)
 
 
+def test_a_driver_that_hangs_is_nothing_to_draw_with(monkeypatch, nothing_to_draw_with):
+    def hang(command, **options):
+        raise subprocess.TimeoutExpired(command, 60)
+
+    monkeypatch.setattr(render.subprocess, "run", hang)
+    assert not render.can_render()
+
+
 def test_nothing_asks_for_a_screen_until_a_picture_is_wanted():
     code = "import sys, aawm.sim.render; sys.exit(any(name.startswith(('OpenGL', 'torch')) for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

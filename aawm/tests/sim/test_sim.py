@@ -1,4 +1,5 @@
 """The simulator: the same trial every time, in any process and order, and events that mean what they say."""
+import dataclasses
 import hashlib
 import math
 import subprocess
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.schema import EVENTS, GOAL, OBJECT_KINDS, OBJECTS, SCENARIO_ROLES, SCENARIOS, event_object
-from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS, ArenaSettings, draw_scenario, simulate
-from aawm.sim.calibration import REAL_TIMES, calibration, delivery_times, describe_trial, times_table
+from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS, ArenaSettings, behaviors, draw_scenario, simulate
+from aawm.sim.behaviors import ROLE, role
+from aawm.sim.calibration import (
+    HEIGHT, REAL_TIMES, calibration, carry_table, delivery_times, describe_trial, times_table,
+)
 from aawm.sim.trial import moved_untouched
 from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import Arena, Robot, Thing, arm_joints
@@ -305,6 +309,23 @@ def test_real_times_are_those_of_the_authors_trials():
     assert set(table.index) == set(REAL_TIMES)
     for quantity, row in table.iterrows():
         assert np.allclose(row, REAL_TIMES[quantity], atol=0.01), quantity
+    assert times_table([[], *trials]).equals(table), "a trial without a delivery may come first"
+
+
+def test_what_is_never_lifted_is_no_carry(trials):
+    trial = next(trial for trial in trials if len(carry_table(trial)))
+    states = trial.states.copy()
+    states[..., HEIGHT] = 0.2
+    assert not len(carry_table(dataclasses.replace(trial, states=states)))
+
+
+def test_a_role_s_name_is_given_once():
+    def static(robot, shared):
+        yield
+
+    with pytest.raises(UsageError, match="'static' is taken by aawm.sim.behaviors"):
+        role(static)
+    assert ROLE["static"] is behaviors.static
 
 
 def test_no_collector_runs_during_a_trial_and_it_is_back_afterwards(monkeypatch):

@@ -219,17 +219,17 @@ def test_people_in_houses_are_scored_as_methods_are(study, houses, tmp_path):
 def test_houses_are_scored_over_people_and_given_to_figures(study, houses, tmp_path):
     files = [
         write_answers(tmp_path / f"{name}.csv", simulate_answers(houses, name, seed, 0.9))
-        for seed, name in enumerate("ab")
+        for seed, name in enumerate(("01", "NA"))
     ]
     lazy = [row | {"answer": 50, "participant": "lazy"} for row in simulate_answers(houses, "lazy")]
     scores, people = score_study(
         study / "marple", [*files, write_answers(tmp_path / "lazy.csv", lazy)], tmp_path / "people"
     )
-    assert people.included.to_dict() == {"a": True, "b": True, "lazy": False}
+    assert people.included.to_dict() == {"01": True, "NA": True, "lazy": False}
     values = scores[scores.behavior == "all"].set_index("metric").value
     assert values.accuracy_10 == 1 and values.accuracy_0 < 0.7 and 0 < values.evidence_needed < 1
     curves = people_curves(tmp_path / "people")
-    assert set(curves.variant) == {"people (n = 2), V+A+L"} and set(curves.participant) == {"a", "b"}
+    assert set(curves.variant) == {"people (n = 2), V+A+L"} and set(curves.participant) == {"01", "NA"}
     assert set(people_scores(tmp_path / "people").variant) == {"n = 2"}
     (tmp_path / "people/scores.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadData, match="no model"):
