@@ -145,7 +145,9 @@ def score(
     from aawm.leaderboard.entries import entry_commit, form_text
 
     paths = chosen_entries(entries, rollouts)
-    for path in paths if entries else (waiting := scoring.waiting_entries(paths)):
+    if not entries and not (paths := scoring.waiting_entries(paths)):
+        typer.echo("no entry of weights waits for its test; name one to test it again")
+    for path in paths:
         store = scoring.entry_tests(path, trials, workers or None, progress)
         scores = scoring.score_entry(path, store, weights, rollouts or (), device, progress)
         file = scoring.scores_path(path)
@@ -153,8 +155,6 @@ def score(
         typer.echo(f"{file}: goal score {scores.goal.value} on {scores.trials} trials; {scores.non_finite} rollouts failed")
         for written in scoring.score_references(file.parents[1], store, entry_commit(path)):
             typer.echo(f"{written}: written")
-    if not entries and not waiting:
-        typer.echo("no entry of weights waits for its test; name one to test it again")
 
 # %% ../../nbs/leaderboard/04_commands.ipynb #cdc82bed
 @app.command(epilog="Example: aawm leaderboard check leaderboard/entries/mine.yaml --recompute --rollouts rollouts")

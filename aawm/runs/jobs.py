@@ -9,6 +9,7 @@ __all__ = ['NOT_TIMED', 'SLOWLY', 'BAR', 'MINUTE', 'LOST', 'COLUMN', 'ROW', 'sta
            'plan_table', 'plan_words', 'plan_picture']
 
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
+import math
 import os
 import resource
 import sys
@@ -190,9 +191,11 @@ class Times:
         # a resumed job does not begin at 0
         expected = self.expected(name)
         first = self.first.setdefault(name, share)
-        measured = passed * (1 - share) / (share - first) if share > first else NOT_TIMED
-        rest = max(expected - passed, 0) if expected == expected else NOT_TIMED
-        return measured if rest != rest else rest if measured != measured else share * measured + (1 - share) * rest
+        rest = max(expected - passed, 0) if not math.isnan(expected) else NOT_TIMED
+        if share <= first:
+            return rest
+        measured = passed * (1 - share) / (share - first)
+        return measured if math.isnan(rest) else share * measured + (1 - share) * rest
 
     def smooth(self, estimate: float) -> float:  # s
         "The estimate, moved slowly from the one before."

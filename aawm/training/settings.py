@@ -43,10 +43,10 @@ class LoopSettings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            may_be_zero = field.type is float or name in ("warm_up", "patience", "threads")
-            if isinstance(value, (int, float)) and value < (not may_be_zero):
-                least = "not be negative" if may_be_zero else "be at least 1"
-                raise UsageError(f"{name} is {value}; it must {least}")
+            least = 0 if field.type is float or name in ("warm_up", "patience", "threads") else 1
+            if isinstance(value, (int, float)) and value < least:
+                words = "be at least 1" if least else "not be negative"
+                raise UsageError(f"{name} is {value}; it must {words}")
         check_name(self.precision, PRECISIONS, "precision")
         check_name(self.schedule, SCHEDULES, "schedule")
 
