@@ -136,7 +136,7 @@ class Evaluation:
 
     def __repr__(self):
         names = [str(self.record[name]) for name in ("model", "variant", "seed", "scoring")]
-        given = f", told {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
+        given = f", given {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
         return f"Evaluation({', '.join(names)}{given}: {sizes}, {self.record['non_finite']} rollouts failed)"
 

@@ -133,7 +133,7 @@ def comparable(
 def bar_table(
     scores: pd.DataFrame,  # as gathered over models and seeds
     panels: Iterable,  # of `Panel`
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # like `PUBLISHED_SCORES`
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
 ) -> pd.DataFrame:  # one row per panel and series, in drawing order
@@ -261,7 +261,7 @@ def draw_bars(
         )
         if np.isnan(row.value) and rows.value.notna().any():
             axes.text(
-                0.02, row.place, "none" if asked else "not asked", color=SOFT_INK, fontsize=7, va="center",
+                0.02, row.place, "none" if asked else "not evaluated", color=SOFT_INK, fontsize=7, va="center",
                 ha="left"
             )
         elif not np.isnan(row.value):
@@ -416,7 +416,7 @@ SHADES = colormaps["Blues"]  # of its cells
 
 def offset_table(
     sensitivity: pd.DataFrame,  # as gathered: scores under other settings
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
 ) -> pd.DataFrame:  # one row per series and offset; empty where no other offset was evaluated
     "Single goals by where the context ends: recall, false rate and their difference, means over training seeds."
     if not len(sensitivity):
@@ -457,7 +457,7 @@ def draw_strip(
 # %% ../../nbs/viz/03_figures.ipynb #ddd9b6fa
 def fig3(
     scores: pd.DataFrame,  # as gathered over models and seeds
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # `PUBLISHED_SCORES`, to mark the authors' numbers
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
     scoring: str = "strict",  # named in the note
@@ -531,7 +531,7 @@ def finite_sentence(
 def curve_table(
     curves: pd.DataFrame,  # as gathered over models and seeds
     panels: dict,  # name of a curve -> letter of its panel
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     only: Iterable[str] | None = None,  # series to draw; None: all
     bin_steps: int = 1,  # steps that are averaged into one point
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
@@ -690,7 +690,7 @@ def draw_fig4b(
 def fig4(
     scores: pd.DataFrame,  # as gathered over models and seeds
     curves: pd.DataFrame,  # as gathered
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # `PUBLISHED_SCORES`, to mark the authors' numbers
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
     scoring: str = "strict",  # named in the note
@@ -853,7 +853,7 @@ def fig5(
     scores: pd.DataFrame,  # as gathered over models and seeds
     curves: pd.DataFrame,  # as gathered
     example: Example | None = None,  # a rollout for B; without one there is no B
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # `PUBLISHED_SCORES`, to mark the authors' numbers
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
     scoring: str = "strict",  # named in the note

@@ -92,7 +92,7 @@ class View:
     title: str = ""
     kinds: tuple = ("object 0", "object 1", "object 2")  # what the objects are
     agents: tuple = ("robot 0", "robot 1")  # what to call the robots
-    privileged: tuple = ()  # names of models that are told more than the context
+    privileged: tuple = ()  # names of models that are given more than the context
 
     def __post_init__(self):
         truth = one_trial(self.truth)

@@ -71,7 +71,7 @@ def error_row(
 # %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
     scores: pd.DataFrame,  # as gathered across scorings: with `scoring`
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # `PUBLISHED_ADE`
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
 ) -> pd.DataFrame:  # one row for each panel, behaviour and series
@@ -283,7 +283,7 @@ SENSITIVITY_PANELS = (  # letter, title, parameter, task, target, metric, label 
 def sensitivity_table(
     sensitivity: pd.DataFrame,  # as gathered
     privileged: Iterable[str] = (),
-) -> pd.DataFrame:  # one row for each panel, series and setting, with the rank among models that are told no more
+) -> pd.DataFrame:  # one row for each panel, series and setting, with the rank among models that are given no more
     "Scores under other thresholds: means over seeds."
     rows = with_series(sensitivity)
     styles = styles_of(rows.series, privileged)

@@ -31,7 +31,7 @@ from ..files import replacing
 from ..sketch import INK, SOFT_INK
 
 # %% ../../nbs/viz/01_style.ipynb #176a8550
-PRIVILEGED_MARK = "\u2020"  # dagger, after the label of a model that is told more than the context
+PRIVILEGED_MARK = "\u2020"  # dagger, after the label of a model that is given more than the context
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Style:
     marker: str  # on lines
     hatch: str  # on bars
     dashes: tuple = ()  # of lines: lengths on and off in units of line width; solid where empty
-    privileged: bool = False  # told more than the context
+    privileged: bool = False  # given more than the context
     remark: str = ""  # what a reader must know beside its scores, said under the figure
     kind: str = "others"  # the group that it stands in where it is not privileged
 
@@ -144,7 +144,7 @@ def series_parts(
 
 def styles_of(
     series: Iterable[str],  # names of series, any order, repeats allowed
-    privileged: Iterable[str] = (),  # names of further models that are told more than the context
+    privileged: Iterable[str] = (),  # names of further models that are given more than the context
     known: dict | None = None,  # name -> `Style`, in drawing order; `None`: the models of AAWM, `STYLES`
 ) -> dict:  # series -> Style, in drawing order
     "The look of each series, in the order of every figure."

@@ -33,7 +33,7 @@ class Intents:
     def __repr__(self):
         segments = float(self.ends.sum((1, 2)).float().mean()) + len(AGENTS)
         share = float((self.intent < NO_LANDMARK).float().mean())
-        return f"Aims({list(self.intent.shape)}: {segments:.1f} segments a trial, {share:.0%} of steps head for a landmark)"
+        return f"Intents({list(self.intent.shape)}: {segments:.1f} segments a trial, {share:.0%} of steps head for a landmark)"
 
 # %% ../../../nbs/models/event/03_intents.ipynb #0eabc3b3
 def drop_short_runs(

@@ -265,7 +265,7 @@ def test_rows_of_models_stand_in_groups():
     ]
     ticks = dict(zip(labels, figure.axes[0].get_yticks()))
     assert [ticks[name] for name in names] == sorted(ticks[name] for name in names), "in the order of groups"
-    assert ticks["people"] < ticks["People (n = 12)"] and "not asked" in [
+    assert ticks["people"] < ticks["People (n = 12)"] and "not evaluated" in [
         text.get_text() for text in figure.axes[1].texts
     ]
     assert "People (n = 12): asked in a browser, with intervals over people." in figure._supxlabel.get_text().replace("\n", " ")
