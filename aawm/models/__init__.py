@@ -78,7 +78,7 @@ _all_ = [
 def load_released(
     name: str,  # a model that the authors released, e.g. `rssm_discrete`
     state_dict_path: str | Path,  # their `.pt` file
-    settings: dict,  # their settings: a dict, or the path of their JSON file
+    settings: dict | str | Path,  # their settings, or the path of their JSON file
 ) -> WorldModel:
     "A `published` model with the authors' weights."
     kind = model_class(name, "published")

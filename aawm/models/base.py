@@ -485,7 +485,7 @@ def evaluating(
 def check_rollout(
     states: torch.Tensor,  # what was given as states
     horizon: int,  # what was given as horizon
-    samples: torch.Tensor = None,  # what was given as samples
+    samples: int | None = None,  # what was given as samples
 ):  # `(states, horizon)`
     "Refuse states, horizons and numbers of samples that no model could use."
     if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
@@ -502,7 +502,7 @@ def check_rollout(
 # %% ../../nbs/models/01_base.ipynb #d4261b17
 def check_privileged(
     model: nn.Module,  # a `WorldModel`
-    given: torch.Tensor,  # dict or None
+    given: dict | None,  # name -> tensor
     states: torch.Tensor,  # `[B, T, 35]`
 ) -> dict:  # what the model declared, and no more
     "Give a model what it declared; refuse to go on without."
@@ -623,7 +623,7 @@ def variants_of(
 def build(
     name: str,  # a registered name, or `module:Class`
     variant: str = "corrected",  # or `published`
-    **settings: dict,  # fields of the model's `Config`
+    **settings: object,  # fields of the model's `Config`
 ) -> WorldModel:
     "A new model with fresh weights."
     kind = model_class(name, variant)

@@ -115,7 +115,7 @@ class MultistepPredictor(WorldModel):
         self.scaler, self.weighted = Scaler(), ErrorWeights()
         start_recurrent(self.rnn)
 
-    def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int):
+    def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int):
         "The steps after `states [B, T, 35]`, scaled like them: displacements from the last shown state."
         anchor = last_shown(states, lengths)
         return unroll(
@@ -154,7 +154,7 @@ class PublishedMultistepPredictor(WorldModel):
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, STATE_SIZE)
 
-    def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int):
+    def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int):
         "The steps after `states [B, T, 35]`, in metres."
         return unroll(self.rnn, self.input_embed, lambda top, _: self.mlp(top), states, lengths, horizon)
 

@@ -34,7 +34,9 @@ class Oracle(WorldModel):
         self.scaler, self.weighted = Scaler(), ErrorWeights()
         start_recurrent(self.rnn)
 
-    def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, end_state: torch.Tensor):
+    def predict(
+        self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
+    ):
         "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, all scaled alike."
         anchor = last_shown(states, lengths)
 
@@ -84,7 +86,9 @@ class PublishedOracle(WorldModel):
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, STATE_SIZE)
 
-    def predict(self, states: torch.Tensor, lengths: torch.Tensor, horizon: int, end_state: torch.Tensor):
+    def predict(
+        self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
+    ):
         "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, in metres."
 
         def read(state):

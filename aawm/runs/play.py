@@ -32,7 +32,7 @@ from ..viz import View, series_of
 
 # %% ../../nbs/runs/07_play.ipynb #92cacc38
 def take_trial(
-    trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
+    trials: str | Path | xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int,  # its place in the store
 ):  # a Dataset of one trial
     "One trial of a store; `UsageError` where it has no such trial."
@@ -75,7 +75,7 @@ def imagine(
 
 # %% ../../nbs/runs/07_play.ipynb #00c2419e
 def logged_steps(
-    trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
+    trials: str | Path | xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int,  # its place in the store
     one: xr.Dataset,  # of that trial
 ) -> dict:  # event -> for each object its logged steps, or its first one (-1 never) where only a Dataset is given
@@ -90,7 +90,7 @@ def logged_steps(
 
 
 def view_trial(
-    trials: xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
+    trials: str | Path | xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
     trial: int = 0,  # its place in the store
     models: Iterable[object] = (),  # run folders, or anything else that `evaluate` takes
     context: int | None = None,  # steps shown to the models; `None`: as `usual_context` has it

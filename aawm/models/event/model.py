@@ -67,19 +67,19 @@ class EventTransformer(WorldModel):
 
     def observe(
         self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor,
-        end: torch.Tensor
+        end: torch.Tensor | None
     ):
         "What each agent sees `[B, agent, T, features]`; see `features`."
         return features(states, before, start, step, end)
 
-    def read(self, states: torch.Tensor, end: torch.Tensor, first: int = 0):
+    def read(self, states: torch.Tensor, end: torch.Tensor | None, first: int = 0):
         "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
         before = torch.cat([states[:, :1], states[:, :-1]], 1)[:, first:]
         steps = torch.arange(first, states.shape[1], device=states.device)
         return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
 
     def read_landmarks(
-        self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor
+        self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor | None
     ):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
         return self.network.landmarks(hidden, landmark_features(states, start, end))
@@ -183,7 +183,7 @@ class StrongOracle(EventTransformer):
 def with_settings(
     model: EventTransformer,
     kind: type | None = None,  # a class of the same network that samples or ranks otherwise; `None`: the model's own
-    **settings: dict,  # fields of its `Config` that do not affect weights
+    **settings: object,  # fields of its `Config` that do not affect weights
 ) -> EventTransformer:  # another model; the first stays as it is
     "The same weights with other settings."
     config = make_config(model.Config, dataclasses.asdict(model.config) | settings)
