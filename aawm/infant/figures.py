@@ -89,7 +89,6 @@ INFANTS = pd.DataFrame(  # 11 months old, 24 a task; the source does not say of 
     columns=["set", "sign", "beta", "p", "infants"],
 )  # fmt: skip
 
-
 # %% ../../nbs/infant/17_figures.ipynb #0bd433dd
 UNEXPECTED_IS = {  # set -> what makes the unexpected video unexpected
     "preference": "it takes the object that it never took",
@@ -474,7 +473,6 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
     total = len(table[table.pair_type != CROSSED].drop_duplicates(["set", "part", "pair_type"]))
     return f"Right of the dotted line is above chance. Of {total} rows (in brackets: above all controls, too): {', '.join(counts)}."
 
-
 # %% ../../nbs/infant/17_figures.ipynb #8dfd79a8
 def add_headline(figure: Figure, sentence: str) -> None:
     "Write what to see above the panels."
@@ -529,7 +527,6 @@ def fig_accuracy(
     marks = marks[(marks.version == versions[0]) & marks.set.isin(rows.set)]
     return figure, pd.concat([table.assign(source="here"), marks], ignore_index=True)
 
-
 # %% ../../nbs/infant/17_figures.ipynb #3dad43db
 def controls_headline(
     tables: dict,  # version -> as `chosen_scores` gives it
@@ -578,7 +575,6 @@ def fig_controls(
         )
     plt.close(figure)
     return figure, table
-
 
 # %% ../../nbs/infant/17_figures.ipynb #751ae9f6
 PRIVILEGES = pd.DataFrame(

@@ -258,10 +258,9 @@ def lesson_trials(
 # %% ../../nbs/lessons/08_copies.ipynb #a15e0002
 def lesson_model(
     name: str,  # a registered model
-    folder: str | Path = SHIPPED,  # of weights files
 ) -> WorldModel:  # ready for rollouts
     "A trained model, from the weights that come with the package."
-    path = resolve(folder) / weights_name(check_name(name, MODELS, "model"))
+    path = resolve(SHIPPED) / weights_name(check_name(name, MODELS, "model"))
     if not path.is_file():
         raise EnvironmentProblem(
             f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it"

@@ -19,7 +19,6 @@ PUBLISHED_NEEDED = pd.DataFrame(
     }
 )
 
-
 # %% ../../nbs/marple/14_published.ipynb #3c1f7fa7
 SHORT = {
     "CO": "change_outfit", "CL": "clean_living_room_table", "DL": "do_laundry", "FD": "feed_dog",
