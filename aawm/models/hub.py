@@ -90,12 +90,7 @@ def from_folder(
     device: str = "cpu",
 ) -> WorldModel:  # ready for rollouts; its card in `card`
     "The model of a folder that was written for a hub."
-    from aawm.models.weights import Card
-
-    path = file_of_seed(folder, seed, variant)
-    model = load_weights(path, device)
-    model.card = Card(read_card(path, weights_record(path)))
-    return model
+    return load_weights(file_of_seed(folder, seed, variant), device)
 
 # %% ../../nbs/models/12_hub.ipynb #86511e6a
 class HubModel(ModelHubMixin, library_name="aawm", tags=["world-model"]):

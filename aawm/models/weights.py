@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SHIPPED', 'LARGEST', 'LONGEST_RECORD', 'MOST_PARAMETERS', 'MOST', 'IDENTITY_FIELDS', 'weights_name', 'tensor_digest',
-           'ship_weights', 'Record', 'weights_header', 'weights_record', 'read_tensors', 'write_card', 'CardForm',
-           'read_card', 'within_limits', 'stated_build', 'load_weights', 'Card', 'pretrained']
+           'ship_weights', 'Record', 'weights_header', 'weights_record', 'read_tensors', 'write_card', 'Card',
+           'CardForm', 'read_card', 'within_limits', 'stated_build', 'load_weights', 'pretrained']
 
 # %% ../../nbs/models/07_weights.ipynb #9f4d1752
 import hashlib
@@ -148,6 +148,35 @@ def write_card(
     write_json(path.with_suffix(".json"), card)
     return path.with_suffix(".json")
 
+# %% ../../nbs/models/07_weights.ipynb #6651b132
+class Card(dict):
+    "The fields of a card; printed, a line each on the model, its training and its recall by scoring."
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"
+        ]
+        if "training" in self and "data_hash" in self:
+            lines.append(
+                f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}"
+            )
+        if start := self.get("started_from"):
+            lines.append(f"started from the weights of {start['file']} (SHA-256 {start['sha256'][:12]}), not from fresh ones")
+        for planned, reached in self.get("lengthened", {}).items():
+            lines.append(f"planned for {int(planned):,} steps, and made longer at step {reached:,}")
+        if choice := self.get("choice"):
+            lines.append(f"{choice['setting']} {choice['value']}, chosen on {choice['split']} trials")
+        where = f" on {self['test_trials']:,} test trials" if "test_trials" in self else ""
+        for scoring, scores in self.get("scores", {}).items():
+            found = {
+                name.removesuffix(" recall").removesuffix(" object"): value
+                for name, value in scores.items()
+                if name.endswith(" recall")
+            }
+            shown = (f"{name} {'none' if value is None else f'{value:.2f}'}" for name, value in found.items())
+            lines.append(f"recall, {scoring} scoring{where}: {', '.join(shown)}")
+        return "\n".join(lines)
+
 # %% ../../nbs/models/07_weights.ipynb #47dcc5ae
 IDENTITY_FIELDS = ("model", "variant", "config", "seed", "data_hash")  # which a card and its file agree on
 
@@ -225,46 +254,18 @@ def stated_build(
 def load_weights(
     path: str | Path,  # of a weights file
     device: str = "cpu",
-) -> WorldModel:  # ready for rollouts
+) -> WorldModel:  # ready for rollouts; its card in `card`
     "The model of a weights file, checked against its digest and its card."
     path = Path(path)
     record = weights_record(path)
     weights = read_tensors(path)
-    read_card(path, record)
+    card = Card(read_card(path, record))
     model = stated_build(record, path)
     check_weights(model, weights, path)
     model.load_state_dict(weights)
     model.seed = record["seed"]
+    model.card = card
     return model.to(device).eval()
-
-# %% ../../nbs/models/07_weights.ipynb #6651b132
-class Card(dict):
-    "The fields of a card; printed, a line each on the model, its training and its recall by scoring."
-
-    def __repr__(self) -> str:
-        lines = [
-            f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"
-        ]
-        if "training" in self and "data_hash" in self:
-            lines.append(
-                f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}"
-            )
-        if start := self.get("started_from"):
-            lines.append(f"started from the weights of {start['file']} (SHA-256 {start['sha256'][:12]}), not from fresh ones")
-        for planned, reached in self.get("lengthened", {}).items():
-            lines.append(f"planned for {int(planned):,} steps, and made longer at step {reached:,}")
-        if choice := self.get("choice"):
-            lines.append(f"{choice['setting']} {choice['value']}, chosen on {choice['split']} trials")
-        where = f" on {self['test_trials']:,} test trials" if "test_trials" in self else ""
-        for scoring, scores in self.get("scores", {}).items():
-            found = {
-                name.removesuffix(" recall").removesuffix(" object"): value
-                for name, value in scores.items()
-                if name.endswith(" recall")
-            }
-            shown = (f"{name} {'none' if value is None else f'{value:.2f}'}" for name, value in found.items())
-            lines.append(f"recall, {scoring} scoring{where}: {', '.join(shown)}")
-        return "\n".join(lines)
 
 # %% ../../nbs/models/07_weights.ipynb #2bbc4046
 def pretrained(
@@ -289,6 +290,4 @@ def pretrained(
             else "train it, or run `aawm reproduce --profile laptop`, which writes the weights"
         )
         raise UsageError(f"no weights of {name} ({variant}, seed {seed}) in {folder}; {hint}")
-    model = load_weights(path, device)
-    model.card = Card(read_card(path, weights_record(path)))
-    return model
+    return load_weights(path, device)
