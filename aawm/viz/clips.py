@@ -12,13 +12,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..errors import UsageError
-from ..files import check_gif, write_gif
-from ..schema import STEP_SECONDS
-from .player import FewColors
+from .player import draw_fixed, save_steps
 from .stage import Stage
 from .style import SOFT_INK, house_style
 
@@ -74,16 +71,11 @@ class Film:
         self.steps = min(len(clip.states) for clip in clips)
         with house_style():
             self.figure = Figure(figsize=(side * across, (side + 0.2) * down), dpi=dpi)
-            self.canvas = FigureCanvasAgg(self.figure)
             panels = self.figure.subplots(down, across, squeeze=False).flat
             self.drawn = [draw_clip(axes, clip, past) for axes, clip in zip(panels, clips)]
             for axes in list(panels)[len(clips) :]:
                 axes.set_axis_off()
-            for artist in self.moving():
-                artist.set_animated(True)
-            self.canvas.draw()
-            self.figure.set_layout_engine("none")
-        self.fixed = self.canvas.copy_from_bbox(self.figure.bbox)
+            self.draw_over = draw_fixed(self.figure, self.moving())
 
     def __repr__(self) -> str:
         return f"Film({len(self.clips)} clips, {self.steps} steps, {'x'.join(map(str, self.figure.canvas.get_width_height()))} pixels)"
@@ -99,10 +91,7 @@ class Film:
             corner.set_text(clip.words(step))
             for stage in stages:
                 stage.show(step)
-        self.canvas.restore_region(self.fixed)
-        for artist in self.moving():
-            artist.draw(self.canvas.get_renderer())
-        return np.asarray(self.canvas.buffer_rgba())[..., :3].copy()
+        return self.draw_over(self.moving())
 
 # %% ../../nbs/viz/07_clips.ipynb #ad00c635
 FILM_COLORS = 48
@@ -117,14 +106,5 @@ def save_film(
     last: int | None = None,  # step; `None`: the last
 ) -> Path:
     "Write a film as an animated GIF that repeats."
-    path = check_gif(path)
     last = film.steps - 1 if last is None else min(last, film.steps - 1)
-    if not (speed > 0 and every >= 1 and 0 <= first <= last):
-        raise UsageError(
-            f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {film.steps - 1}"
-        )
-    shown = np.unique([*range(first, last + 1, every), last])
-    few = FewColors(np.concatenate([film.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]]), FILM_COLORS)
-    pictures = [few(film.pixels(step)) for step in shown]
-    pause = max(round(100 * STEP_SECONDS * every / speed) * 10, 20)
-    return write_gif(path, pictures, [pause] * (len(pictures) - 1) + [1500])
+    return save_steps(film.pixels, film.steps, path, speed, every, first, last, FILM_COLORS)

@@ -7,15 +7,15 @@ __all__ = ['EVENT_WORDS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'MOST_MO
            'SMALL_DPI', 'read_events', 'continued', 'View', 'view_events', 'view_disputes', 'dispute_words',
            'view_labels', 'label_mark', 'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'corner_words',
            'draw_panel', 'draw_fixed', 'Screen', 'moments', 'stills', 'describe_view', 'unpacked', 'FewColors',
-           'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'controls', 'step_words', 'connect_controls',
-           'Player']
+           'save_steps', 'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'controls', 'step_words',
+           'connect_controls', 'Player']
 
 # %% ../../nbs/viz/05_player.ipynb #6a108c4a
 from matplotlib.axes import Axes
 import io
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -370,14 +370,22 @@ def draw_panel(
 def draw_fixed(
     figure: Figure,
     moving: list,  # artists that are drawn anew at each step
-) -> object:  # the canvas's pixels, as `restore_region` takes them
+) -> Callable[[list], np.ndarray]:  # draws them over it: the picture, uint8 `[height, width, 3]`
     "Draw once what does not move."
     for artist in moving:
         artist.set_animated(True)
     canvas = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
     canvas.draw()
     figure.set_layout_engine("none")  # what has found its place stays there
-    return canvas.copy_from_bbox(figure.bbox)
+    fixed = canvas.copy_from_bbox(figure.bbox)
+
+    def draw_over(moving: list) -> np.ndarray:
+        canvas.restore_region(fixed)
+        for artist in moving:
+            artist.draw(canvas.get_renderer())
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+    return draw_over
 
 # %% ../../nbs/viz/05_player.ipynb #ea2adfcb
 class Screen:
@@ -404,7 +412,7 @@ class Screen:
             self.words = {source: corner_words(axes) for source, (axes, _) in panels.items()}
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
             self.set_traces(trace, traces)
-            self.fixed = draw_fixed(self.figure, self.moving())
+            self.draw_over = draw_fixed(self.figure, self.moving())
 
     def __repr__(self) -> str:
         width, height = self.figure.canvas.get_width_height()
@@ -443,12 +451,8 @@ class Screen:
 
     def pixels(self, step: int) -> np.ndarray:  # uint8 `[height, width, 3]`
         "The picture at a step."
-        canvas = self.show(step).figure.canvas
-        renderer = canvas.get_renderer()
-        canvas.restore_region(self.fixed)
-        for artist in self.moving():
-            artist.draw(renderer)
-        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+        self.show(step)
+        return self.draw_over(self.moving())
 
 # %% ../../nbs/viz/05_player.ipynb #545649fc
 MOST_MOMENTS = 5
@@ -562,6 +566,28 @@ class FewColors:
         return image
 
 # %% ../../nbs/viz/05_player.ipynb #208731f8
+def save_steps(
+    pixels: Callable[[int], np.ndarray],  # the picture of a step
+    steps: int,  # that there are
+    path: str | Path,  # of the file, `.gif`
+    speed: float,  # times as fast as the trial
+    every: int,  # steps from picture to picture
+    first: int,  # step
+    last: int,  # step
+    colors: int,  # of all pictures together
+) -> Path:
+    "Write the pictures of some steps as an animated GIF that repeats."
+    path = check_gif(path)
+    if not (speed > 0 and every >= 1 and 0 <= first <= last < steps):
+        raise UsageError(f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {steps - 1}")
+    shown = np.unique([*range(first, last + 1, every), last])
+    some = np.concatenate([pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])
+    few = FewColors(some, colors)
+    pictures = [few(pixels(step)) for step in shown]
+    pause = max(int(round(1000 * STEP_SECONDS * every / speed / 10)) * 10, 20)
+    return write_gif(path, pictures, [pause] * (len(pictures) - 1) + [1500])
+
+
 def save_animation(
     view: View,
     path: str | Path,  # of the file, `.gif`
@@ -575,18 +601,10 @@ def save_animation(
     under: bool = True,  # outline the truth under what is imagined
 ) -> Path:
     "Write a view as an animated GIF that repeats."
-    path = check_gif(path)
-    last = len(view.truth) - 1 if last is None else last
-    if not (speed > 0 and every >= 1 and 0 <= first <= last < len(view.truth)):
-        raise UsageError(f"speed must be above 0, every from 1 on, and steps {first} to {last} among 0 to {len(view.truth) - 1}")
+    check_gif(path)
     screen = Screen(view, dpi, trace, traces, under)
-    shown = np.unique([*range(first, last + 1, every), last])
-    some = np.concatenate([screen.pixels(step) for step in shown[:: max(len(shown) // 4, 1)]])
-    few = FewColors(some, 255)
-    pictures = [few(screen.pixels(step)) for step in shown]
-    pause = max(int(round(1000 * STEP_SECONDS * every / speed / 10)) * 10, 20)
-    pauses = [pause] * (len(pictures) - 1) + [1500]
-    return write_gif(path, pictures, pauses)
+    steps = len(view.truth)
+    return save_steps(screen.pixels, steps, path, speed, every, first, steps - 1 if last is None else last, 255)
 
 # %% ../../nbs/viz/05_player.ipynb #13f83073
 SPEEDS = (0.5, 1, 2, 4, 8, 16)  # times as fast as the trial
