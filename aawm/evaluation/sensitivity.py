@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from .rollouts import REQUEST, Rollouts
+from .rollouts import Rollouts
 from .scores import SCORE_COLUMNS, Scorer, score_events
 from .tasks import TASK_TABLE, TrialSet, Scoring, move, single_goal
 from ..events.labels import LEAST_RISE, LIFTED
@@ -72,10 +72,8 @@ def leave_out_missing(
     rollouts: Rollouts,
 ) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out the rows that no rollout answers."
-    answered = plan[REQUEST].merge(
-        rollouts.requests[REQUEST].assign(known=True), on=REQUEST, how="left"
-    ).known.notna().to_numpy()
-    return plan.assign(left_out=plan.left_out.mask(~answered & (plan.left_out == "").to_numpy(), NOT_ROLLED_OUT))
+    missing = (plan.left_out == "").to_numpy() & (rollouts.find(plan) < 0)
+    return plan.assign(left_out=plan.left_out.mask(missing, NOT_ROLLED_OUT))
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #017b09de
 def sensitivity(

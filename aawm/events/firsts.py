@@ -54,12 +54,11 @@ def event_panel(
     states: np.ndarray,  # `[step, 5, 7]`, or flat `[step, 35]`, of one trial or rollout after its context
     title: str = "",
     context: int | None = None,  # steps from here on are imagined; `None`: all truly happened
-    rules: str = "strict",
 ) -> Sketch:
-    "A trial or rollout to draw, with its events by the rules."
+    "A trial or rollout to draw, with its events by the strict rules."
     states = Sketch(states).states
     return Sketch(
-        states, title, first_pickup(states, rules).tolist(), first_goal(states, rules).tolist(), context
+        states, title, first_pickup(states).tolist(), first_goal(states).tolist(), context
     )
 
 # %% ../../nbs/events/03_firsts.ipynb #da0e9f85

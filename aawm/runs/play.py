@@ -56,7 +56,6 @@ def imagine(
     one: xr.Dataset,  # of one trial
     context: int,  # steps shown
     seed: int = 0,
-    mode: bool = False,  # take every latent at its mode
     device: str = "auto",
 ) -> tuple:  # name -> rollout `[horizon, 35]`; names of the privileged ones
     "Roll models out on one trial, the future hidden."
@@ -69,7 +68,7 @@ def imagine(
         name = series_of(model.name, model.variant)
         same = sum(other.partition(", run ")[0] == name for other in rollouts)
         name = f"{name}, run {same + 1}" if same else name
-        rollouts[name] = roll_out(model, asked, held, seed, mode, device=device, progress=False).take(np.array([0]))[0]
+        rollouts[name] = roll_out(model, asked, held, seed, device=device, progress=False).take(np.array([0]))[0]
         privileged += [name] if model.privileged else []
     return rollouts, tuple(privileged)
 
@@ -95,7 +94,6 @@ def view_trial(
     models: Iterable[object] = (),  # run folders, or anything else that `evaluate` takes
     context: int | None = None,  # steps shown to the models; `None`: as `usual_context` has it
     seed: int = 0,  # of the rollouts
-    mode: bool = False,  # take every latent at its mode
     device: str = "auto",
 ) -> View:
     "A trial beside what models imagine of it, ready to be played."
@@ -106,7 +104,7 @@ def view_trial(
         raise UsageError(f"context is {context}; a trial of {STEPS} steps can show 1 to {STEPS - 1}")
     rollouts, privileged = {}, ()
     if models and context is not None:
-        rollouts, privileged = imagine(models, one, context, seed, mode, device)
+        rollouts, privileged = imagine(models, one, context, seed, device)
     roles = [str(one[f"role_agent{k}"].values[0]) for k in range(2)]
     logged = logged_steps(trials, trial, one) if bool(one.has_log.values[0]) else {}
     return View(
