@@ -6,13 +6,11 @@
 __all__ = ['check_values', 'registered_modules', 'is_offered', 'model_modules', 'part_digest']
 
 # %% ../../nbs/runs/06_paper.ipynb #7ca81389
-import ast
-import functools
 from dataclasses import asdict
 
 from ..errors import BadData, UsageError, check_name
 from ..files import digest, resolve, sha256
-from .sources import module_file, modules_digest, room_modules, used_modules
+from .sources import modules_digest, registered_classes, used_modules
 
 # %% ../../nbs/runs/06_paper.ipynb #6cc48de8
 def check_values(
@@ -40,19 +38,13 @@ def check_values(
             preset_settings(values["preset"], model, variant)
 
 # %% ../../nbs/runs/06_paper.ipynb #7dae349d
-@functools.cache
-def registered_modules() -> dict:  # name -> module, of the corrected variant
+def registered_modules() -> dict[str, str]:  # name -> module, of the corrected variant
     "The models that come with the package, and where each is defined."
-    modules = {}
-    for module in room_modules("aawm.models"):
-        file = module_file(module)
-        for node in ast.parse(file.read_text(encoding="utf-8")).body if file else ():
-            for call in getattr(node, "decorator_list", ()):
-                if isinstance(call, ast.Call) and getattr(
-                    call.func, "id", ""
-                ) == "register" and len(call.args) == 1:
-                    modules[ast.literal_eval(call.args[0])] = module
-    return modules
+    return {
+        name: classes["corrected"][0]
+        for name, classes in registered_classes().items()
+        if "corrected" in classes
+    }
 
 # %% ../../nbs/runs/06_paper.ipynb #9c805447
 def is_offered(
