@@ -208,9 +208,9 @@ def execute(
                 extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm_start(),
             )
         except OSError as fault:
-            if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            if fault.filename or fault.errno in (errno.ENOSPC, errno.EDQUOT):  # of the file
                 raise
-            raise RuntimeError(f"the kernel did not come up: {fault}") from fault  # no fault of the file's
+            raise RuntimeError(f"the kernel did not come up: {fault}") from fault
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
             message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]

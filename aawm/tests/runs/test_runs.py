@@ -514,8 +514,9 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
 @pytest.mark.parametrize("fault, error, tries", [
     (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), RuntimeError, 2),
     (OSError(errno.ENOSPC, "No space left on device"), EnvironmentProblem, 1),
+    (PermissionError(errno.EACCES, "Permission denied", "draw.ipynb"), EnvironmentProblem, 1),
 ])
-def test_a_kernel_that_never_came_up_is_tried_again_and_a_full_disk_is_not(repository, monkeypatch, fault, error, tries):
+def test_a_kernel_that_never_came_up_is_tried_again_and_a_file_that_cannot_be_written_is_not(repository, monkeypatch, fault, error, tries):
     calls = []
 
     def fail(*arguments, **options):
