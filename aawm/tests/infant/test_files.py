@@ -78,7 +78,8 @@ def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
 
 
 def test_labels_are_read_once_and_a_full_folder_is_refused_at_once(tmp_path, monkeypatch):
-    files = infant.export_released(infant.generate(tmp_path / "a", "preference", 2, progress=False), tmp_path / "files")
+    made = infant.write_videos(tmp_path / "a", infant.make_item("preference", 0), {})
+    files = infant.export_released(made, tmp_path / "files")
     folders = []
     own = released.read_labels
     monkeypatch.setattr(released, "read_labels", lambda folder: folders.append(folder) or own(folder))
