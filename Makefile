@@ -83,9 +83,8 @@ lint: install
 # README.md is the page nbs/index.ipynb, run anew, with links as seen from the root; cells tagged remove-input show what they write alone
 readme: install
 	$(BIN)/jupyter execute --inplace nbs/index.ipynb && $(BIN)/nbdev_clean --fname nbs/index.ipynb
-	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb > .part-README.md
-	sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' .part-README.md | cat -s > README.md
-	rm .part-README.md
+	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' | cat -s > .part-README.md
+	test -s .part-README.md && mv .part-README.md README.md
 
 # the shipped weights entered and committed, tested on trials that come from that commit, and the page; scores are for a commit of their own
 leaderboard: install

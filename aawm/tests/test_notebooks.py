@@ -145,7 +145,7 @@ def test_readme_is_the_index_page():
     if made.returncode:
         pytest.skip("make is not installed")
     command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit(
-        "> README.md", 1
+        "> .part-README.md", 1
     )[0]
     command = command.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
     page = subprocess.run(

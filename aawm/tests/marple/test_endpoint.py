@@ -140,7 +140,8 @@ def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
         (500, WRONG), chat("It was A.")
     )
     record = tmp_path / "answers.jsonl"
-    options = ("--answers", record, "--completions", 1, "--examples", 0)
+    # one at a time: a second try meets the next reply, and no two faults follow each other
+    options = ("--answers", record, "--completions", 1, "--examples", 0, "--concurrency", 1)
     with server(*replies) as (url, asked):
         done = infer(store, "--endpoint", url, "--model", "small", *options, "--out", tmp_path / "one.csv")
     prompts = len(collect_prompts(open_pairs(store), style="paper", examples=0))
