@@ -63,7 +63,7 @@ LEARNERS = ("transformer", "frame_transformer", "bc_mlp", "bc_rnn")
 STEPS = {  # preset -> of each learner
     "smoke": dict.fromkeys(LEARNERS, 20),
     "quick": dict.fromkeys(LEARNERS, 400),
-    "laptop": dict(zip(LEARNERS, (1600, 8000, 2000, 2000))),
+    "laptop": dict(zip(LEARNERS, (12_800, 8000, 2000, 2000))),
     "paper": dict.fromkeys(LEARNERS, 100_000),
 }
 BATCH = {"smoke": 4, "quick": 8, "laptop": 8, "paper": 48}
