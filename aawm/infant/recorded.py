@@ -8,7 +8,7 @@ __all__ = ['frames_of', 'check_video', 'film_names', 'videos_in', 'check_videos'
 # %% ../../nbs/infant/28_recorded.ipynb #b12e518b
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,16 +63,16 @@ def film_names(
 @contextlib.contextmanager
 def videos_in(
     store: str | Path,  # folder of a store, which the block writes
-    paths: list,  # an `.mp4` for each of its episodes; none: nothing is done
+    films: Mapping[str, Path],  # name as `film_names` gives it -> an `.mp4`; none: nothing is done
 ) -> Iterator[None]:
     "Copy videos into a store; they are hidden until the block ends, so that a store that is there has them all."
     hidden = Path(store) / f".{VIDEOS}"
     shutil.rmtree(hidden, ignore_errors=True)
-    for path, name in zip(paths, film_names(paths)):
+    for name, path in films.items():
         hidden.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, hidden / name)
     yield
-    if paths:
+    if films:
         hidden.rename(Path(store) / VIDEOS)
 
 

@@ -410,8 +410,11 @@ def import_released(
         "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
     }
     films = [film_beside(path) for path, _ in chosen] if videos else []
-    with videos_in(out, films):
-        store = write_videos(out, kept, settings | ({"videos": film_names(films)} if videos else {}))
+    names_of_films = film_names(films)
+    if videos:
+        settings["videos"] = names_of_films
+    with videos_in(out, dict(zip(names_of_films, films))):
+        store = write_videos(out, kept, settings)
     return store, left_out
 
 

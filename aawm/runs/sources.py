@@ -103,7 +103,7 @@ def room_modules(
 def registered_classes() -> dict[str, dict[str, tuple[str, ast.ClassDef]]]:  # model -> variant -> module, class
     "The models that come with the package, read and not imported."
     classes: dict[str, dict[str, tuple[str, ast.ClassDef]]] = {}
-    for module in room_modules("aawm.models"):
+    for module in sorted(room_modules("aawm.models")):
         file = module_file(module)
         nodes = ast.parse(file.read_text(encoding="utf-8")).body if file else []
         for kind in (node for node in nodes if isinstance(node, ast.ClassDef)):
