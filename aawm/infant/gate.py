@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ..errors import ModelContractError
+from ..errors import BadData, ModelContractError
 from ..files import write_json
 from ..small_files import Form, Line, Seed, read_small
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
@@ -63,13 +63,15 @@ def measure_gate(
     batches: list,  # held-out ones
     seed: int = 0,  # of its training
 ) -> Gate:
-    "Let a network and its rule predict the same batches; `ModelContractError` for a network that diverged."
+    "Let a network and its rule predict the same batches; `BadData` where nothing moves in them, `ModelContractError` for a network that diverged."
     import torch
 
     module.eval()
     with torch.no_grad():
         parts = [module.measured(batch) for batch in batches]
         losses = [float(module.rule_loss(batch)) for batch in batches]
+    if not any(len(errors) for errors, _ in parts):
+        raise BadData("nothing moves in the held-out episodes; add some to the training sets")
     own, rule = (float(torch.cat(errors).double().mean()) for errors in zip(*parts))
     if not math.isfinite(own):
         raise ModelContractError(f"{module.name}, seed {seed}: its error is {own}, so its training diverged; train it anew")
