@@ -63,7 +63,7 @@ def measure_gate(
     batches: list,  # held-out ones
     seed: int = 0,  # of its training
 ) -> Gate:
-    "Let a network and its rule predict the same batches; `BadData` where nothing moves in them, `ModelContractError` for a network that diverged."
+    "Let a network and its rule predict the same batches; `BadData` where nothing moves in them, `ModelContractError` for one that diverged."
     import torch
 
     module.eval()
