@@ -115,7 +115,7 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "frame_transformer": ("Transformer, whole frames", "#F0A070", "o"),
     "bc_mlp": ("BC-MLP", "#0072B2", "s"),
     "bc_rnn": ("BC-RNN", "#56B4E9", "^"),
-    "untrained": ("Transformer, untrained", "#BFBFBF", "o"),
+    "untrained": ("random network", "#BFBFBF", "o"),  # of the published form, smaller
     "copy_last": ("copy last", "#999933", "v"),
     "constant_velocity": ("constant velocity", "#CC79A7", "<"),
     "longer_odd": ("longer is odd", "#E69F00", "P"),
@@ -580,7 +580,7 @@ def fig_controls(
 PRIVILEGES = pd.DataFrame(
     [
         ("Transformer", "pictures", "-", "training sets", "-"),
-        ("Transformer, untrained", "pictures", "-", "nothing", "-"),
+        ("random network", "pictures", "-", "nothing", "-"),
         (
             "BC-MLP, BC-RNN", "pictures", "how the agent moved", "training sets",
             "what is learned is the agent's motion"
