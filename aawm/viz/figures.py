@@ -446,7 +446,7 @@ def draw_strip(
         box = Rectangle((column + 0.04, places[row.series] - 0.4), 0.92, 0.8, linewidth=0, facecolor=SHADES(depth))
         axes.add_patch(box)
         ink = "white" if depth > 0.6 else INK
-        number = f"{row.difference:.2f}".replace("0.", ".", 1)
+        number = f"{round(row.difference, 2) + 0.0:.2f}".replace("0.", ".", 1)  # no negative zero
         axes.text(column + 0.5, places[row.series], number, ha="center", va="center", fontsize=6.5, color=ink)
     axes.set(xlim=(0, len(offsets)), ylim=(end - 0.5, -0.5), yticks=[])
     names = [f"{offset:+.0f}" if offset else "0" for offset in offsets]
@@ -471,7 +471,7 @@ def fig3(
     strip = offset_table(pd.DataFrame() if sensitivity is None else sensitivity, privileged)
     letter = chr(max(ord(panel.letter or "A") for panel in panels) + 1)
     with house_style():
-        figure = Figure(figsize=(WIDTH + (1.3 if len(strip) else 0), 1.9 + rows_height(styles)))
+        figure = Figure(figsize=(WIDTH + (1.5 if len(strip) else 0), 1.9 + rows_height(styles)))
         # the numbers at the right of a panel belong to it
         figure.set_layout_engine("constrained", w_pad=0.09)
         columns = np.ravel(figure.subplots(1, len(panels) + bool(len(strip)), squeeze=False))
