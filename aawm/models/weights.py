@@ -10,6 +10,7 @@ __all__ = ['SHIPPED', 'LARGEST', 'LONGEST_RECORD', 'MOST_PARAMETERS', 'MOST', 'I
 # %% ../../nbs/models/07_weights.ipynb #9f4d1752
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -137,13 +138,17 @@ def read_tensors(
 
 def write_card(
     path: str | Path,  # of a weights file
-    scores: dict,  # e.g. scoring -> name of a score -> value
+    scores: dict[str, dict[str, float]],  # scoring -> name of a score -> value; what is not finite is left out
     **more,  # further fields, e.g. `commit`
 ) -> Path:  # the card
     "Write the card of a weights file: what it holds, its SHA-256 and how it scores."
     path = Path(path)
+    finite = {
+        scoring: {name: value for name, value in values.items() if math.isfinite(value)}
+        for scoring, values in scores.items()
+    }
     card = weights_record(path) | {
-        "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": scores
+        "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": finite
     } | more
     write_json(path.with_suffix(".json"), card)
     return path.with_suffix(".json")

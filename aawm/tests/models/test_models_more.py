@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.models import VARIANTS, WorldModel, build, load_released, load_weights
+from aawm.models import VARIANTS, WorldModel, build, load_released, load_weights, pretrained
 from aawm.models.base import Scaler, feature_weights
 from aawm.models.rssm import filter_states
 from aawm.models.sgnet import decoded_steps
 from aawm.models.transformer import sample_tokens, step_nll
-from aawm.models.weights import ship_weights
+from aawm.models.weights import ship_weights, weights_name, write_card
 from aawm.schema import flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
@@ -573,6 +573,14 @@ def test_weights_files_from_before_load_with_what_they_meant(name, trials, tmp_p
         one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))
     ]
     assert torch.equal(*futures)
+
+
+def test_a_card_leaves_out_scores_that_are_not_finite(tmp_path):
+    "A model whose rollouts leave all bounds has infinite errors, and loads none the less."
+    record = {"model": "sgnet", "variant": "corrected", "config": preset_settings("smoke", "sgnet")[0], "seed": 0}
+    path = ship_weights(build("sgnet", **record["config"]), tmp_path / weights_name("sgnet"), record)
+    write_card(path, {"strict": {"single_goal recall": 0.5, "ade": math.inf, "fde": math.nan}})
+    assert pretrained("sgnet", folder=tmp_path).card["scores"] == {"strict": {"single_goal recall": 0.5}}
 
 
 # tokens of the Transformer
