@@ -717,7 +717,8 @@ def fig4(
         falsely = "objects picked up in rollouts that truly never were"
         few, many = (lines["count"] / lines.seeds).agg(["min", "max"]) if len(lines) else (0, 0)
         points = f"in bins of {BIN_STEPS} steps, each of {few:.0f} to {many:.0f} rollouts a seed; those of fewer than {FEWEST} are left out"
-        binned = f"B: by the end of the context, {points}. {seeds_sentence(lines, 'Lines', interval)}"
+        alone = " Lines are of the models that the paper draws." if len(line_styles) < len(styles) else ""
+        binned = f"B: by the end of the context, {points}.{alone} {seeds_sentence(lines, 'Lines', interval)}"
         add_note(
             figure,
             [
@@ -783,7 +784,7 @@ def draw_example(
     )
 
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
-BESIDE_F1 = {"Precision": ("s", "white"), "Recall": ("o", INK)}  # points: marker, colour
+BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", INK, "white")}  # points: marker, colour, edge
 
 
 def draw_moves(
@@ -798,11 +799,11 @@ def draw_moves(
         shown[column] = parts["Recall"][column]
     draw_bar_rows(axes, shown.reset_index(), styles, first=True)
     places = row_places(styles)[0]
-    for title, (marker, color) in BESIDE_F1.items():
+    for title, (marker, color, edge) in BESIDE_F1.items():
         rows = parts[title][parts[title].value.notna()]
         axes.plot(
             rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False,
-            in_layout=False, label=title, marker=marker, color=color, markeredgecolor=INK, markersize=4,
+            in_layout=False, label=title, marker=marker, color=color, markeredgecolor=edge, markersize=4,
             markeredgewidth=0.8, zorder=6
         )
     axes.set_xlabel(f"F1; {count_label(parts['Recall'].reset_index(), 'moved')}")
@@ -813,10 +814,10 @@ def move_handles() -> list:  # legend handles
     "Legend entries for the points on F1."
     return [
         Line2D(
-            [], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=INK, markersize=4,
+            [], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=edge, markersize=4,
             markeredgewidth=0.8
         )
-        for title, (marker, color) in BESIDE_F1.items()
+        for title, (marker, color, edge) in BESIDE_F1.items()
     ]
 
 # %% ../../nbs/viz/03_figures.ipynb #97008b3f
