@@ -54,6 +54,9 @@ def address(
         return "figures.md"
     if path in (Path(root) / "README.md", notebooks):
         return "index.ipynb"
+    if path.suffix == ".ipynb" and path.is_relative_to(Path(root) / "figures"):  # as executed: the page of what made it
+        *paper, _, name = path.relative_to(Path(root) / "figures").parts
+        return Path("paper", *paper, name).as_posix()
     if path.is_relative_to(notebooks):
         inside = path.relative_to(notebooks).as_posix()
         return f"{inside}/index.md" if path.is_dir() else inside
