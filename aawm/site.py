@@ -54,9 +54,8 @@ def address(
         return "figures.md"
     if path in (Path(root) / "README.md", notebooks):
         return "index.ipynb"
-    if path.suffix == ".ipynb" and path.is_relative_to(Path(root) / "figures"):  # as executed: the page of what made it
-        *paper, _, name = path.relative_to(Path(root) / "figures").parts
-        return Path("paper", *paper, name).as_posix()
+    if path.suffix == ".ipynb":
+        path = maker_of(path, root)
     if path.is_relative_to(notebooks):
         inside = path.relative_to(notebooks).as_posix()
         return f"{inside}/index.md" if path.is_dir() else inside
@@ -229,7 +228,11 @@ def maker_of(
 ) -> Path:  # in `nbs`; its own for any that is there
     "The notebook that an executed one was made from: its text's links start there, and its page stands there."
     path = Path(path)
-    return figure_folders(root).get(path.parent, path.parent) / path.name
+    figures = Path(root) / "figures"
+    if not path.is_relative_to(figures):
+        return path
+    *paper, _, name = path.relative_to(figures).parts  # of any profile
+    return Path(root, "nbs", "paper", *paper, name)
 
 
 def written_outputs(
@@ -239,7 +242,7 @@ def written_outputs(
     linked: set,  # files that links lead to, added to
 ) -> list:  # of texts
     "The Markdown that a cell has written, its links turned into the site's, also in the cell itself."
-    place = address(maker_of(path, root), root)
+    place = address(path, root)
     outputs = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
     for data in outputs:
         data["text/markdown"] = site_links(data["text/markdown"], path, root, linked, place)

@@ -465,7 +465,9 @@ def order_agreement(
         ours = ours.map(lambda number: number.value)
         theirs = RELEASED[task, target, metric].reindex(ours.index).dropna()
         ranks = ours.reindex(theirs.index).rank(), theirs.rank()
-        if len(theirs) > 2:
+        if len(theirs) > 2 and ranks[0].nunique() == 1:  # all alike: no order
+            rows.append((task, target, metric, len(theirs), np.nan, np.nan))
+        elif len(theirs) > 2:
             orders = [np.corrcoef(order, ranks[1])[0, 1] for order in itertools.permutations(ranks[0])]
             share = float(np.mean(np.array(orders) >= orders[0] - 1e-9))
             rows.append((task, target, metric, len(theirs), orders[0], share))

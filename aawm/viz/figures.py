@@ -446,7 +446,7 @@ def draw_strip(
         box = Rectangle((column + 0.04, places[row.series] - 0.4), 0.92, 0.8, linewidth=0, facecolor=SHADES(depth))
         axes.add_patch(box)
         ink = "white" if depth > 0.6 else INK
-        number = f"{round(row.difference, 2) + 0.0:.2f}".replace("0.", ".", 1)  # no negative zero
+        number = f"{row.difference:z.2f}".replace("0.", ".", 1)  # z: no negative zero
         axes.text(column + 0.5, places[row.series], number, ha="center", va="center", fontsize=6.5, color=ink)
     axes.set(xlim=(0, len(offsets)), ylim=(end - 0.5, -0.5), yticks=[])
     names = [f"{offset:+.0f}" if offset else "0" for offset in offsets]

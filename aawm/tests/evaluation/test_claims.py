@@ -8,7 +8,7 @@ import pytest
 
 from aawm.errors import UsageError
 from aawm.evaluation import CLAIMS, paper_ledger
-from aawm.evaluation.claims import BASELINES, ORACLE, contrasts
+from aawm.evaluation.claims import BASELINES, ORACLE, contrasts, order_agreement
 from aawm.ledger import FAILS, HOLDS, UNDECIDED
 
 NUMBERS = [claim.number for claim in CLAIMS]
@@ -84,6 +84,13 @@ def usual():
 
 def verdicts(results):
     return paper_ledger(results, released=False).set_index("claim").verdict
+
+
+def test_models_that_are_all_alike_have_no_order(usual):
+    outcomes = usual.outcomes.assign(prediction=False)
+    table = order_agreement(outcomes[outcomes.scoring == outcomes.scoring.iloc[0]])
+    pickup = table[table.task == "pickup"]
+    assert len(pickup) and pickup[["rank_correlation", "probability"]].isna().all(axis=None)
 
 
 def upside_down():
