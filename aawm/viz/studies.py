@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DRAFT_BEHAVIORS', 'ERROR_PANELS', 'PUBLISHED_ADE', 'CROWDED', 'SWM4', 'VERDICT_COLORS', 'LEDGER_CONDITIONS',
-           'SENSITIVITY_PANELS', 'error_row', 'error_table', 'draw_error_panel', 'swm3', 'swm4', 'claims_figure',
-           'sensitivity_table', 'rank_changes', 'sensitivity_figure']
+           'SENSITIVITY_PANELS', 'finite_errors', 'error_row', 'error_table', 'draw_error_panel', 'swm3', 'swm4',
+           'claims_figure', 'sensitivity_table', 'rank_changes', 'sensitivity_figure']
 
 # %% ../../nbs/viz/06_studies.ipynb #c0250f75
 import re
@@ -51,11 +51,21 @@ ERROR_PANELS = (
 PUBLISHED_ADE = RELEASED_ADE
 
 
+def finite_errors(
+    scores: pd.DataFrame,  # of a score table: one series and scoring
+    metric: str,
+) -> pd.DataFrame:  # its rows of that metric
+    "Errors of all behaviours and seeds, over finite rollouts alone where another one makes them infinite."
+    whole = scores[scores.metric == metric]
+    spare = scores[scores.metric == f"{metric}_finite"]
+    return spare if np.isinf(whole.value).any() and len(spare) else whole
+
+
 def error_row(
     rows: pd.DataFrame,  # of a score table: one metric, behaviour and series
     interval: str | None,  # of a single seed: None, or "bootstrap"
 ) -> dict:
-    "The numbers of one bar; over finite rollouts where all of them have no mean."
+    "The numbers of one bar."
     value, error, seeds = mean_and_error(rows.value)
     low = value - error
     high = value + error
@@ -84,14 +94,14 @@ def error_table(
         for letter, title, metric, scoring in ERROR_PANELS:
             listed = published is not None and scoring == "published" and who["model"] in published.index
             known = published.loc[who["model"]] if published is not None and listed else None
+            errors = finite_errors(own[own.scoring == scoring], metric)
             for behavior in DRAFT_BEHAVIORS:
-                here = own[(own.metric == metric) & (own.scoring == scoring) & (own.behavior == behavior)]
-                numbers = error_row(here, interval)
+                numbers = error_row(errors[errors.behavior == behavior], interval)
                 value = np.nan if known is None else known.get(behavior, np.nan)
                 rows.append(
                     {
                         "panel": letter, "title": title, "behavior": behavior, "scoring": scoring, **who,
-                        **numbers, "published": value
+                        **numbers, "finite_alone": errors.metric.eq(f"{metric}_finite").any(), "published": value
                     }
                 )
     table = pd.DataFrame(rows)
@@ -170,8 +180,10 @@ def swm3(
         ]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
         add_legend(figure, [*line_handles(styles, bars=True), *marks], 4)
+        alone = ", ".join(table.label[table.finite_alone].unique())
         note = [
             seeds_sentence(table, "Bars", interval),
+            f"Over finite rollouts alone: {alone}." if alone else "",
             "A behaviour's bar is over all trials in which it takes part. A and B: strict scoring, positions in metres.",
             "C: what the released code computes, the norm over all 35 features." if "C" in letters else "",
             "Diamonds: the authors' tables, by that scoring on their real data." if table.published.notna().any() else "",
