@@ -199,7 +199,7 @@ def claim_2(scored: Scored):
     return every(*(below(one, other) for one, other in zip(numbers, numbers[1:])))
 
 
-@claim(3, "curves", "language is worth more than audio", "Language lowers the evidence needed by more than audio does.")
+@claim(3, "curves", "language helps more than audio", "Language lowers the evidence needed by more than audio does.")
 def claim_3(scored: Scored):
     return below(scored.needed("V+L"), scored.needed("V+A"))
 
