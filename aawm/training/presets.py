@@ -5,14 +5,19 @@
 # %% auto #0
 __all__ = ['SMOKE_TRAINING', 'SMOKE_RSSM', 'SMOKE_EVENT', 'SMOKE', 'LAPTOP_MULTISTEP', 'LAPTOP_EVENT', 'LAPTOP', 'GPU_TRAINING',
            'GPU_MULTISTEP', 'GPU_RSSM', 'GPU_EVENT', 'GPU', 'EPOCH', 'PAPER_TRAINING', 'PAPER_MULTISTEP', 'PAPER_EVENT',
-           'PAPER', 'PRESETS', 'with_plans', 'as_released', 'preset_settings', 'from_text', 'changed_settings']
+           'PAPER', 'PRESETS', 'with_plans', 'as_released', 'preset_settings', 'beside_released', 'from_text',
+           'changed_settings']
 
 # %% ../../nbs/training/06_presets.ipynb #08712b9c
 import ast
 import dataclasses
+from collections.abc import Iterable
+
+import pandas as pd
+import torch
 
 from ..errors import check_name
-from ..models import VARIANTS, make_config, model_class
+from ..models import VARIANTS, build, make_config, model_class, parameter_count
 from ..schema import WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
@@ -204,6 +209,24 @@ def preset_settings(
     settings, training = known.get(model, ({}, known["multistep_predictor"][1]))
     released = check_name(variant, VARIANTS, "variant") == "published"
     return dict(settings), as_released(training, preset) if released else training
+
+# %% ../../nbs/training/06_presets.ipynb #5b1f00d2
+def beside_released(
+    models: Iterable[str],  # registered names with a released size
+    preset: str = "laptop",
+) -> pd.DataFrame:  # indexed by model: `windows`, `parameters`, `released windows`, `released parameters`
+    "Training windows and parameters of corrected models in a preset, and those of the released models."
+    rows = []
+    for model in models:
+        row: dict[str, str | int] = {"model": model}
+        for prefix, name, variant in (("", preset, "corrected"), ("released ", "paper", "published")):
+            settings, training = preset_settings(name, model)
+            with torch.device("meta"):
+                network = build(model, variant, **settings)
+            row[f"{prefix}windows"] = training.steps * training.batch
+            row[f"{prefix}parameters"] = parameter_count(network)
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("model")
 
 # %% ../../nbs/training/06_presets.ipynb #a5a02230
 def from_text(
