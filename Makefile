@@ -35,6 +35,7 @@ install: $(INSTALLED)
 
 $(INSTALLED): settings.ini setup.py pyproject.toml $(wildcard requirements/*.txt)
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v >= (3, 11) else "aawm needs Python 3.11 or newer, and found %d.%d: name one, as in make install PYTHON=python3.12" % v)'
+	@echo 'installing into .venv: one to ten minutes, by the network'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 ifeq ($(EXACT),yes)
 	$(PIP) --require-hashes --requirement requirements/pip.txt

@@ -42,7 +42,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -413,6 +413,7 @@ def train(
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
     from aawm import training
     from aawm.training.fitting import trained_model
+    from aawm.training.loop import read_log
 
     changes = {
         name: value
@@ -426,12 +427,14 @@ def train(
         model, sizes, course, named_values(set_) | changes
     )
     warn_of_contract(model, variant, model_settings)
+    before = read_log(run)
     training.fit(
         model, store, run, variant=variant, model_settings=model_settings,
         training_settings=training_settings, seed=seed, device=device, progress=progress, start=from_,
         longer=longer
     )
-    typer.echo(f"{run}: trained")
+    already = "" if before != read_log(run) else " already; --longer --steps N trains it on"
+    typer.echo(f"{run}: trained{already}")
 
 # %% ../nbs/90_cli.ipynb #43b389a7
 Offset = Annotated[
@@ -686,7 +689,10 @@ def play(
     trust_code: Trust = None,
 ):
     "Watch a trial as it moves, beside what models imagine of it."
-    from aawm.files import resolve
+    from aawm.files import check_gif, resolve
+
+    if save is not None:
+        check_gif(save)
     from aawm.runs.play import open_page, view_trial, write_page
 
     runs = list(run or ())

@@ -171,10 +171,13 @@ def play(
     save: Annotated[Path, typer.Option(help="The animation to write, a .gif.")] = Path("episode.gif")
 ):
     "Watch an episode as it moves, with surprise beneath it. In Jupyter: aawm.infant.play.play."
+    from aawm.files import check_gif
     from aawm.infant.play import Film, save_gif
 
-    film = Film(store, episode, trial, [chosen_observer(name) for name in observer or ("bayesian",)])
-    typer.echo(f"{save_gif(film, save)}: {film}")
+    check_gif(save)
+    chosen = [chosen_observer(name) for name in observer or ("bayesian",)]
+    film = Film(store, episode, trial, chosen)
+    typer.echo(f"{save_gif(film, save)}: written, {', '.join(film.title.splitlines())}")
 
 # %% ../../nbs/infant/19_commands.ipynb #91fe0891
 @app.command(epilog="Example: aawm infant train transformer data/train_preference data/train_single_object --out data/run --preset smoke")

@@ -429,19 +429,19 @@ def accuracy_note(
     seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
-    given = "Open marks: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. VT, a video "
-    given += "transformer by others: mean; Video-RNN: maximum."
+    given = "Open marks, × and +: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. "
+    given += "VT, a video transformer by others: mean; Video-RNN: maximum."
     seen = set(INFANTS.set) & set(table.set)
+    cloned = " and of BC the maximum" * bool({"bc_mlp", "bc_rnn"} & set(table.observer))
     return [
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
         "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
         if (table.pair_type == "HE").any() else "one. n: pairs.",
-        "Surprise: as published, of Transformers the mean and of BC the maximum over all frames; of others the mean over "
-        "the frames of motion.",
+        f"Surprise: as published, of Transformers the mean{cloned} over all frames; of others the mean over the frames of motion.",
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"Infants of 11 months: + looked longer at the unexpected video, 0 did not ({INFANTS_SOURCE}; one task on efficiency)." if seen else "",
-        f"{METADATA} is given more than pictures. BC: behaviour cloning.",
+        f"{METADATA} is given more than pictures.{' BC: behaviour cloning.' * bool(cloned)}",
     ]
 
 # %% ../../nbs/infant/17_figures.ipynb #b700ef4e
@@ -471,7 +471,8 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
         for name, rows in of.items()
     ]
     total = len(table[table.pair_type != CROSSED].drop_duplicates(["set", "part", "pair_type"]))
-    return f"Right of the dotted line is above chance. Of {total} rows (in brackets: above all controls, too): {', '.join(counts)}."
+    pairs = f"{total} kinds of pairs, H × E apart"
+    return f"Right of the dotted line is above chance. Of {pairs} (in brackets: above all controls, too): {', '.join(counts)}."
 
 # %% ../../nbs/infant/17_figures.ipynb #8dfd79a8
 def add_headline(figure: Figure, sentence: str) -> None:

@@ -21,6 +21,7 @@ from .drawing import draw
 from .episodes import make_batch, open_episodes
 from .observers import Observer, checked_surprise, make_observer
 from .stage import RATE, TEST
+from .views import OUTCOME_WORDS
 from ..viz.style import SOFT_INK, house_style
 
 # %% ../../nbs/infant/20_play.ipynb #ef3077ef
@@ -42,8 +43,11 @@ class Film:
         self.trial = trial
         self.size = size
         facts = episodes.isel(episode=episode)
-        words = [str(facts[name].values) for name in ("set", "item", "condition", "ending", "outcome")]
-        self.title = "{}, item {}: {}, {} ({})".format(*words)
+        name, item, condition, ending, outcome = (
+            str(facts[column].values).replace("_", " ") for column in ("set", "item", "condition", "ending", "outcome")
+        )
+        expected = OUTCOME_WORDS[outcome][0] if outcome in OUTCOME_WORDS else outcome
+        self.title = f"{name}, item {item}: {expected}\n{condition}, {ending}"
         chosen = [
             make_observer(one) if isinstance(one, str) else one for one in observers
         ] if trial == TEST else []
@@ -53,7 +57,7 @@ class Film:
         return int(self.batch.length[0, self.trial])
 
     def __repr__(self) -> str:
-        return f"Film({self.title}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
+        return f"Film({', '.join(self.title.splitlines())}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
 
     def pictures(self, frames: Sequence[int] | np.ndarray) -> np.ndarray:  # uint8 `[N, size, size, 3]`
         "Some frames of the trial."
@@ -66,7 +70,7 @@ class Film:
             figure, axes = plt.subplots(2, 1, figsize=(3.4, 4.6), height_ratios=(3, 1))
             axes[0].imshow(self.pictures([frame])[0], interpolation="nearest")
             axes[0].set(xticks=[], yticks=[])
-            axes[0].set_title(self.title, fontsize=6.5)
+            axes[0].set_title(self.title, fontsize=8)
             low = 0.0
             for name, curve in self.curves.items():
                 known = np.flatnonzero(np.isfinite(curve[: len(self)]))
@@ -78,7 +82,7 @@ class Film:
                     axes[1].plot(known / RATE, curve[known] / top, color=SOFT_INK, alpha=0.2)
             axes[1].axvline(frame / RATE, color=SOFT_INK, linewidth=0.7)
             axes[1].set(xlim=(0, len(self) / RATE), ylim=(low - 0.05, 1.1), xlabel="s", ylabel="surprise")
-            axes[1].legend(fontsize=6, loc="upper left") if self.curves else None
+            axes[1].legend(fontsize=7, loc="upper right") if self.curves else None
         plt.close(figure)
         return figure
 
@@ -87,12 +91,14 @@ def save_gif(
     film: Film,
     path: str | Path,  # a `.gif`
     every: int = 4,  # frames of the trial between frames of the film
+    dpi: int = 140,
 ) -> Path:
     "Write a film as a GIF at its own speed."
     path = check_gif(path)
     pages = []
     for frame in range(0, len(film), every):
         figure = film.figure(frame)
+        figure.set_dpi(dpi)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()).quantize(64))

@@ -231,7 +231,7 @@ def fig_accuracy(
     note: str = "",
 ):  # figure, table
     "Accuracy over time for every scenario and their mean, with published marks."
-    published = (PEOPLE, "V+A+L", "V", LANGUAGE_MODEL)
+    published = (PEOPLE, "V+A+L", "V+L", "V", LANGUAGE_MODEL)
     drawn = curve_table(table)
     panels = [*dict.fromkeys(table.scenario), "mean"]
     with house_style():

@@ -603,6 +603,8 @@ def model_class(
 ) -> type[WorldModel]:
     "The class behind a model's name."
     module, colon, _ = name.rpartition(":")
+    if not colon and name.endswith(".py"):
+        raise UsageError(f"{name} is a file: name a class in it, as in {name}:MyModel")
     if not colon:
         kind = MODELS[check_name(name, MODELS, "model")]
         return PUBLISHED[name] if variant == "published" and name in PUBLISHED else kind

@@ -161,7 +161,11 @@ def list_names(
 ) -> dict:  # name -> a line about it
     "What there is of a kind."
     lines = LISTS[check_name(what, LISTS, "list")]
-    return lines(paper) if what in OF_PAPERS else lines()
+    if what in OF_PAPERS:
+        return lines(paper)
+    if paper != FIRST_PAPER:
+        raise UsageError(f"--paper goes with {' and '.join(OF_PAPERS)}; what else {paper} has: aawm {paper} --help")
+    return lines()
 
 # %% ../../nbs/runs/09_by_hand.ipynb #f63f5bce
 def check_inputs(

@@ -784,7 +784,7 @@ def draw_example(
     )
 
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
-BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", INK, "white")}  # points: marker, colour, edge
+BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", "white", INK)}  # points: marker, colour, edge
 
 
 def draw_moves(

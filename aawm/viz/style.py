@@ -170,7 +170,12 @@ def remarks(
     labels: dict[str, dict[str, None]] = {}  # remark -> labels, in order
     for style in styles:
         labels.setdefault(style.remark, {})[style.label] = None
-    return [f"{', '.join(names)}: {remark}." for remark, names in labels.items() if remark]
+    told = {ARENA: "know the arena's rules", RULE: "rules without learning"}  # of several
+    return [
+        f"{', '.join(names)}: {told.get(remark, remark) if len(names) > 1 else remark}."
+        for remark, names in labels.items()
+        if remark
+    ]
 
 # %% ../../nbs/viz/01_style.ipynb #c90a8a70
 WIDTH = 7.0  # of a figure, inches
