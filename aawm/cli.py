@@ -345,6 +345,12 @@ Trust = Annotated[
     )
 ]
 
+# %% ../nbs/90_cli.ipynb #0313531b
+TRAIN_EXAMPLES = (
+    "Examples: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64; the same with --steps 600 "
+    "--longer; aawm train sgnet data/trials data/runs/tuned --from data/weights/sgnet-corrected-0.safetensors --steps 200"
+)
+
 # %% ../nbs/90_cli.ipynb #ba0f8983
 def check_there(
     run: Path,  # what a command is to evaluate
@@ -374,12 +380,6 @@ def warn_of_source(
             typer.echo(f"aawm: warning: {note}", err=True)
 
 # %% ../nbs/90_cli.ipynb #0313531a
-TRAIN_EXAMPLES = (
-    "Examples: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64; the same with --steps 600 "
-    "--longer; aawm train sgnet data/trials data/runs/tuned --from data/weights/sgnet-corrected-0.safetensors --steps 200"
-)
-
-
 @app.command(epilog=TRAIN_EXAMPLES)
 def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],

@@ -46,8 +46,9 @@ class Film:
         name, item, condition, ending, outcome = (
             str(facts[column].values).replace("_", " ") for column in ("set", "item", "condition", "ending", "outcome")
         )
-        expected = OUTCOME_WORDS[outcome][0] if outcome in OUTCOME_WORDS else outcome
-        self.title = f"{name}, item {item}: {expected}\n{condition}, {ending}"
+        expected, _ = OUTCOME_WORDS.get(outcome, (outcome, ""))
+        self.title = f"{name}, item {item}: {expected}"
+        self.subtitle = f"{condition}, {ending}"
         chosen = [
             make_observer(one) if isinstance(one, str) else one for one in observers
         ] if trial == TEST else []
@@ -57,7 +58,7 @@ class Film:
         return int(self.batch.length[0, self.trial])
 
     def __repr__(self) -> str:
-        return f"Film({', '.join(self.title.splitlines())}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
+        return f"Film({self.title}, {self.subtitle}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
 
     def pictures(self, frames: Sequence[int] | np.ndarray) -> np.ndarray:  # uint8 `[N, size, size, 3]`
         "Some frames of the trial."
@@ -70,7 +71,7 @@ class Film:
             figure, axes = plt.subplots(2, 1, figsize=(3.4, 4.6), height_ratios=(3, 1))
             axes[0].imshow(self.pictures([frame])[0], interpolation="nearest")
             axes[0].set(xticks=[], yticks=[])
-            axes[0].set_title(self.title, fontsize=8)
+            axes[0].set_title(f"{self.title}\n{self.subtitle}", fontsize=8)
             low = 0.0
             for name, curve in self.curves.items():
                 known = np.flatnonzero(np.isfinite(curve[: len(self)]))

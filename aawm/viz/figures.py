@@ -9,9 +9,9 @@ __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT',
            'Panel', 'bar_row', 'with_series', 'comparable', 'bar_table', 'seed_dots', 'bar_marks', 'no_data',
            'count_label', 'draw_bars', 'row_places', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
            'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
-           'finite_curves', 'finite_sentence', 'curve_table', 'draw_curves', 'fit_lengths', 'line_handles',
-           'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example', 'draw_moves',
-           'move_handles', 'fig5_panels', 'draw_errors', 'fig5', 'describe']
+           'finite_curves', 'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'fit_lengths',
+           'line_handles', 'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example',
+           'draw_moves', 'move_handles', 'fig5_panels', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -518,14 +518,21 @@ def finite_curves(
     return both[np.isfinite(both.value) & (both["count"] > 0)]
 
 # %% ../../nbs/viz/03_figures.ipynb #08a73316
+def finite_alone(
+    labels: Iterable[str],  # of models whose other rollouts are left out
+) -> str:  # a sentence, or ""
+    "Whose numbers are of finite rollouts alone."
+    listed = ", ".join(dict.fromkeys(labels))
+    return f"Drawn over finite rollouts alone: {listed}." if listed else ""
+
+
 def finite_sentence(
     curves: pd.DataFrame,  # as gathered
     names: Iterable[str],  # of the curves drawn
 ) -> str:  # a sentence, or ""
     "Whose lines leave rollouts out."
     broken = with_series(broken_series(curves, names))
-    labels = [style.name for style in styles_of(broken.series).values()]
-    return f"Drawn over finite rollouts alone: {', '.join(labels)}." if labels else ""
+    return finite_alone(style.name for style in styles_of(broken.series).values())
 
 # %% ../../nbs/viz/03_figures.ipynb #8b8a0014
 def curve_table(

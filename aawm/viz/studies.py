@@ -28,6 +28,7 @@ from aawm.viz.figures import (
     comparable,
     count_label,
     draw_bar_rows,
+    finite_alone,
     in_drawing_order,
     line_handles,
     mark_handles,
@@ -180,10 +181,9 @@ def swm3(
         ]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
         add_legend(figure, [*line_handles(styles, bars=True), *marks], 4)
-        alone = ", ".join(table.label[table.finite_alone].unique())
         note = [
             seeds_sentence(table, "Bars", interval),
-            f"Over finite rollouts alone: {alone}." if alone else "",
+            finite_alone(table.label[table.finite_alone]),
             "A behaviour's bar is over all trials in which it takes part. A and B: strict scoring, positions in metres.",
             "C: what the released code computes, the norm over all 35 features." if "C" in letters else "",
             "Diamonds: the authors' tables, by that scoring on their real data." if table.published.notna().any() else "",
