@@ -25,7 +25,7 @@ METHODS = ("exact", "monte_carlo", "rollouts", "llm")
 DEFAULTS = {"monte_carlo": ("1", "softmax"), "rollouts": ("1", "softmax"), "llm": ("0.5", "ratio")}
 OWN = {  # options that belong to a method
     "policy": ("rollouts",), "rollouts": ("rollouts", "monte_carlo"),
-    **dict.fromkeys(("endpoint", "model", "completions", "temperature", "prompt", "examples", "concurrency", "answers"), ("llm",)),
+    **dict.fromkeys(("endpoint", "model", "completions", "request", "prompt", "examples", "concurrency", "answers"), ("llm",)),
 }  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def train(
 
 # %% ../../nbs/marple/22_commands.ipynb #24d18fb6
 REQUESTED = {
-    "completions": 10, "temperature": 0.5, "prompt": "paper", "examples": 2, "concurrency": 4,
+    "completions": 10, "request": '{"temperature": 0.5, "max_tokens": 1024}', "prompt": "paper", "examples": 2, "concurrency": 4,
     "answers": Path("answers.jsonl")
 }
 
@@ -240,6 +240,7 @@ def language_scores(
     from aawm.marple.endpoint import Endpoint, request_all, request_answer, collect_prompts, tally
     from aawm.marple.language import Recorded, language_method
     from aawm.marple.scores import score_pairs
+    from aawm.small_files import in_form, parse_json
 
     style = settings["prompt"]
     completions = settings["completions"]
@@ -248,7 +249,8 @@ def language_scores(
     if endpoint:
         if not model:
             raise UsageError("--endpoint needs --model, the name that the server knows the model by")
-        server = Endpoint(endpoint, model, settings["temperature"])
+        fields = in_form(parse_json(settings["request"], "--request"), dict, "--request")
+        server = Endpoint(endpoint, model, fields)
         record = Recorded(settings["answers"], about=server.about)
         client = server.client()
         request_all(
@@ -320,7 +322,9 @@ def infer(
     ] = None,
     model: Annotated[str | None, typer.Option(help="llm: the model's name at that address.")] = None,
     completions: Annotated[int | None, typer.Option(min=1, help="llm: answers to each prompt [10].")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, max=2, help="llm: [0.5].")] = None,
+    request: Annotated[
+        str | None, typer.Option(help='llm: further fields [{"temperature": 0.5, "max_tokens": 1024}].')
+    ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="llm: paper (scene graphs, examples) or plain (words) [paper].")
     ] = None,
@@ -341,7 +345,7 @@ def infer(
 
     given = {
         "policy": policy, "rollouts": rollouts, "endpoint": endpoint, "model": model,
-        "completions": completions, "answers": answers, "temperature": temperature, "prompt": prompt,
+        "completions": completions, "answers": answers, "request": request, "prompt": prompt,
         "examples": examples, "concurrency": concurrency
     }
     check_name(variant, VARIANTS, "evidence variant")

@@ -15,7 +15,7 @@ from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, Interrupted, UsageError
 from aawm.marple.endpoint import Endpoint, request_all, request_answer, collect_prompts, tally
 from aawm.marple.language import (
-    Answer, Recorded, final_state, language_method, paper_prompt, read_two_numbers,
+    Answer, Recorded, final_state, language_method, paper_prompt, read_two_numbers, share_of,
 )
 from aawm.marple.pairs import Plan, open_pairs
 
@@ -116,7 +116,7 @@ def test_a_late_answer_is_asked_again_and_a_dead_address_said():
         ask("http://127.0.0.1:9/v1", tries=1)
 
 
-@pytest.mark.parametrize("reply, fault, words", [((401, WRONG), UsageError, "OPENAI_API_KEY"), ((404, WRONG), UsageError, "not accepted"),
+@pytest.mark.parametrize("reply, fault, words", [((401, WRONG), UsageError, "OPENAI_API_KEY"), *(((status, WRONG), UsageError, "not accepted: ") for status in (400, 404, 413, 422)),
                                                  ((200, {"hello": 1}), EnvironmentProblem, "no choices")])
 def test_what_does_not_get_better_is_said_at_once(reply, fault, words):
     with server(reply) as (url, asked), pytest.raises(fault, match=words) as raised:
@@ -124,13 +124,33 @@ def test_what_does_not_get_better_is_said_at_once(reply, fault, words):
     assert len(asked) == 1 and "\n" not in str(raised.value)
 
 
+def message(body, finish):
+    status, reply = chat("", finish)
+    reply["choices"][0]["message"] = body
+    return status, reply
+
+
+PARTS = [{"type": "thinking", "thinking": [{"type": "text", "text": "A: 1\nB: 99"}]}, {"type": "text", "text": "A: 80\nB: 20"}]
+
+
+@pytest.mark.parametrize("body, finish, text", [({"role": "assistant", "content": PARTS}, "stop", "A: 80\nB: 20"), (None, "content_filter", ""),
+                                                ({"role": "assistant"}, "length", "")], ids=["parts", "null", "bare"])
+def test_a_message_has_parts_or_is_missing(body, finish, text):
+    with server(message(body, finish)) as (url, _):
+        assert ask(url) == Answer(text, finish, 100, 5)
+
+
 def test_the_key_comes_from_the_environment_and_settings_arrive(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with server(GOOD) as (url, asked):
-        ask(url, temperature=0.25, tokens=99)
-    assert asked[0]["key"] == "Bearer secret" and (
-        asked[0]["temperature"], asked[0]["max_tokens"], asked[0]["model"]
-    ) == (0.25, 99, "small")
+        ask(url)
+        ask(url, request={"max_completion_tokens": 99, "reasoning_effort": "low"})
+    assert asked[0]["key"] == "Bearer secret"
+    sent = [{name: value for name, value in request.items() if name not in ("key", "messages")} for request in asked]
+    assert sent == [
+        {"model": "small", "temperature": 0.5, "max_tokens": 1024},
+        {"model": "small", "max_completion_tokens": 99, "reasoning_effort": "low"},
+    ]
 
 
 def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
@@ -217,7 +237,8 @@ def test_options_of_other_methods_and_rules_are_refused(store):
     for words, text in (
         (("--rule", "exact"), "does not fit"), (("--policy", "shipped"), "belongs to"),
         (("--endpoint", "http://x"), "--model"), (("--endpoint", "x", "--model", "m"), "must begin"),
-        (("--prompt", "papr"), "paper")
+        (("--prompt", "papr"), "paper"),
+        (("--endpoint", "http://x", "--model", "m", "--request", "temperature=1"), "--request is no JSON")
     ):
         with pytest.raises(AawmError, match=text) as raised:
             infer(store, *words)
@@ -245,9 +266,15 @@ def test_the_papers_prompt_names_no_mission_and_its_end_no_place():
 
 def test_both_numbers_of_an_answer_are_read(tmp_path):
     assert read_two_numbers("A: 10\nB: 30\nSo finally\n**A: 60%**\n**Agent B: 20/100**") == 0.75
-    for odd in ("A: 50", "A: 0\nB: 0", "A: 101\nB: 1", "", "A: high\nB: low"):
+    assert read_two_numbers("<think>\nA: 10\nB: 90\n</think>\nA: 60\n\nB: 20\nSo it was A.") == 0.75
+    odd = ("A: 50", "A: 0\nB: 0", "A: 101\nB: 1", "", "A: high\nB: low")
+    cut = ("<think>Suppose\nA: 90\nB: 10\nbut then", "First\nA: 90\nB: 10\nRather\nA: 20\nB", "B: 40\nno.\nA: 80", "A: 90\nB: 10\nA: 20\nB")
+    for text in odd + cut:
         with pytest.raises(BadData):
-            read_two_numbers(odd)
+            read_two_numbers(text)
+    for answer in (Answer("A: 90\nB: 10", "length"), Answer("A: 90\nB: 10", "refusal")):
+        with pytest.raises(BadData):
+            share_of(answer, "paper")
     pair = Plan(1, houses=1).pair(0)
     evidence = tuple(marple.look(run, 3) for run in pair.runs)
     method = language_method(
