@@ -6,10 +6,9 @@
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'TRAIN_EXAMPLES',
            'Offset', 'Final', 'Threshold', 'EVALUATE_EXAMPLES', 'show_version', 'whole_program', 'run_words',
            'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
-           'export_raw', 'export_hub', 'import_hub', 'named_values', 'warn_of_contract', 'take_trust', 'check_there',
-           'warn_of_source', 'train', 'chosen_tasks', 'faults_in_words', 'save_evaluation', 'evaluate',
-           'choose_threshold', 'requests', 'score', 'check_model', 'outcomes', 'play', 'reproduce', 'list_what',
-           'figure', 'lessons', 'end_on', 'main']
+           'export_raw', 'named_values', 'warn_of_contract', 'take_trust', 'check_there', 'warn_of_source', 'train',
+           'chosen_tasks', 'faults_in_words', 'save_evaluation', 'evaluate', 'choose_threshold', 'requests', 'score',
+           'check_model', 'outcomes', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -238,56 +237,6 @@ def export_raw(
 
     data.export_raw(store, folder, progress=progress)
     typer.echo(f"{folder}: {data.open_trials(store).sizes['trial']} trials")
-
-# %% ../nbs/90_cli.ipynb #91692986
-@app.command("export-hub", epilog="Example: aawm export-hub hub --store data/trials --weights data/weights")
-def export_hub(
-    folder: Annotated[
-        Path,
-        typer.Argument(help="New folder to write: `trials` for a dataset hub, `weights` for a model hub.")
-    ],
-    store: Annotated[Path | None, typer.Option(help="Folder of a trial store to write as Parquet.")] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Folder of weights files to write with model cards.")
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", help="Of trials: `parquet`, with a card, or `lerobot` (v3).")
-    ] = "parquet"
-):
-    "Write trials, or trained weights, or both in the form that hubs show: with cards, and metadata for machines."
-    from datetime import date
-
-    from aawm.data import hub
-    from aawm.data.lerobot import export_lerobot
-    from aawm.files import visible_files
-    from aawm.models.model_cards import export_models
-
-    check_name(form, ("parquet", "lerobot"), "format")
-    if store is None and weights is None:
-        raise UsageError("nothing to write; give --store, --weights, or both")
-    if visible_files(folder):
-        raise UsageError(f"{folder} is not empty; choose a new folder")
-    made = []
-    if store and form == "lerobot":
-        made.append(export_lerobot(store, folder / "trials"))
-    elif store:
-        made.append(hub.export_hub(store, folder / "trials", date.today().isoformat()))
-    if weights:
-        made += export_models(folder / "weights", weights)
-    for path in made:
-        typer.echo(f"{path}: {', '.join(file.name for file in visible_files(path))}")
-
-# %% ../nbs/90_cli.ipynb #b86a7eec
-@app.command("import-hub", epilog="Example: aawm import-hub hub/trials --out data/trials")
-def import_hub(
-    folder: Annotated[Path, typer.Argument(help="Folder that `aawm export-hub` wrote, whole.")],
-    out: Annotated[Path, typer.Option(help="Folder of the trial store to write.")] = Path("data/hub"),
-):
-    "Turn a folder from a dataset hub into a trial store again, the same as the one it was written from."
-    from aawm.data import hub
-
-    hub.import_hub(folder, out)
-    tell_totals(out)
 
 # %% ../nbs/90_cli.ipynb #5f3c6d77
 def named_values(

@@ -10,11 +10,14 @@ __all__ = ['WALK', 'OUTCOME_WORDS', 'shapes', 'rgb', 'cells_svg', 'path_svg', 't
 import html
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .filming import Trial, Video
 from .stage import CELL, COLORS, COLUMN, LIT, NEVER, ROW, SIZE, TEST, VISIBLE, Entity, outlines
+
+if TYPE_CHECKING:
+    from aawm.infant.filming import Trial, Video
 
 # %% ../../nbs/infant/27_views.ipynb #15156016
 WALK = "#5A5A5A"
@@ -70,7 +73,7 @@ def thing_svg(entity: Entity | None, state: np.ndarray) -> str:
 
 # %% ../../nbs/infant/27_views.ipynb #41659855
 def stage_svg(
-    trial: Trial,
+    trial: "Trial",
     cast: tuple[Entity, ...] | None = None,  # where it is known
 ) -> str:  # the inside of an SVG of 200 x 200
     "One trial."
@@ -106,19 +109,19 @@ def panels_svg(
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}</svg>'
 
 # %% ../../nbs/infant/27_views.ipynb #4df8be8c
-def trial_svg(trial: Trial) -> str:
+def trial_svg(trial: "Trial") -> str:
     "A trial by itself."
     return panels_svg([(stage_svg(trial), f"{len(trial.states)} frames", WALK)])
 
 
-def ending_panel(video: Video) -> tuple[str, str, str]:
+def ending_panel(video: "Video") -> tuple[str, str, str]:
     "The test of a video, with its outcome and ending."
     word, color = OUTCOME_WORDS[video.outcome]
     return stage_svg(video.trials[TEST], video.cast), f"{word}: {video.ending.replace('_', ' ')}", color
 
 
 def item_svg(
-    videos: Sequence[Video],  # of one item
+    videos: Sequence["Video"],  # of one item
 ) -> str:
     "Two trials of history, then every test that follows; of several histories the first."
     first = videos[0]

@@ -6,10 +6,10 @@
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', 'PUBLISHED', 'TRUST', 'make_config', 'as_type',
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context', 'run_recurrent', 'read_context',
            'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights',
-           'FeatureWeights', 'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'OnHub', 'Declared',
-           'WorldModel', 'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'code_of',
-           'trust_code', 'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron',
-           'window_context', 'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
+           'FeatureWeights', 'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'Declared', 'WorldModel',
+           'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'code_of', 'trust_code',
+           'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
+           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -356,24 +356,7 @@ def parameter_count(
     return sum(parameter.numel() for parameter in model.parameters())
 
 # %% ../../nbs/models/01_base.ipynb #5d0c77e1
-class OnHub:
-    "Files on a hub, by `huggingface_hub`; see the page on models from a hub."
-
-    def save_pretrained(self, folder, **options):
-        "Write weights and cards into a folder, and to the hub with `push_to_hub=True`; options as in `huggingface_hub.ModelHubMixin`."
-        from .hub import HubModel
-
-        return HubModel(self).save_pretrained(folder, config=vars(self.config), **options)
-
-    @classmethod
-    def from_pretrained(cls, place, **options):
-        "The model of such a folder, or of a repository `owner/name` at `revision`; `seed` and `variant` choose among its files."
-        from .hub import HubModel
-
-        return HubModel.from_pretrained(place, **options)
-
-
-class Declared(OnHub, nn.Module):
+class Declared(nn.Module):
     "What the class of a model declares, and how a model prints."
 
     Config: type = NoSettings  # a frozen dataclass with a default for each field

@@ -274,17 +274,13 @@ def load_weights(
 
 # %% ../../nbs/models/07_weights.ipynb #2bbc4046
 def pretrained(
-    name: str,  # a registered model, or an address on a hub, `hf://owner/name@commit`
+    name: str,  # a registered model
     seed: int = 0,  # of its training
     variant: str = "corrected",  # or `published`
     folder: str | Path = SHIPPED,  # absolute, or relative to the root of the repository
     device: str = "cpu",  # or `cuda`
 ) -> WorldModel:  # ready for rollouts; its card in `card`
     "A trained model from the weights that come with the package."
-    if name.startswith("hf://"):
-        from .hub import from_address
-
-        return from_address(name, seed, variant, device)
     model_class(name, variant)
     path = resolve(folder) / weights_name(name, variant, seed)
     if not path.is_file():

@@ -14,14 +14,14 @@ from ..on_demand import names_on_demand
 if TYPE_CHECKING:
     from aawm.study.build import STUDY_TASKS, build_study
     from aawm.study.houses import HouseItem, house_items
-    from aawm.study.score import (
-        people_curves, people_scores, read_answers, read_key, sample_class, score_study, simulate_answers,
-    )
+    from aawm.study.score import read_answers, read_key, sample_class, score_study, simulate_answers
     from aawm.study.stimuli import StudyItem, study_items
+    from aawm.study.tables import people_curves, people_scores
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.study", {
     "build": "STUDY_TASKS build_study",
     "houses": "HouseItem house_items",
-    "score": "people_curves people_scores read_answers read_key sample_class score_study simulate_answers",
+    "score": "read_answers read_key sample_class score_study simulate_answers",
     "stimuli": "StudyItem study_items",
+    "tables": "people_curves people_scores",
 })  # fmt: skip

@@ -7,7 +7,7 @@ __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'SAMPLES', 'ScoredRow', 'KeyItem', '
            'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'read_answers', 'check_answers', 'simulated_choices',
            'simulated_ratings', 'simulate_answers', 'write_answers', 'watchers', 'stated_probability',
            'person_outcomes', 'brier', 'score_answers', 'rating_outcomes', 'rating_scores', 'tables_of',
-           'person_scores', 'score_study', 'people_table', 'people_scores', 'people_curves', 'sample_class']
+           'person_scores', 'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
-from ..arrays import read_csv
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
@@ -480,45 +479,6 @@ def score_study(
         with replacing(out / name) as temporary:
             table.to_csv(temporary, index=False)
     return scores, people
-
-# %% ../../nbs/study/04_score.ipynb #4ddda7a0
-def people_table(
-    folder: str | Path,  # that `score_study` wrote
-    name: str,  # of a table
-    columns: Iterable[str],  # that it must have
-) -> pd.DataFrame:
-    "One of the tables; `UsageError` where it is not there, `BadData` where it is another."
-    path = Path(folder) / name
-    if not path.is_file():
-        raise UsageError(f"{folder} holds no {name}; name a folder that `aawm study score` wrote")
-    # a participant is a name, though it may look like a number or like a missing value
-    table = read_csv(path, dtype={"participant": str}, keep_default_na=False, na_values=[""])
-    missing = [column for column in columns if column not in table]
-    if missing or not len(table):
-        raise BadData(f"{path} has no {missing[0] if missing else 'rows'}; score the answers anew")
-    return table
-
-
-def people_scores(
-    folder: str | Path,  # that `score_study` wrote; "": none
-) -> pd.DataFrame:  # `model, variant, seed` and `SCORE_COLUMNS`; no rows where there is no folder
-    "People's scores as figures take models' scores."
-    columns = ["model", "variant", "seed", *SCORE_COLUMNS]
-    return people_table(folder, "scores.csv", columns)[columns] if folder else pd.DataFrame(columns=columns)
-
-
-def people_curves(
-    folder: str | Path,  # that `score_study` wrote of a study of houses; "": none
-) -> pd.DataFrame:  # like `score_pairs`, the house the participant, the variant "people (n = ...), V"
-    "What people said of pairs, as MARPLE's figures take methods; intervals over houses become intervals over people."
-    columns = ["participant", "scenario", "trial", "part", "accuracy", "variant", "included"]
-    if not folder:
-        return pd.DataFrame(columns=[*columns, "house"])
-    table = people_table(folder, "outcomes.csv", columns)
-    table = table[table.included]
-    return table.assign(
-        house=table.participant, variant=f"people (n = {table.participant.nunique()}), " + table.variant
-    )
 
 # %% ../../nbs/study/04_score.ipynb #0f1bf6e0
 SAMPLES = Path("nbs/study/assets/class")  # a folder a task: study.json and answers.csv of a simulated class

@@ -18,7 +18,7 @@ import torch
 import yaml
 from safetensors.torch import load, save
 
-from aawm.data import generate, hub
+from aawm.data import generate
 from aawm.data.authors.raw import read_raw_trial
 from aawm.data.authors.released import BESIDE_FORMAT, Content, add_beside, beside
 from aawm.data.trials import LAYOUT
@@ -409,12 +409,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
     stores = [
         generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)
     ]
-    hub.export_hub(stores[0], folder / "hub")
-
-    def read_hub():
-        shutil.rmtree(folder / "back", ignore_errors=True)
-        hub.import_hub(folder / "hub", folder / "back")
-
     configuration = next((DATA / "marple").glob("init_config_*.json"))
     shutil.copy(configuration, folder / configuration.name)
     import_houses([configuration], folder / "houses")
@@ -436,9 +430,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "run settings": run_reader(folder, "settings"), "run hashes": run_reader(folder, "hashes"),
         "run log": run_reader(folder, "log"), "store manifest": manifest_reader(stores[0]),
         "zarr description": zarr_reader(stores[1]),
-        "hub store.json": Reader(
-            folder / "hub/store.json", read_hub, json.loads((folder / "hub/store.json").read_text())
-        ),
         "requests about": exchange_reader(
             folder, generate(folder / "trials2", 3, workers=1, fidelity="planar", progress=False), True
         ),

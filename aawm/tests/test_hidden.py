@@ -13,8 +13,6 @@ from aawm.arrays import read_group
 from aawm.data import generate
 from aawm.data.authors.raw import export_raw, import_raw
 from aawm.data.authors.released import staged
-from aawm.data.hub import export_hub
-from aawm.data.lerobot import export_lerobot
 from aawm.data.trials import LAYOUT, open_trials
 from aawm.errors import BadData, UsageError
 from aawm.evaluation.exchange import rollout_files
@@ -26,7 +24,6 @@ from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
 from aawm.marple.pairs import Plan
 from aawm.marple.released import export_released as export_pairs, trials_of
-from aawm.models.model_cards import export_models
 from aawm.models.weights import SHIPPED
 from aawm.store import read_table, verify_store, write_store
 from aawm.tests.conftest import FIXTURES
@@ -141,9 +138,6 @@ def filled_store(folder: Path, trials: int = 2) -> Path:
 WRITERS = {  # write a new folder from a store of two trials
     "store": lambda store, out: write_store(out, LAYOUT, *parts_of(store)),
     "raw trials": lambda store, out: export_raw(store, out, progress=False),
-    "hub": export_hub,
-    "lerobot": export_lerobot,
-    "models": lambda store, out: export_models(out, only=["multistep_delta"]),
     "pairs": lambda store, out: export_pairs([Plan(1, houses=1).pair(0)], out),
     "generated": lambda store, out: filled_store(out),
     "imported": lambda store, out: import_folder(store, out),

@@ -4,6 +4,7 @@ import ast
 import functools
 import json
 import re
+import runpy
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -276,6 +277,30 @@ SHOWN = (
 @pytest.mark.parametrize("room", SHOWN)
 def test_an_overview_shows_a_picture(room):
     assert pictures_in(NBS / room / "00_overview.ipynb"), f"{room}/00_overview stores no picture"
+
+
+# size and floors
+
+
+MEASURE = runpy.run_path(str(ROOT / ".ci/measure"))
+
+
+def test_no_room_exceeds_its_budget():
+    assert not (faults := MEASURE["too_large"](MEASURE["measure"](ROOT))), "\n".join(faults)
+
+
+def test_imports_run_downwards_and_in_no_circle(tmp_path):
+    assert not (faults := MEASURE["import_faults"](ROOT)), "\n".join(faults)
+    (tmp_path / "CONTRIBUTING.md").write_text((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    for name, text in {
+        "sim/planning": "def draw():\n    from ..viz import stage", "viz/stage": "", "data/one": "import aawm.data.two",
+        "data/two": "from . import one",
+    }.items():
+        path = tmp_path / "aawm" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    upwards, circle = MEASURE["import_faults"](tmp_path)
+    assert upwards == "aawm.sim.planning imports aawm.viz.stage, a room above it" and "in a circle" in circle
 
 
 # rhythm

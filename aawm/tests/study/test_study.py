@@ -17,11 +17,11 @@ from aawm.marple.pairs import generate_pairs, open_pairs
 from aawm.marple.scores import scored_at
 from aawm.study.build import asset, build_study, study_words
 from aawm.study.score import (
-    people_curves, people_scores, person_outcomes, rating_outcomes, read_answers, read_key, score_answers,
-    score_study,
+    person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
+    write_answers,
 )
-from aawm.study.score import simulate_answers, write_answers
 from aawm.study.houses import house_items
+from aawm.study.tables import people_curves, people_scores
 from aawm.study.stimuli import ARENA_STUDIES, balanced, study_items, task_items
 from aawm.tests.conftest import note_requests
 
