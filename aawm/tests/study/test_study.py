@@ -392,3 +392,137 @@ def test_a_whole_run_of_houses_is_saved_and_scored(
     assert answers.answer.isin([said, said + 1] if keyboard else [said]).all(), "the digit, and the arrow"
     outcomes = rating_outcomes(answers, houses)
     assert outcomes.groupby("trial").part.apply(list).map(lambda parts: parts == list(range(11))).all()
+
+
+def begun(browser, address, host=""):
+    "A page of a study, with the host's script before its own."
+    page = browser.new_page(viewport={"width": 400, "height": 800}, accept_downloads=True)
+    page.set_default_timeout(30_000)
+    page.on("pageerror", lambda fault: pytest.fail(str(fault)))
+    if host:
+        page.add_init_script(host)
+    page.goto(address)
+    page.locator(".study-next").first.click()
+    return page
+
+
+def answer_next(page) -> None:
+    "Answer the drawing that is shown, or go on from a page without a question."
+    page.wait_for_selector(".study-next:not([disabled]), .study-answers button:not([disabled]), .study-sure input:not([disabled])")
+    if page.locator(".study-sure input").count():
+        if page.locator(".study-answers button").count():
+            page.locator(".study-answers button").first.click()
+        page.locator(".study-sure input").fill("80")
+    page.locator(".study-next").click()
+
+
+def answers_kept(page) -> int:
+    "How many answers lie in the tab."
+    return page.evaluate("Math.max(0, ...Object.values(sessionStorage).map((text) => JSON.parse(text).rows.length))")
+
+
+def warns(page, leaving="Page.reload") -> bool:
+    "Does leaving ask first? If so the tab stays as it is."
+    asked = []
+
+    def stay(dialog):
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+    page.context.new_cdp_session(page).send(leaving)
+    page.wait_for_timeout(500)
+    page.remove_listener("dialog", stay)
+    return asked == ["beforeunload"]
+
+
+def saved_file(page, tmp_path, link=".study-download"):
+    with page.expect_download() as saving:
+        page.locator(link).click()
+    file = tmp_path / saving.value.suggested_filename
+    saving.value.save_as(file)
+    return file
+
+
+HOSTS = {  # how a host fails -> its script
+    "refuses": "window.saveAnswers = () => Promise.reject(new Error('quota'))",
+    "throws": "window.saveAnswers = () => { throw new Error('no jatos'); }",
+    "says no": "window.saveAnswers = async () => ({ ok: false, status: 507 })",
+}
+
+
+@pytest.fixture(scope="module")
+def nearly(browser, study):
+    "The tab of somebody who has all but the last answer: an init script that puts its storage back."
+    page = begun(browser, (study / "pickups/index.html").as_uri())
+    while answers_kept(page) < 8:
+        answer_next(page)
+    stored = page.evaluate("JSON.stringify(Object.entries(sessionStorage))")
+    page.close()
+    return f"if (!sessionStorage.length) for (const [key, value] of {stored}) sessionStorage.setItem(key, value);"
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_that_fails_loses_nothing(browser, study, tmp_path, nearly, host):
+    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly + HOSTS[host])
+    answer_next(page)
+    page.wait_for_function("/quota|no jatos|507/.test(document.querySelector('.study-state')?.textContent)")
+    assert warns(page), "nothing is saved yet"
+    file = saved_file(page, tmp_path)
+    assert not warns(page), "the click saved it"
+    assert len(read_answers([file], read_key(study / "pickups"))) == 9
+    page.close()
+
+
+def test_a_host_that_answers_late_is_waited_for(browser, study, nearly):
+    host = "window.calls = []; window.saveAnswers = (csv, code) => new Promise((done) => calls.push([csv, code, done]));"
+    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly + host)
+    answer_next(page)
+    page.wait_for_selector("text=Saving")
+    assert page.evaluate("calls[0][0]").count("\n") == 11 and page.locator(".study-download").count() == 1
+    assert warns(page)
+    page.evaluate("calls[0][2]()")
+    page.wait_for_selector("text=Saved.")
+    assert not warns(page)
+    page.close()
+
+
+def test_reload_back_and_a_closed_tab_lose_no_answer(browser, study, tmp_path):
+    address = (study / "pickups/index.html").as_uri()
+    page = begun(browser, address)
+    assert not warns(page), "there is nothing to lose"
+    page.locator(".study-next").first.click()
+    while answers_kept(page) < 2:
+        answer_next(page)
+    assert warns(page) and warns(page, "Page.close") and answers_kept(page) == 2
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.wait_for_selector("text=your 2 answers")
+    page.locator(".study-next").first.click()
+    while answers_kept(page) < 4:
+        answer_next(page)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.goto("about:blank")
+    page.go_back()
+    page.wait_for_selector("text=your 4 answers")
+    page.locator(".study-next").first.click()
+    page.wait_for_selector(".study-so-far")
+    part = saved_file(page, tmp_path, ".study-so-far")
+    assert part.read_text().count('"answer","') == 5 and not warns(page), "a header and four answers"
+    page.goto(address)
+    page.locator(".study-next").first.click()
+    while not page.locator(".study-download").count():
+        answer_next(page)
+    assert warns(page), "the answers since then are not saved"
+    answers = read_answers([saved_file(page, tmp_path)], read_key(study / "pickups"))
+    assert len(answers) == 9 and answers.participant.nunique() == 1 and answers.trial.nunique() == 9
+    page.close()
+
+
+def test_who_does_not_agree_leaves_nothing(browser, study):
+    page = browser.new_page()
+    page.goto((study / "pickups/index.html").as_uri())
+    page.locator("text=I do not agree").click()
+    page.wait_for_selector("text=Nothing was kept")
+    assert page.evaluate("sessionStorage.length") == 0 and not warns(page)
+    page.close()

@@ -209,7 +209,7 @@
       question.setAttribute("aria-live", "polite");
       const again = element("button", { className: "study-again", type: "button", textContent: words.again, disabled: true });
       const next = element("button", { className: "study-next", type: "button", textContent: words.continue, disabled: true });
-      display.replaceChildren(element("p", { className: "study-progress", textContent: trial.progress }), ...(rating ? [question, ...shown.nodes] : [...shown.nodes, question]));
+      display.replaceChildren(element("p", { className: "study-progress" }, element("span", { textContent: trial.progress }), ...soFar()), ...(rating ? [question, ...shown.nodes] : [...shown.nodes, question]));
       let answer = null, confidence = null, opened = null, replays = 0, request = null;
 
       const buttons = trial.choices.map((name) => {
@@ -249,12 +249,14 @@
         ready();
       };
       const rated = () => {
+        if (slider.disabled) return;
         confidence = Number(slider.value);
         number.textContent = `${confidence}${unit}`;
         ready();
       };
       slider.addEventListener("input", rated);
-      slider.addEventListener("click", rated); // a touch that leaves it where it is counts, too
+      slider.addEventListener("pointerup", rated); // a touch that leaves it where it is counts, too
+      slider.addEventListener("keyup", (event) => { if (/^(Arrow|Page|Home|End)/.test(event.key)) rated(); });
 
       const open = () => {
         opened ??= performance.now();
@@ -329,62 +331,163 @@
     on_load: () => document.querySelector(".study-next").focus(),
   });
 
+  // answers lie in this tab until a host or a file has them: a reload or a way back loses none, closing the tab asks first
   const asked = new URLSearchParams(location.search).get("participant") ?? "";
   const random = () => [...crypto.getRandomValues(new Uint8Array(10))].map((byte) => "abcdefghjkmnpqrstuvwxyz23456789"[byte % 31]).join("");
-  const participant = /^[A-Za-z0-9_-]{1,40}$/.test(asked) ? asked : random();
-  const leaving = (event) => event.preventDefault();
-  const jsPsych = initJsPsych({ on_finish: finish });
-  jsPsych.data.addProperties({ participant, study: study.study, version: study.version, seed: study.seed, task: study.task });
+  const shelf = `${study.study} ${asked}`;
+  const COLUMNS = [
+    "row", "participant", "study", "version", "seed", "task", "trial", "kind", "place", "position", "answer", ...(rating ? [] : ["confidence"]),
+    "rt", "replays", "started", "ended", "screen", "blurs", "reloads",
+  ];
+  const stored = () => {
+    try {
+      return JSON.parse(sessionStorage.getItem(shelf));
+    } catch {
+      return null; // a browser without storage: the warning on leaving is left
+    }
+  };
+  const keep = () => {
+    try {
+      sessionStorage.setItem(shelf, JSON.stringify(person));
+    } catch { /* as above */ }
+  };
+  let person = stored();
+
+  const given = (item) => person.rows.filter((row) => row.trial === item.trial).map((row) => row.answer);
+  const done = (item) => given(item).length === item.questions || given(item).includes("none");
+  const table = () => {
+    const same = { participant: person.participant, study: study.study, version: study.version, seed: study.seed, task: study.task };
+    const { started, ended, screen, blurs, reloads } = person;
+    const rows = [...person.rows.map((row) => ({ row: "answer", ...row })), { row: "person", started, ended, screen, blurs, reloads }];
+    const lines = rows.map((row) => COLUMNS.map((name) => ({ ...same, ...row })[name] ?? ""));
+    return [COLUMNS, ...lines].map((line) => line.map((value) => `"${String(value).replaceAll('"', '""')}"`).join(",")).join("\r\n") + "\r\n";
+  };
+  const saved = (count) => { person.saved = Math.max(person.saved, count); keep(); };
+  addEventListener("beforeunload", (event) => {
+    if (!(person?.rows.length > person.saved)) return;
+    event.preventDefault();
+    event.returnValue = true; // browsers before 2024
+  });
+  addEventListener("blur", () => { if (person) person.blurs += 1; });
+
+  // a host saves by window.saveAnswers, and may refuse, throw or take its time; the download is always there
+  const hosted = () => typeof window.saveAnswers === "function";
+  async function handOver(state) {
+    const csv = table(), count = person.rows.length;
+    state.textContent = words.saving;
+    try {
+      const reply = await Promise.resolve().then(() => window.saveAnswers(csv, person.participant));
+      if (reply === false || reply?.ok === false) throw new Error(`${reply.status ?? ""}`);
+      saved(count);
+      state.textContent = words.saved;
+    } catch (fault) {
+      state.textContent = say("not_saved", { why: fault?.message ?? fault });
+    }
+  }
+  const stateLine = () => {
+    const line = element("span", { className: "study-state" });
+    line.setAttribute("role", "status");
+    return line;
+  };
+  function download(text, className, then = () => {}) {
+    const link = element("a", { className, href: "#", download: `answers-${study.study}-${person.participant}.csv`, textContent: text });
+    link.addEventListener("click", () => {
+      link.href = URL.createObjectURL(new Blob([table()], { type: "text/csv" }));
+      saved(person.rows.length);
+      then();
+    });
+    return link;
+  }
+  function soFar() {
+    if (!person.rows.length) return [];
+    const state = stateLine();
+    return [" ", download(words.so_far, "study-so-far", () => hosted() ? handOver(state) : (state.textContent = words.file_saved)), " ", state];
+  }
 
   function node(item, position, all) {
-    const given = []; // answers to this drawing, in order
+    const before = given(item); // answers to this drawing, in order
     const questions = Array.from({ length: item.questions }, (_, place) => ({
       timeline: [{
         type: WatchAndAnswer,
         item,
         place,
         span: scene.span(item, place),
-        choices: () => scene.choices(given),
+        choices: () => scene.choices(before),
         question: scene.question(item, place),
         progress: scene.progress(item, position, all, place),
-        before: () => given.at(-1) ?? null,
-        data: { row: "answer", trial: item.trial, kind: item.kind, place, position },
-        on_finish: (data) => given.push(data.answer),
+        before: () => before.at(-1) ?? null,
+        on_finish({ answer, confidence, rt, replays }) {
+          before.push(answer);
+          person.ended = new Date().toISOString();
+          person.rows.push({ trial: item.trial, kind: item.kind, place, position, answer, confidence, rt, replays });
+          keep();
+        },
       }],
-      conditional_function: () => !given.includes("none"),
+      conditional_function: () => !before.includes("none"),
     }));
-    return { timeline: questions };
+    return { timeline: questions.slice(before.length) };
   }
 
   const feedback = (item) => ({ type: WatchAndAnswer, item, ...scene.feedback(item), progress: words.practice });
-
-  const practice = study.items.filter((item) => item.kind === "practice");
-  const rest = jsPsych.randomization.shuffle(study.items.filter((item) => item.kind !== "practice"));
-  const numbered = rest.map((item, place) => node(item, place + 1, rest.length));
+  const screenOf = (...parts) => {
+    const box = element("div", { className: "study-text study-alone" }, ...parts);
+    document.body.replaceChildren(box);
+    box.querySelector("button, a")?.focus();
+  };
+  const line = (...parts) => element("p", {}, ...parts);
+  const pressed = (text, act) => {
+    const button = element("button", { type: "button", className: "study-next", textContent: text });
+    button.addEventListener("click", act);
+    return button;
+  };
 
   function finish() {
-    removeEventListener("beforeunload", leaving);
-    const csv = jsPsych.data.get().filter({ row: "answer" }).ignore(["plugin_version", "trial_type", "trial_index", "time_elapsed"]).csv();
-    const box = element("div", { className: "study-text" }, element("h1", { textContent: words.end }), element("p", { textContent: say("code", { code: participant }) }));
-    if (typeof window.saveAnswers === "function") {
-      window.saveAnswers(csv, participant);
-      box.append(element("p", { textContent: words.handed_over }));
-    } else {
-      const address = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
-      const link = element("a", { className: "study-download", href: address, download: `answers-${study.study}-${participant}.csv`, textContent: words.download });
-      box.append(element("p", {}, link), element("p", { textContent: words.saved_hint }));
-    }
-    document.body.replaceChildren(box);
-    box.style.cssText = "max-width: 94vw; width: 560px; margin: 24px auto";
-    box.querySelector("a")?.focus();
+    const state = stateLine();
+    if (hosted() && person.rows.length > person.saved) handOver(state);
+    else if (!(person.rows.length > person.saved)) state.textContent = words.saved;
+    const again = pressed(words.try_again, () => handOver(state));
+    const link = download(words.download, "study-download", () => { if (!hosted()) state.textContent = words.file_saved; });
+    screenOf(
+      element("h1", { textContent: words.end }), line(say("code", { code: person.participant })), line(state), line(link, " ", ...(hosted() ? [again] : [])),
+      line(hosted() ? words.second_way : words.saved_hint),
+    );
+    link.focus();
   }
 
-  addEventListener("beforeunload", leaving);
-  jsPsych.run([
-    page(consent, words.agree, words.consent_title),
-    page([words.intro_1, words.intro_2, words.intro_3, words.intro_4], words.continue, words.title),
-    ...practice.flatMap((item) => [node(item, 0, rest.length), feedback(item)]),
-    page([words.practice_over], words.start),
-    ...numbered,
-  ]);
+  function begin() {
+    const jsPsych = initJsPsych({ on_finish: finish });
+    person ??= {
+      participant: /^[A-Za-z0-9_-]{1,40}$/.test(asked) ? asked : random(), rows: [], saved: 0, blurs: 0, reloads: 0,
+      order: jsPsych.randomization.shuffle(study.items.filter((item) => item.kind !== "practice").map((item) => item.trial)),
+      started: new Date().toISOString(), screen: `${innerWidth}x${innerHeight}`,
+    };
+    const named = new Map(study.items.map((item) => [item.trial, item]));
+    const practice = study.items.filter((item) => item.kind === "practice" && !done(item));
+    const rest = person.order.map((trial, place) => [named.get(trial), place + 1]).filter(([item]) => !done(item));
+    const timeline = [
+      ...(person.rows.length ? [] : [page([words.intro_1, words.intro_2, words.intro_3, words.intro_4], words.continue, words.title)]),
+      ...practice.flatMap((item) => [node(item, 0, person.order.length), feedback(item)]),
+      ...(rest.length === person.order.length ? [page([words.practice_over], words.start)] : []),
+      ...rest.map(([item, position]) => node(item, position, person.order.length)),
+    ];
+    document.body.replaceChildren();
+    if (timeline.length) jsPsych.run(timeline);
+    else finish();
+  }
+
+  function welcome() {
+    person = null;
+    const refuse = pressed(words.disagree, () => screenOf(line(words.disagreed)));
+    screenOf(element("h1", { textContent: words.consent_title }), ...consent.map((text) => line(text)), line(pressed(words.agree, begin), " ", refuse));
+    refuse.className = "study-again";
+  }
+
+  if (person?.rows.length) {
+    person.reloads += 1;
+    keep();
+    screenOf(
+      element("h1", { textContent: words.back }), line(say("kept", { n: person.rows.length })), line(pressed(words.go_on, begin)),
+      line(download(words.so_far, "study-so-far")), line(pressed(words.begin_anew, welcome)),
+    );
+  } else welcome();
 })();
