@@ -129,7 +129,6 @@ def fig1(
     scenes: Sequence[PanelScene],  # one to four; B follows the first
     events: pd.DataFrame,  # of the first scene, as `event_table` gives it
     remark: str = "",  # a further sentence for the note
-    pictures: Sequence[np.ndarray] = (),  # one or two pictures `[height, width, 3]` of the first scene in 3D
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "The stage, and events read off a trial (paper, Figure 1)."
     scenes = list(scenes)
@@ -137,16 +136,10 @@ def fig1(
         raise UsageError(f"Figure 1 shows one to four scenes, not {len(scenes)}")
     across = max(len(scenes), 2)
     with house_style():
-        tall = 2.2 if len(pictures) else 0.0
-        figure = Figure(figsize=(WIDTH, 3.0 + WIDTH / across + tall))
+        figure = Figure(figsize=(WIDTH, 3.0 + WIDTH / across))
         names = [f"A{place}" for place in range(len(scenes))]
-        rows = {"A": names if len(names) > 1 else names * 2, "B": ["B"] * across}
-        if len(pictures):
-            rows["C"] = sorted(f"C{place % len(pictures)}" for place in range(across))
-        heights = {"A": WIDTH / across, "B": 2.1, "C": tall}
-        panels: dict[str, Axes] = figure.subplot_mosaic(
-            list(rows.values()), height_ratios=[heights[row] for row in rows]
-        )
+        rows = [names if len(names) > 1 else names * 2, ["B"] * across]
+        panels: dict[str, Axes] = figure.subplot_mosaic(rows, height_ratios=[WIDTH / across, 2.1])
         parts = []
         for place, (name, scene) in enumerate(zip(names, scenes)):
             Stage(panels[name], scene.states, step=scene.step)
@@ -168,21 +161,7 @@ def fig1(
         )
         traces = f"A: seen from above, with the next {TRACE_STEPS} steps as traces."
         logged = "B: outlined as the simulator logged them, filled as rules find them that see the states alone; dashed, the goal's radius."
-        for place, picture in enumerate(pictures):
-            panels[f"C{place}"].imshow(picture, interpolation="antialiased")
-            panels[f"C{place}"].set_axis_off()
-            panel_title(
-                panels[f"C{place}"], "" if place else "C",
-                "" if place else f"The same in 3D: {scenes[0].title}, step {scenes[0].step}"
-            )
-        add_note(
-            figure,
-            [
-                traces, logged,
-                "C: drawn from the states; arms are where they plausibly are." if len(pictures) else "",
-                remark
-            ]
-        )
+        add_note(figure, [traces, logged, remark])
     return figure, pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/viz/04_scenes.ipynb #b201cff5
