@@ -118,19 +118,6 @@ def test_pages_on_learning_are_drawn_from_their_tables(name, tmp_path):
         )
 
 
-def test_the_study_of_bases_has_every_number_for_every_base():
-    "Bases share their seeds, and robots on wheels are what the rest is compared with."
-    rows = pd.read_csv(ROOT / "figures/studies/springs.csv")
-    table = rows.pivot(index=["group", "quantity"], columns="base", values="value")
-    assert list(table.columns) == ["planar", "slides", "springs", "wheels"]
-    assert table.drop("less wheels").notna().all(axis=None)
-    assert table.loc["time", "processor time, of that on wheels"].wheels == 1
-    assert not table.loc["check", "goals missed by the rule"].any()
-    differences = table.loc["less wheels"]
-    totals = table.loc["totals"].loc[differences.index]
-    assert (totals.springs - totals.wheels - differences.springs).abs().max() < 0.01
-
-
 def test_second_goals_that_stay_are_simulated_again_from_their_seeds():
     "The study's table of seeds gives the trials that it says, and its scores are of more than 250 that stay."
     trials = pd.read_csv(ROOT / "figures/studies/second_goals_trials.csv")
@@ -142,15 +129,3 @@ def test_second_goals_that_stay_are_simulated_again_from_their_seeds():
     assert (scores[scores.metric == "false_positive"]["count"] > 250).all()
     areas = scores[scores.metric == "auc"].groupby("model")["value"].mean()
     assert areas["oracle"] > 0.9 and (areas.drop(["oracle"]) < 0.9).all()
-
-
-@pytest.mark.slow
-def test_the_study_of_bases_runs_with_few_trials(tmp_path):
-    "Wheels touch the floor all the time; nothing below the other bases does."
-    output = tmp_path / "springs.csv"
-    few = {"trials": 18, "checked": 4, "resamples": 20, "output": str(output)}
-    run_notebook(ROOT / "nbs/studies/springs.ipynb", tmp_path / "page.ipynb", few)
-    table = pd.read_csv(output).pivot(index=["group", "quantity"], columns="base", values="value")
-    contacts = table.loc["time", "of them wheels and casters"]
-    assert contacts.wheels > 5 and contacts.springs == contacts.slides == 0
-    assert matplotlib.image.imread(output.with_suffix(".png"))[..., :3].std() > 0.05
