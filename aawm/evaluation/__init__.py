@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move',
            'find_tasks', 'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts',
-           'ConstantVelocity', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation', 'Results',
-           'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
+           'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
+           'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
            'task_named']
 
@@ -28,7 +28,7 @@ from aawm.evaluation.results import (
     save,
 )
 from aawm.evaluation.rollouts import (
-    ConstantVelocity, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
+    ConstantVelocity, Faced, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
 )
 from .scores import Scorer, score
 from aawm.evaluation.tasks import (
@@ -51,7 +51,7 @@ from aawm.evaluation.tasks import (
 _all_ = [
     "TASKS", "SCORINGS", "Protocol", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
-    "ConstantVelocity", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
+    "ConstantVelocity", "Faced", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named",
 ]  # fmt: skip

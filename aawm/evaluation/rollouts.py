@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT',
-           'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'PLAIN_WORLDS', 'PrivilegedInput',
-           'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts',
-           'as_trials', 'shown_last', 'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld',
-           'nearest_objects', 'carried_path', 'NearestCarries', 'Evaluable', 'network_of', 'is_evaluable', 'as_model',
-           'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
-           'halve', 'roll_out']
+           'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'FACED_ARC', 'FACED_CHAIN', 'BESIDE_ARC',
+           'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'PrivilegedInput', 'PRIVILEGED_INPUTS',
+           'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
+           'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects', 'nearest_objects',
+           'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
+           'bring_object', 'Faced', 'Evaluable', 'network_of', 'is_evaluable', 'as_model', 'batch_inputs', 'receive',
+           'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import typing
@@ -27,8 +28,8 @@ from ..models.base import OutsideModel, choose_device
 from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
-    AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, STATE_SIZE, STEPS,
-    positions, unflatten,
+    AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
+    STEPS, positions, unflatten,
 )  # fmt: skip
 from ..sketch import Picture, side_by_side
 
@@ -258,6 +259,14 @@ CARRY_HEIGHT = 0.35  # m above where the object lay
 CARRY_BEHIND = 0.5  # m over ground, from the object to the robot
 
 
+def delivered_objects(
+    objects: torch.Tensor,  # `[..., 3, 7]`
+) -> torch.Tensor:  # bool `[..., 3]`
+    "Which objects lie at the goal."
+    goal = torch.as_tensor(GOAL, dtype=objects.dtype, device=objects.device)
+    return (objects[..., POSITION] - goal).norm(dim=-1) < GOAL_RADIUS
+
+
 def nearest_objects(
     last: torch.Tensor,  # `[B, 5, 7]`, the last shown step
     before: torch.Tensor,  # `[B, 5, 7]`, the step before it
@@ -268,9 +277,7 @@ def nearest_objects(
     objects = last[:, OBJECT_INDEX]
     apart = (objects[:, :, None, ground] - robots[:, None, :, ground]).norm(dim=-1)
     goes = (robots - before[:, AGENT_INDEX])[..., ground].norm(dim=-1) >= CARRY_STILL
-    goal = torch.as_tensor(GOAL, dtype=last.dtype, device=last.device)
-    delivered = (objects[..., POSITION] - goal).norm(dim=-1) < GOAL_RADIUS
-    apart = apart.masked_fill(delivered[:, :, None] | goes[:, None, :], torch.inf)
+    apart = apart.masked_fill(delivered_objects(objects)[:, :, None] | goes[:, None, :], torch.inf)
     nearest = apart.flatten(1).min(dim=1)
     return nearest.indices // len(AGENTS), nearest.indices % len(AGENTS), nearest.values < CARRY_REACH
 
@@ -320,9 +327,128 @@ class NearestCarries:
             steps[row, :, robot, feature] = beside[..., feature]
         return steps.flatten(-2)
 
+# %% ../../nbs/evaluation/02_rollouts.ipynb #f5213433
+FACED_ARC = 0.12  # rad between a robot's front and an object that it points at
+FACED_CHAIN = 50  # steps shown at most, where the other objects are to follow
+BESIDE_ARC = 0.05  # rad at most, for an object within reach
+UNSTIRRED_ARC = 0.1  # rad more for a robot that has not stirred
+FRONT_STIRRED = 0.02  # m or parts of a quaternion since the start
+STANDS = 0.5  # least cosine between an object's axis and the vertical
+AWAY = 0.3  # m over ground from where it began; an object so far off was taken or pushed
+
+
+def standing_objects(
+    objects: torch.Tensor,  # `[..., 3, 7]`
+) -> torch.Tensor:  # bool `[..., 3]`
+    "Which objects stand upright."
+    x, _, z, _ = objects[..., ROTATION].unbind(-1)
+    return 1 - 2 * (x * x + z * z) > STANDS
+
+
+def front_angles(
+    states: torch.Tensor,  # `[..., 5, 7]`
+) -> torch.Tensor:  # `[..., object, robot]`, rad, 0 where the robot points straight at the object
+    "How far each object is off each robot's front."
+    robots = states[..., AGENT_INDEX, :]
+    x, y, z, w = robots[..., ROTATION].unbind(-1)
+    front = torch.atan2(2 * (x * z + w * y), 1 - 2 * (x * x + y * y))
+    way = states[..., OBJECT_INDEX, None, :] - robots[..., None, :, :]
+    right, ahead = (way[..., axis] for axis in GROUND_PLANE)
+    off = torch.atan2(right, ahead) - front[..., None, :]
+    return torch.atan2(off.sin(), off.cos()).abs()
+
+# %% ../../nbs/evaluation/02_rollouts.ipynb #1c2dd093
+def faced_objects(
+    last: torch.Tensor,  # `[B, 5, 7]`, the last shown step
+    first: torch.Tensor,  # `[B, 5, 7]`, the trial's first step
+) -> tuple:  # int `[B]` object, int `[B]` robot, counted from 0; bool `[B]`: does the front point at it?
+    "The object that a robot's front points at, of those that stand and are not delivered."
+    ground = list(GROUND_PLANE)
+    robots = last[:, AGENT_INDEX]
+    objects = last[:, OBJECT_INDEX]
+    near = (objects[:, :, None, ground] - robots[:, None, :, ground]).norm(dim=-1) < CARRY_REACH
+    angle = front_angles(last)
+    angle = torch.where(near, angle.clamp(max=BESIDE_ARC), angle)
+    stirred = (robots - first[:, AGENT_INDEX]).abs().amax(-1) > FRONT_STIRRED
+    angle = angle + UNSTIRRED_ARC * ~stirred[:, None]
+    passed_over = delivered_objects(objects) | ~standing_objects(objects)
+    best = angle.masked_fill(passed_over[:, :, None], torch.inf).flatten(1).min(dim=1)
+    return best.indices // len(AGENTS), best.indices % len(AGENTS), best.values < FACED_ARC
+
+
+def objects_to_follow(
+    last: torch.Tensor,  # `[5, 7]`, the last shown step
+    first: torch.Tensor,  # `[5, 7]`, the trial's first step
+    thing: int,  # the object that is fetched next
+) -> list[int]:  # nearest to the goal first; none where no object was taken before
+    "The objects that are fetched after it."
+    ground = list(GROUND_PLANE)
+    objects = last[OBJECT_INDEX]
+    away = (objects - first[OBJECT_INDEX])[:, ground].norm(dim=-1) > AWAY
+    away[thing] = False  # its own lift
+    taken = away | delivered_objects(objects)
+    far = (objects[:, POSITION] - torch.as_tensor(GOAL, dtype=last.dtype, device=last.device)).norm(dim=-1)
+    left = standing_objects(objects) & ~taken
+    left[thing] = False
+    return [k for k in far.argsort().tolist() if left[k]] if taken.any() else []
+
+# %% ../../nbs/evaluation/02_rollouts.ipynb #1f329036
+def bring_object(
+    steps: torch.Tensor,  # `[horizon, 5, 7]`, changed
+    thing: int,  # which object
+    robot: int,  # by which robot
+    begin: int,  # step at which the robot sets out
+) -> int:  # step at which the object was put down
+    "Have a robot drive to an object and bring it to the observer."
+    ground = list(GROUND_PLANE)
+    left = len(steps) - begin
+    if left <= 0:
+        return begin
+    robot = robot + AGENT_INDEX.start
+    at = steps[begin, robot, ground]
+    way = steps[begin, thing, ground] - at
+    far = way.norm()
+    length = (far - CARRY_BEHIND).clamp(min=0)
+    gone = (torch.arange(1, left + 1, device=steps.device) * CARRY_SPEED).clamp(max=length)
+    steps[begin:, robot, ground] = at + way / far.clamp(min=1e-6) * gone[:, None]
+    there = begin + int(torch.ceil(length / CARRY_SPEED))
+    if there >= len(steps):
+        return there
+    path, beside = carried_path(steps[there, thing, POSITION][None], len(steps) - there)
+    lifted = path[0, :, HEIGHT] > path[0, 0, HEIGHT]
+    steps[there:, thing, POSITION] = path[0]
+    steps[there:, robot, ground] = beside[0][:, ground]
+    return there + 1 + int(lifted.sum())
+
+
+class Faced:
+    "A rule without learning: the object that a robot's front points at is fetched and brought; early in a trial, the others follow."
+
+    name = "faced"
+    variant = "baseline"
+    privileged = ()
+
+    def rollout(
+        self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
+        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
+    ):
+        trial = torch.arange(len(states), device=states.device)
+        context = torch.as_tensor(context, device=states.device).expand(len(states))
+        last = states[trial, context - 1].unflatten(-1, (-1, len(FEATURES)))
+        first = states[:, 0].unflatten(-1, (-1, len(FEATURES)))
+        thing, robot, pointed = faced_objects(last, first)
+        steps = last[:, None].repeat(1, horizon, 1, 1)
+        for row in torch.nonzero(pointed).flatten().tolist():
+            faced = int(thing[row])
+            young = int(context[row]) <= FACED_CHAIN
+            begin = 0
+            for each in [faced, *(objects_to_follow(last[row], first[row], faced) if young else ())]:
+                begin = bring_object(steps[row], each, int(robot[row]), begin)
+        return steps.flatten(-2)
+
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f4e65626
 # baselines without training
-PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries)}
+PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries, Faced)}
 
 
 class Evaluable(typing.Protocol):

@@ -84,6 +84,7 @@ STYLES = {  # in the order of every legend and axis
     "frozen_world": Style("Frozen world", "#7F7F7F", "_", "\\\\////", (1, 2), remark=RULE, kind=UNTRAINED),
     "constant_velocity": Style("Constant velocity", "#4C3B8F", "|", "--||", (1, 2, 3, 2), remark=RULE, kind=UNTRAINED),
     "nearest_carries": Style("Nearest carries", "#8429CC", "*", "**", (5, 1, 1, 1), remark=RULE, kind=UNTRAINED),
+    "faced": Style("Faced", "#2928FE", ">", "..//", (3, 1, 1, 1), remark=RULE, kind=UNTRAINED),
     "people": Style("People", "#F0E442", "H", "OO", (2, 2), remark=BROWSER, kind="people"),
 }
 

@@ -15,6 +15,7 @@ from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageEr
 from aawm.evaluation import (
     SCORINGS,
     FrozenWorld,
+    Faced,
     NearestCarries,
     TrialSet,
     Protocol,
@@ -255,6 +256,35 @@ def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_fro
     ends = rollout[[0, 1, 2], -1, carried.int().argmax(1), :3] - torch.tensor(GOAL)
     assert (ends.norm(dim=-1) < 2).all() and rollout[0, :, 1].diff(dim=0).norm(dim=-1).max() < 0.7
 
+
+
+def test_what_a_front_points_at_is_fetched_and_the_next_only_after_another_was_taken():
+    states = torch.zeros(4, 3, 5, 7)
+    states[..., 6] = 1.0
+    ground = torch.tensor([[4.0, 2.0], [1.5, 3.0], [0.0, 0.0], [0.0, -3.0], [-4.0, -3.0]])
+    states[..., 0], states[..., 2] = ground[:, 0], ground[:, 1]
+    states[:, 0, 3, 2] -= 1  # it came driving
+    states[1, :, 2, 3], states[1, :, 2, 6] = 0.5**0.5, 0.5**0.5  # it lies on its side
+    states[2, 0, 0, 0] -= 2  # another was taken before
+    states[3, :, 3, 3:] = torch.tensor([0, -0.1, 0, 0.99])  # 0.2 rad to the left of it
+    rollout = Faced().rollout(states.flatten(-2), torch.tensor([3, 3, 3, 3]), 100).unflatten(-1, (5, 7))
+    ends = (rollout[:, -1, :3, :3] - torch.tensor(GOAL, dtype=torch.float32)).norm(dim=-1)
+    assert (ends < 2).tolist() == [
+        [False, False, True], [False, False, False], [False, True, True], [False, False, False]
+    ]
+    late = Faced().rollout(states.repeat(1, 20, 1, 1).flatten(-2)[:, :60], 60, 100).unflatten(-1, (5, 7))
+    assert (late[2, -1, 1] == states[2, -1, 1]).all(), "late in a trial the next does not follow"
+    assert (rollout[1] == states[1, -1]).all() and (rollout[3] == states[3, -1]).all()
+    assert rollout[2].diff(dim=0)[:, :3, :3].norm(dim=-1).max() < 0.7
+
+
+def test_fronts_tell_pickups_ahead(store):
+    protocol = Protocol(tasks=["pickup"], split=None)
+    faced, nearest = (
+        evaluate(rule(), store, protocol, progress=False).scores.query("behavior == 'all'").set_index("metric").value
+        for rule in (Faced, NearestCarries)
+    )
+    assert faced.recall > nearest.recall + 0.2 and faced.false_positive < 0.2
 
 
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
