@@ -6,9 +6,9 @@
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'TRAIN_EXAMPLES',
            'Offset', 'Final', 'Threshold', 'EVALUATE_EXAMPLES', 'show_version', 'whole_program', 'run_words',
            'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
-           'export_raw', 'named_values', 'warn_of_contract', 'take_trust', 'check_there', 'warn_of_source', 'train',
-           'chosen_tasks', 'faults_in_words', 'save_evaluation', 'evaluate', 'choose_threshold', 'requests', 'score',
-           'check_model', 'outcomes', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'export_raw', 'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks',
+           'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score', 'check_model',
+           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -226,7 +226,7 @@ def export_released(
     typer.echo(f"{folder}: swm_data.pkl and swm_data_exp_info.pkl")
 
 # %% ../nbs/90_cli.ipynb #8a74eb55
-@app.command(epilog="Example: aawm export-raw data/trials data/exported")
+@app.command(epilog="Example: aawm export-raw data/trials data/folders")
 def export_raw(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     folder: Annotated[Path, typer.Argument(help="Folder to write the trials' folders in.")],
@@ -297,27 +297,10 @@ Trust = Annotated[
 # %% ../nbs/90_cli.ipynb #0313531b
 TRAIN_EXAMPLES = (
     "Examples: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64; the same with --steps 600 "
-    "--longer; aawm train sgnet data/trials data/runs/tuned --from data/weights/sgnet-corrected-0.safetensors --steps 200"
+    "--longer; aawm train sgnet data/trials data/runs/tuned --from sgnet --steps 200"
 )
 
 # %% ../nbs/90_cli.ipynb #ba0f8983
-def check_there(
-    run: Path,  # what a command is to evaluate
-    run_folders_only: bool = False,  # no weights file and no plain world
-) -> None:
-    "Raise `UsageError` where nothing that a command takes has this name."
-    from aawm.evaluation.rollouts import PLAIN_WORLDS
-
-    is_named = str(run) in PLAIN_WORLDS or ":" in str(run)
-    if not run.exists() and (run_folders_only or not is_named):
-        more = (
-            ""
-            if run_folders_only
-            else f", a weights file, module:Class, or one of {', '.join(PLAIN_WORLDS)}"
-        )
-        raise UsageError(f"{run} is not there; give a run folder{more}")
-
-
 def warn_of_source(
     *runs: Path,  # of folders of runs; anything else is passed over
 ) -> None:
@@ -351,7 +334,7 @@ def train(
         Path | None,
         typer.Option(
             "--from", metavar="WEIGHTS",
-            help="Start from a weights file or a finished run, in its sizes; the record says so."
+            help="Start from a weights file, a finished run, or what ships by name, as sgnet@1, in its sizes; the record says so."
         )
     ] = None,
     longer: Annotated[
@@ -417,29 +400,24 @@ def chosen_tasks(
     return list(dict.fromkeys([*names, *(task.name for task in tasks)])) or None
 
 # %% ../nbs/90_cli.ipynb #25671f2a
-def faults_in_words(faults: dict) -> str:
-    "How many rollouts failed which test."
-    return ", ".join(f"{number} {test}" for test, number in faults.items())
-
-
 def save_evaluation(
     result: "Evaluation",
     output: Path,  # a folder
 ) -> None:
     "Save an evaluation, say how many rollouts failed, and show its scores over all behaviours."
     from aawm.evaluation import save
+    from aawm.evaluation.results import failures
     from aawm.files import visible_files
 
-    if broken := result.record["non_finite"]:
-        why = faults_in_words(result.record["faults"])
-        typer.echo(f"aawm: warning: {broken} of {result.record['counts']['rollouts']} rollouts count as wrong: {why}", err=True)
+    if result.record["non_finite"]:
+        typer.echo(f"aawm: warning: {failures(result.record)}; they count as wrong", err=True)
     save(result, output)
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
     typer.echo(f"{output}: {', '.join(file.name for file in visible_files(output))}")
 
 # %% ../nbs/90_cli.ipynb #10f28751
 EVALUATE_EXAMPLES = (
-    "Examples: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle; "
+    "Examples: aawm evaluate data/runs/oracle data/trials data/evaluations/oracle; aawm evaluate sgnet@1 data/trials data/evaluations/sgnet; "
     "aawm evaluate mine.py:Trained data/trials data/evaluations/mine --offset -10 --offset 10 --final --threshold 2.5"
 )
 
@@ -448,7 +426,10 @@ EVALUATE_EXAMPLES = (
 def evaluate(
     run: Annotated[
         Path,
-        typer.Argument(help="Folder of a finished run, a weights file, a plain world such as frozen_world, or module:Class that is trained."),
+        typer.Argument(
+            help="Folder of a finished run, a weights file, a model whose weights ship, as sgnet or sgnet@1, a plain world such as "
+            "frozen_world, or module:Class that is trained."
+        ),
     ],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     output: Annotated[Path, typer.Argument(help="Folder of the evaluation to write.")],
@@ -477,7 +458,6 @@ def evaluate(
     check_name(split, ("validation", "train", "all"), "split")
     if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
         typer.echo(f"aawm: note: {note}", err=True)
-    check_there(run)
     warn_of_source(run)
     if ":" in str(run) and not run.exists():
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
@@ -510,7 +490,8 @@ def choose_threshold(
     from aawm.files import write_json
     from aawm.training import load_run
 
-    check_there(run, run_folders_only=True)
+    if not run.is_dir():
+        raise UsageError(f"{run} is not there; give a run folder")
     model = load_run(run)
     if not has_threshold(model):
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
@@ -519,6 +500,31 @@ def choose_threshold(
         typer.echo(" ".join(f"{name} {value:.2f}" for name, value in row.items()))
     write_json(run / "choice.json", choice)
     typer.echo(f"{choice['setting']} {choice['value']:g}: written into {run / 'choice.json'}")
+
+# %% ../nbs/90_cli.ipynb #expweig1
+@app.command("export-weights", epilog="Example: aawm export-weights data/runs/oracle weights")
+def export_weights(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write the file and its card in.")],
+    trust_code: Trust = None,
+):
+    "Write a run's weights as one file in half precision, with a card, and with the threshold that `aawm choose-threshold` chose."
+    from dataclasses import replace
+
+    from aawm.files import read_json
+    from aawm.models.weights import record_of, ship_weights, weights_name
+    from aawm.training import load_run
+
+    model = load_run(run)
+    record = record_of(model)
+    if choice := read_json(run / "choice.json", {}):
+        model.config = replace(model.config, **{choice["setting"]: choice["value"]})
+        record |= {"choice": choice, "config": vars(model.config)}
+    path = folder / weights_name(model.name, model.variant, record["seed"] or 0)
+    if path.exists():
+        raise UsageError(f"{path} is there already; choose another folder")
+    ship_weights(model, path, record)
+    typer.echo(f"{path}: {path.stat().st_size / 1e6:.2f} MB, with its card {path.with_suffix('.json').name}")
 
 # %% ../nbs/90_cli.ipynb #5d20f3aa
 @app.command(epilog="Example: aawm requests data/test --out requests.npz --task single_goal --task multi_goal")
@@ -573,6 +579,7 @@ def score(
     "Check rollouts from anywhere, and score them."
     from aawm import evaluation
     from aawm.evaluation.exchange import score_files
+    from aawm.evaluation.results import failures
 
     if out:
         evaluation.check_output(out, replace)
@@ -580,7 +587,7 @@ def score(
     if out:
         evaluation.save(result, out)
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
-    typer.echo(f"{result.record['non_finite']} rollouts failed{': ' * bool(result.record['faults'])}{faults_in_words(result.record['faults'])}")
+    typer.echo(failures(result.record))
 
 # %% ../nbs/90_cli.ipynb #f81a779a
 @app.command("check-model", epilog="Example: aawm check-model glide:Glide")
@@ -620,6 +627,24 @@ def outcomes(
         )
     typer.echo(f"{out}: {len(table)} rows of {len(table.groupby(['model', 'variant', 'seed']))} models; {', '.join(table)}")
 
+# %% ../nbs/90_cli.ipynb #compare1
+@app.command(epilog="Example: aawm compare data/quick/evaluations event_transformer sgnet --scoring strict")
+def compare(
+    folder: Annotated[Path, typer.Argument(help="Folder of evaluations, searched with all folders in it.")],
+    one: Annotated[str, typer.Argument(help="A model of them, or model@seed.")],
+    other: Annotated[str, typer.Argument(help="What it is compared with.")],
+    scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
+    metrics: Annotated[
+        str, typer.Option(help="By commas: recall, false_positive, precision, f1.")
+    ] = "recall,false_positive",
+):
+    "How much better is one model than another, on the same trials? With 95 % intervals, by task."
+    from aawm import evaluation
+
+    outcomes = evaluation.joined_outcomes(folder, scoring=scoring)
+    table = evaluation.difference(outcomes, one, other, tuple(metrics.split(",")))
+    typer.echo(table.round(3).to_string(index=False))
+
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
 @app.command(epilog="Example: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm")
 def play(
@@ -627,7 +652,10 @@ def play(
     trial: Annotated[int, typer.Option(help="Its place in the store, from 0.")] = 0,
     run: Annotated[
         list[Path] | None,
-        typer.Option(help="Who imagines the rest: a run folder, a weights file, or a plain world such as frozen_world; may be repeated."),
+        typer.Option(
+            help="Who imagines the rest: a run folder, a weights file, a model whose weights ship, as sgnet, or a plain world such as "
+            "frozen_world; may be repeated."
+        ),
     ] = None,
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,
@@ -645,8 +673,6 @@ def play(
     from aawm.runs.play import open_page, view_trial, write_page
 
     runs = list(run or ())
-    for one in runs:
-        check_there(one)
     warn_of_source(*runs)
     if save is not None:
         from aawm.viz import save_animation

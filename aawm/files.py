@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BROUGHT', 'FLAGS', 'replacing', 'check_gif', 'write_gif', 'write_text', 'write_json', 'read_json', 'is_hidden',
            'visible_files', 'sha256', 'content_hash', 'digest', 'exclusive', 'repository_root', 'resolve', 'commit',
-           'machine']
+           'run_name', 'machine']
 
 # %% ../nbs/02_files.ipynb #a3da66bd
 import contextlib
@@ -230,6 +230,17 @@ def commit() -> str:
         return git("rev-parse", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return installed
+
+# %% ../nbs/02_files.ipynb #runname2
+def run_name(
+    model: str,  # a registered name, `module:Class`, or `file.py:Class`
+    variant: str = "corrected",  # or `published`
+    seed: int = 0,  # of the training
+) -> str:
+    "What the files of a training are called."
+    module, own, name = model.rpartition(":")
+    stem = f"{Path(module).name.removesuffix('.py')}.{name}" if own else model
+    return "-".join([stem, *([] if own and variant == "corrected" else [variant]), str(seed)])
 
 # %% ../nbs/02_files.ipynb #cf6543e7
 # of processors, on which the last bits depend

@@ -8,10 +8,11 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named']
+           'task_named', 'difference']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
+from .intervals import difference
 from aawm.evaluation.results import (
     Evaluation,
     Results,
@@ -53,5 +54,5 @@ _all_ = [
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
     "ConstantVelocity", "Faced", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
-    "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named",
+    "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
 ]  # fmt: skip

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'ORACLE', 'AT_FLOOR', 'AUTHORS_TRIALS', 'SHORT', 'WORDS', 'CLAIM_TABLE',
-           'claim', 'CLAIMS', 'AUTHORS_TABLES', 'CONDITIONS', 'metric_counts', 'score_name', 'Numbers', 'PaperEvidence',
+           'claim', 'CLAIMS', 'AUTHORS_TABLES', 'CONDITIONS', 'score_name', 'Numbers', 'PaperEvidence',
            'ReleasedEvidence', 'leads', 'less', 'unless', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5',
            'claim_6', 'claim_7', 'claim_8', 'claim_9', 'claim_10', 'claim_11', 'claim_12', 'claim_13', 'claim_14',
            'claim_15', 'claim_16', 'claim_17', 'paper_evidence', 'paper_ledger', 'order_agreement', 'contrasts']
@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import UsageError
+from .intervals import metric_counts
 from .released import RELEASED
 from aawm.ledger import (
     HOLDS, Claim, Evidence, Finding, Measured, above, below, check_claims, entering, every, exactly, most, ratio,
@@ -37,21 +38,6 @@ AT_FLOOR = "at the floor"
 # behind a printed recall, from the released result tables
 AUTHORS_TRIALS = {"single_goal": 1222, "multi_goal": 479}
 SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "SGNet", "oracle")))
-
-# %% ../../nbs/evaluation/08_claims.ipynb #5d2087e2
-def metric_counts(
-    rows: pd.DataFrame,  # of outcomes: `truth, prediction`
-    metric: str,  # "recall", "precision", "f1" or "false_positive"
-) -> tuple:  # hits, of; `[n]`
-    "What a metric is a ratio of."
-    true, called = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
-    table = {
-        "recall": (true & called, true),
-        "precision": (true & called, called),
-        "f1": (2 * (true & called), true.astype(int) + called),
-        "false_positive": (~true & called, ~true),
-    }
-    return tuple(np.asarray(values, dtype=float) for values in table[metric])
 
 # %% ../../nbs/evaluation/08_claims.ipynb #ee0064ae
 def score_name(task: str, target: str, metric: str) -> str:

@@ -4,11 +4,14 @@
 
 # %% auto #0
 __all__ = ['RESAMPLING_SEED', 'DRAWS', 'BLOCK_DRAWS', 'middle', 'resample_counts', 'wilson', 'share_interval', 'sum_interval',
-           'mean_interval', 'ranking', 'recall_at', 'ranking_interval']
+           'mean_interval', 'ranking', 'recall_at', 'ranking_interval', 'metric_counts', 'outcomes_of',
+           'paired_interval', 'difference']
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #b8ef46be
 import numpy as np
+import pandas as pd
 
+from ..errors import UsageError, check_name
 from ..ledger import LEVEL
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #4b6d1bcd
@@ -157,3 +160,78 @@ def ranking_interval(
     )
     values = ranking(true, score, np.ones((1, len(true))), rate)[0]
     return values, *middle(ranking(true, score, drawn[:, place], rate))
+
+# %% ../../nbs/evaluation/03_intervals.ipynb #5d2087e2
+def metric_counts(
+    rows: pd.DataFrame,  # of outcomes: `truth, prediction`
+    metric: str,  # "recall", "precision", "f1" or "false_positive"
+) -> tuple:  # hits, of; `[n]`
+    "What a metric is a ratio of."
+    true, called = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
+    table = {
+        "recall": (true & called, true),
+        "precision": (true & called, called),
+        "f1": (2 * (true & called), true.astype(int) + called),
+        "false_positive": (~true & called, ~true),
+    }
+    return tuple(np.asarray(values, dtype=float) for values in table[check_name(metric, table, "metric")])
+
+# %% ../../nbs/evaluation/03_intervals.ipynb #differ02
+def outcomes_of(
+    outcomes: pd.DataFrame,  # as `joined_outcomes` gives them
+    model: str,  # as in the column `model`, or `model@seed`
+) -> pd.DataFrame:
+    "The outcomes of one model; `UsageError` where there are none, or those of two variants or scorings."
+    name, _, seed = model.rpartition("@") if model.rpartition("@")[2].isdecimal() else (model, "", "")
+    rows = outcomes[outcomes.model == check_name(name, sorted(outcomes.model.unique()), "model of these outcomes")]
+    rows = rows[rows.seed == int(seed)] if seed else rows
+    if not len(rows):
+        raise UsageError(f"these outcomes have no {model}; they have {name} of seeds {sorted(outcomes[outcomes.model == name].seed.unique())}")
+    for column in ("variant", "scoring"):
+        if column in rows and rows[column].nunique() > 1:
+            raise UsageError(f"{model} has outcomes of {column} {' and '.join(sorted(rows[column].unique()))}; choose one")
+    return rows
+
+
+def paired_interval(
+    counts: np.ndarray,  # int `[trial, 4]`: hits and of what number, of one model and of the other
+) -> tuple[float, float, float]:  # difference of the two shares, lower and upper end; NaN where either has no number
+    "The difference of two shares that were measured on the same trials."
+    def shares(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return sums[..., [0, 2]] / sums[..., [1, 3]]
+
+    share = shares(counts.sum(0))
+    low, high = middle(-np.diff(shares(resample_counts(counts)))[:, 0])
+    if low == high:
+        least, most = np.transpose([share_interval(counts[:, place], counts[:, place + 1]) for place in (0, 2)])
+        low, high = sum_interval(share, least, most, np.array([1, -1]))
+    return float(share[0] - share[1]), float(low), float(high)
+
+
+def difference(
+    outcomes: pd.DataFrame,  # of two models at least, as `joined_outcomes` and `gather(...).outcomes` give them
+    one: str,  # a model, or `model@seed`
+    other: str,  # what it is compared with
+    metrics: tuple[str, ...] = ("recall", "false_positive"),  # `precision` and `f1`, too
+) -> pd.DataFrame:  # `task, target, metric`, the two shares under the models' names, `difference, low, high, trials`
+    "How much higher one model scores than another on the trials that both were tested on, with a 95 % interval, by task."
+    if one == other:
+        raise UsageError(f"{one} is compared with itself; name two models")
+    where = ["task", "target"]
+    found = [dict(iter(outcomes_of(outcomes, model).groupby(where, sort=False))) for model in (one, other)]
+    rows = []
+    for key in (key for key in found[0] if key in found[1]):
+        for metric in metrics:
+            counted = [
+                pd.DataFrame(metric_counts(part, metric), ["hits", "of"]).T.groupby(part.trial.to_numpy()).sum()
+                for part in (found[0][key], found[1][key])
+            ]
+            both = counted[0].join(counted[1], how="inner", rsuffix="_other").astype(int)
+            paired = both.to_numpy()
+            if len(paired) and paired[:, 1].any() and paired[:, 3].any():
+                hits, of = paired.sum(0)[[0, 2]], paired.sum(0)[[1, 3]]
+                rows.append((*key, metric, *(hits / of), *paired_interval(paired), int((paired[:, 1] > 0).sum())))
+    if not rows:
+        raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
+    return pd.DataFrame(rows, columns=[*where, "metric", one, other, "difference", "low", "high", "trials"])

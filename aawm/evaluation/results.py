@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'OUTCOMES_BEFORE',
-           'KEPT', 'IDENTITY', 'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'Evaluation', 'thresholds',
-           'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model', 'shared_trials',
-           'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name',
-           'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather',
-           'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes']
+           'KEPT', 'IDENTITY', 'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'Evaluation',
+           'thresholds', 'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model',
+           'shared_trials', 'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate',
+           'table_name', 'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results',
+           'gather', 'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -43,9 +43,10 @@ from aawm.evaluation.scores import (
 )
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
-from .tasks import Protocol, Scoring, find_tasks, trial_set
-from ..models.base import WorldModel, build, choose_device, trust_code
-from ..models.weights import load_weights
+from ..training.fitting import trained_model
+from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
+from ..models.base import MODELS, WorldModel, build, choose_device, trust_code
+from ..models.weights import place_of_weights
 from ..on_demand import named_in_code
 from ..files import commit, read_json, replacing, sha256, visible_files, write_json
 from ..small_files import Form, Sha256, in_form, read_small
@@ -113,6 +114,14 @@ def no_rollouts() -> Rollouts:
     )
 
 
+def failures(
+    record: dict,
+) -> str:
+    "How many rollouts failed, of how many, and which test."
+    why = ", ".join(f"{number} {test}" for test, number in record["faults"].items())
+    return f"{record['non_finite']} of {record['counts']['rollouts']} rollouts failed" + (f": {why}" if why else "")
+
+
 @dataclass(eq=False)
 class Evaluation:
     "Scores, curves and outcomes of one model, with the record of how they came about."
@@ -138,7 +147,7 @@ class Evaluation:
         names = [str(self.record[name]) for name in ("model", "variant", "seed", "scoring")]
         given = f", given {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
-        return f"Evaluation({', '.join(names)}{given}: {sizes}, {self.record['non_finite']} rollouts failed)"
+        return f"Evaluation({', '.join(names)}{given}: {sizes}, {failures(self.record)})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(
@@ -248,22 +257,19 @@ def outside_model(
 
 # %% ../../nbs/evaluation/06_results.ipynb #98d0dae7
 def take_model(
-    model: object,  # a run folder, a weights file, the name of a plain world, `module:Class`, or anything `as_model` accepts
+    model: object,  # a run folder, a weights file, `name` or `name@seed` of what ships, a plain world, `module:Class`, or a model
 ) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
     "The model to evaluate."
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
     if str(model) in PLAIN_WORLDS:
         return PLAIN_WORLDS[str(model)](), None
-    if Path(model).suffix == ".safetensors":
-        network = load_weights(model)
-        return as_model(network), network.seed
-    if ":" in str(model) and not Path(model).exists():
-        made = outside_model(str(model))
-        return as_model(made), getattr(made, "seed", None)
-    from aawm.training import load_run, run_settings
-
-    return as_model(load_run(model)), run_settings(model).get("seed")
+    own = ":" in str(model) and not Path(model).exists()
+    if not own and not place_of_weights(model).exists():
+        names = ", ".join([*PLAIN_WORLDS, *MODELS])
+        raise UsageError(f"{model} is not there; give a run folder, a weights file, module:Class, or one of {names}")
+    made = outside_model(str(model)) if own else trained_model(model)
+    return as_model(made), getattr(made, "seed", None)
 
 # %% ../../nbs/evaluation/06_results.ipynb #81ba6f15
 def shared_trials(
@@ -335,26 +341,27 @@ OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are
 
 
 def evaluate_each(
-    model: object,  # a run folder, a file of weights, `module:Class`, a `WorldModel`, an object with its `rollout`, or such a function
+    model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
-    protocols: Sequence[Protocol],  # of one `split`, `seed`, `mode` and `goal_samples`
+    protocols: Sequence[Protocol | dict],  # of one `split`, `seed`, `mode` and `goal_samples`; dicts of fields will do
     batch_size: int = 1024,  # trials rolled out together, at most; halved where memory runs out
     device: str = "auto",  # "auto", "cpu", "cuda"
     progress: bool = True,
 ) -> list[Evaluation]:
     "Roll a model out once and score it under several protocols."
     batch_size = whole_number(batch_size, "batch_size", 1)
-    if len({tuple(getattr(protocol, name) for name in OF_ROLLOUTS) for protocol in protocols}) != 1:
+    chosen = [as_protocol(protocol) for protocol in protocols]
+    if len({tuple(getattr(protocol, name) for name in OF_ROLLOUTS) for protocol in chosen}) != 1:
         raise UsageError(
             f"protocols answered at once must have one {', '.join(OF_ROLLOUTS)}; evaluate the others apart"
         )
-    first = protocols[0]
+    first = chosen[0]
     taken, trained_with = take_model(model)
     test = trial_set(trials, first.split)
     begun = time.perf_counter()
-    plans = [protocol.plan(test) for protocol in protocols]
+    plans = [protocol.plan(test) for protocol in chosen]
     offsets = [
-        offset_plan(test, protocol.rules, protocol.cap) for protocol in protocols if protocol.sensitivity
+        offset_plan(test, protocol.rules, protocol.cap) for protocol in chosen if protocol.sensitivity
     ]
     options = (first.seed, first.mode, batch_size, device, progress)
     rollouts = roll_out(taken, collect(pd.concat([*plans, *offsets])), test, *options)
@@ -368,15 +375,15 @@ def evaluate_each(
     }
     answered = [plan.assign(request=rollouts.find(plan)) for plan in plans]
     scorers = [
-        Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, protocols)
+        Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, chosen)
     ]
-    return [score_evaluation(scorer, protocol, fields) for scorer, protocol in zip(scorers, protocols)]
+    return [score_evaluation(scorer, protocol, fields) for scorer, protocol in zip(scorers, chosen)]
 
 
 def evaluate(
-    model: object,  # a run folder, a file of weights, `module:Class`, a `WorldModel`, an object with its `rollout`, or such a function
+    model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
-    protocol: Protocol = Protocol(),  # tasks, scoring, trials and sampling; by default all tasks, strict, on validation trials
+    protocol: Protocol | dict = Protocol(),  # tasks, scoring, trials and sampling; by default all tasks, strict, on validation trials
     batch_size: int = 1024,  # trials rolled out together, at most; halved where memory runs out
     device: str = "auto",  # "auto", "cpu", "cuda"
     progress: bool = True,
@@ -409,11 +416,11 @@ def check_output(
     folder: str | Path,  # where an evaluation is to be saved
     replace: bool = False,  # may an earlier evaluation there be replaced?
 ) -> Path:
-    "Make the folder; refuse one that cannot be written, that holds something else or, unless it may be replaced, an evaluation."
+    "Refuse a folder that cannot be written, that holds something else or, unless it may be replaced, an evaluation."
     folder = Path(folder)
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        tempfile.TemporaryFile(dir=there).close()
     except OSError as fault:
         raise EnvironmentProblem(
             f"cannot write into {folder}: {fault.strerror}; choose another folder"

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
            'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet',
-           'behaviors_of', 'spread_evenly', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun',
-           'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move',
-           'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks',
-           'register_task', 'plan_tasks', 'Protocol']
+           'behaviors_of', 'spread_evenly', 'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows',
+           'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup',
+           'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named',
+           'find_tasks', 'register_task', 'plan_tasks', 'Protocol', 'as_protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -129,6 +129,14 @@ def spread_evenly(
     return np.isin(np.arange(count), order[:cap])
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #2244eda8
+def check_split(
+    split: str | None,  # what was given
+) -> None:
+    "`UsageError` where no trials are called so."
+    if split not in ("validation", "train", None):
+        raise UsageError(f"unknown split {split!r} (known: validation, train, and None for every trial, as of a store of test trials)")
+
+
 def trial_set(
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
     split: str | None = "validation",  # "validation", "train", or `None` for every trial
@@ -136,8 +144,8 @@ def trial_set(
     "Take the trials of one split that have an event log."
     trials = open_trials(trials) if isinstance(trials, (str, Path)) else trials
     chosen = np.array(trials.has_log.values, dtype=bool)
+    check_split(split)
     if split is not None:
-        check_name(split, ("validation", "train"), "split")
         chosen &= trials.split.values.astype(str) == split
     if not chosen.any():
         raise BadData(
@@ -536,8 +544,7 @@ class Protocol:
 
     def __post_init__(self) -> None:
         check_name(self.scoring, SCORINGS, "scoring")
-        if self.split is not None:
-            check_name(self.split, ("validation", "train"), "split")
+        check_split(self.split)
         least = {"seed": 0, "curve_trials": 1, "cap": 0, "goal_samples": 1, "keep": 0}
         numbers = {name: whole_number(getattr(self, name), name, number) for name, number in least.items()}
         switches = {"mode": bool(self.mode), "sensitivity": bool(self.sensitivity)}
@@ -572,3 +579,16 @@ class Protocol:
                 "split": None if record["split"] == "all" else record["split"]
             }
         )
+
+# %% ../../nbs/evaluation/01_tasks.ipynb #asproto1
+def as_protocol(
+    given: Protocol | dict,  # a protocol, or fields of one
+) -> Protocol:
+    "A protocol; `UsageError` for a field that there is not."
+    if isinstance(given, Protocol):
+        return given
+    if not isinstance(given, dict):
+        raise UsageError(f"a protocol is a Protocol, or a dict of its fields; got {given!r:.60}")
+    for name in given:
+        check_name(name, {field.name for field in dataclasses.fields(Protocol)}, "field of a protocol")
+    return Protocol(**given)

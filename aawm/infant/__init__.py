@@ -12,23 +12,36 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/infant/00_overview.ipynb #f3196b83
 if TYPE_CHECKING:
-    from aawm.infant.battery import arena_surprise, battery_table, make_pairs
-    from aawm.infant.bib_sets import MAKERS, Scene, maker
-    from aawm.infant.card import dataset_card
-    from aawm.infant.drawing import draw, frames
-    from aawm.infant.episodes import Batch, generate, make_batch, make_item, open_episodes, write_videos
-    from aawm.infant.filming import Take, Trial, Video
-    from aawm.infant.observers import CONTROLS, OBSERVERS, Observer, make_observer, observer
-    from aawm.infant.reasoners import Bayesian, Ideal
-    from aawm.infant.released import export_released, import_released
-    from aawm.infant.gate import Gate, read_gate
-    from aawm.infant.outside import score_answers, write_requests
-    from aawm.infant.scores import belief_passed, crossed_table, pair_table, score, scored, watch
-    from aawm.infant.stage import BIB_SETS, ITEMS, OUTCOMES, SETS, SOCIAL_SETS, TRAINING_SETS
-    from aawm.infant.training import fit, load_observer
-    from aawm.infant.change import ChangeConfig, ChangeObserver, ChangeTransformer
-    from aawm.infant.transformer import TransformerConfig, TransformerObserver, VideoTransformer
-    from aawm.infant.weights import pretrained, ship_observer
+    from aawm.infant.battery import arena_surprise as arena_surprise, battery_table as battery_table, make_pairs as make_pairs
+    from aawm.infant.bib_sets import MAKERS as MAKERS, Scene as Scene, maker as maker
+    from aawm.infant.card import dataset_card as dataset_card
+    from aawm.infant.drawing import draw as draw, frames as frames
+    from aawm.infant.episodes import (
+        Batch as Batch, generate as generate, make_batch as make_batch, make_item as make_item, open_episodes as open_episodes,
+        write_videos as write_videos,
+    )
+    from aawm.infant.filming import Take as Take, Trial as Trial, Video as Video
+    from aawm.infant.observers import (
+        CONTROLS as CONTROLS, OBSERVERS as OBSERVERS, Observer as Observer, make_observer as make_observer, observer as observer,
+    )
+    from aawm.infant.reasoners import Bayesian as Bayesian, Ideal as Ideal
+    from aawm.infant.released import export_released as export_released, import_released as import_released
+    from aawm.infant.gate import Gate as Gate, read_gate as read_gate
+    from aawm.infant.outside import score_answers as score_answers, write_requests as write_requests
+    from aawm.infant.scores import (
+        belief_passed as belief_passed, crossed_table as crossed_table, pair_table as pair_table, score as score, scored as scored,
+        watch as watch,
+    )
+    from aawm.infant.stage import (
+        BIB_SETS as BIB_SETS, ITEMS as ITEMS, OUTCOMES as OUTCOMES, SETS as SETS, SOCIAL_SETS as SOCIAL_SETS,
+        TRAINING_SETS as TRAINING_SETS,
+    )
+    from aawm.infant.training import fit as fit, load_observer as load_observer
+    from aawm.infant.change import ChangeConfig as ChangeConfig, ChangeObserver as ChangeObserver, ChangeTransformer as ChangeTransformer
+    from aawm.infant.transformer import (
+        TransformerConfig as TransformerConfig, TransformerObserver as TransformerObserver, VideoTransformer as VideoTransformer,
+    )
+    from aawm.infant.weights import pretrained as pretrained, ship_observer as ship_observer
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "battery": "arena_surprise battery_table make_pairs",

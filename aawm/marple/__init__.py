@@ -12,20 +12,29 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/marple/00_overview.ipynb #1ce653b4
 if TYPE_CHECKING:
-    from aawm.marple.card import dataset_card
-    from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
-    from aawm.marple.evidence import Evidence, VARIANTS, look
-    from aawm.marple.floor_plans import floor_plan
-    from aawm.marple.furnishing import draw_house
-    from aawm.marple.golden import golden_house
-    from aawm.marple.houses import House, describe
-    from aawm.marple.inference import evaluate, exact, exact_method
-    from aawm.marple.missions import MISSIONS, Mission, SCENARIOS, Scenario, mission, program, similarity
-    from aawm.marple.pairs import Pair, draw_pair, generate_pairs, open_pairs, verify_pairs
-    from aawm.marple.planner import Run, plan
-    from aawm.marple.scores import combine, curves, evidence_needed, score_pairs, summary
-    from aawm.marple.vocabulary import ACTIONS, FURNITURE, OBJECTS, ROOMS
-    from aawm.marple.worlds import World
+    from aawm.marple.card import dataset_card as dataset_card
+    from aawm.marple.configurations import (
+        import_houses as import_houses, read_configuration_file as read_configuration_file, read_houses as read_houses,
+    )
+    from aawm.marple.evidence import Evidence as Evidence, VARIANTS as VARIANTS, look as look
+    from aawm.marple.floor_plans import floor_plan as floor_plan
+    from aawm.marple.furnishing import draw_house as draw_house
+    from aawm.marple.golden import golden_house as golden_house
+    from aawm.marple.houses import House as House, describe as describe
+    from aawm.marple.inference import evaluate as evaluate, exact as exact, exact_method as exact_method
+    from aawm.marple.missions import (
+        MISSIONS as MISSIONS, Mission as Mission, SCENARIOS as SCENARIOS, Scenario as Scenario, mission as mission, program as program,
+        similarity as similarity,
+    )
+    from aawm.marple.pairs import (
+        Pair as Pair, draw_pair as draw_pair, generate_pairs as generate_pairs, open_pairs as open_pairs, verify_pairs as verify_pairs,
+    )
+    from aawm.marple.planner import Run as Run, plan as plan
+    from aawm.marple.scores import (
+        combine as combine, curves as curves, evidence_needed as evidence_needed, score_pairs as score_pairs, summary as summary,
+    )
+    from aawm.marple.vocabulary import ACTIONS as ACTIONS, FURNITURE as FURNITURE, OBJECTS as OBJECTS, ROOMS as ROOMS
+    from aawm.marple.worlds import World as World
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.marple", {
     "card": "dataset_card",

@@ -7,9 +7,10 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', '
            'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context', 'run_recurrent', 'read_context',
            'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'feature_weights',
            'FeatureWeights', 'ErrorWeights', 'calibrate_scales', 'Batch', 'parameter_count', 'Declared', 'WorldModel',
-           'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'code_of', 'trust_code',
-           'stated_model', 'model_class', 'variants_of', 'build', 'current_settings', 'perceptron', 'window_context',
-           'sample_categorical', 'one_hot', 'choose_device', 'read_state_dict', 'check_weights']
+           'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'noted_code', 'code_file',
+           'note_code', 'code_of', 'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name',
+           'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
+           'choose_device', 'read_state_dict', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -17,13 +18,15 @@ import contextlib
 import dataclasses
 import math
 import os
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Required, TypedDict
 
 import torch
 from torch import nn
 
-from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name
+from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, whole_number
+from ..files import read_json, sha256, write_json
 from .streams import Streams, streams_of
 from ..on_demand import named_in_code
 from aawm.schema import (
@@ -476,11 +479,9 @@ def check_rollout(
         raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
     if not states.is_floating_point():
         raise UsageError(f"states: expected floating point, got {states.dtype}")
-    if not isinstance(horizon, int) or not 1 <= horizon < STEPS:
-        raise UsageError(f"horizon is {horizon!r}; valid are 1 to {STEPS - 1}")
-    if samples is not None and (not isinstance(samples, int) or samples < 1):
-        raise UsageError(f"samples is {samples!r}; give a number from 1 on, or None for one future without an axis of its own")
-    return states, horizon
+    if samples is not None:  # None: one future without an axis of its own
+        whole_number(samples, "samples", 1)
+    return states, whole_number(horizon, "horizon", 1, STEPS - 1)
 
 # %% ../../nbs/models/01_base.ipynb #d4261b17
 def check_privileged(
@@ -549,6 +550,32 @@ def register(
 TRUST = "AAWM_TRUST_CODE"  # the environment's variable with modules, and paths of files, that a user named
 
 
+def noted_code() -> Path:
+    "The user's own file in which training notes code: path -> SHA-256."
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "aawm" / "code.json"
+
+
+def code_file(
+    module: str,  # its name, or the path of its file
+) -> Path | None:  # `None` for packages and what is in them, and where there is no file
+    "The file of a module, found without running anything of it."
+    if module.endswith(".py"):
+        return Path(module).resolve() if Path(module).is_file() else None
+    spec = None if "." in module else PathFinder.find_spec(module)
+    if spec is None or spec.origin is None or spec.submodule_search_locations is not None:
+        return None
+    return Path(spec.origin).resolve()
+
+
+def note_code(
+    model: str,  # `module:Class`, or `file.py:Class`, that a user trains
+) -> None:
+    "Note the bytes of a model's file; without a word where the note cannot be written."
+    if file := code_file(model.rpartition(":")[0]):
+        with contextlib.suppress(EnvironmentProblem):
+            write_json(noted_code(), read_json(noted_code(), {}) | {str(file): sha256(file)})
+
+
 def code_of(
     module: str,  # its name, or the path of its file
 ) -> str:  # the same from any folder
@@ -564,17 +591,27 @@ def trust_code(
     os.environ[TRUST] = os.pathsep.join(dict.fromkeys(filter(None, trusted)))
 
 
+def is_trusted(
+    module: str,  # a module's name, or the path of a `.py` file
+) -> bool:
+    "Did its user name this code, or train with these very bytes?"
+    if code_of(module) in os.environ.get(TRUST, "").split(os.pathsep):
+        return True
+    file = code_file(module)
+    return file is not None and read_json(noted_code(), {}).get(str(file)) == sha256(file)
+
+
 def stated_model(
     name: str,  # as a file says
     where: object,  # the file
 ) -> str:  # `name`
     "A model's name out of a file; `Refused` where it names code that no user named."
     module, colon, _ = str(name).rpartition(":")
-    if colon and code_of(module) not in os.environ.get(TRUST, "").split(os.pathsep):
+    if colon and not is_trusted(module):
         how = "name that code yourself: --trust-code FILE, or aawm.models.base.trust_code"
-        raise Refused(
-            f"{where} names the model {str(name)[:80]!r}, code that is no part of aawm; to run it, {how}"
-        )
+        changed = str(code_file(module)) in read_json(noted_code(), {})
+        what = "a file that has changed since you trained with it" if changed else "code that is no part of aawm"
+        raise Refused(f"{where} names the model {str(name)[:80]!r}, {what}; to run it, {how}")
     if not colon and name not in MODELS:
         raise BadData(f"{where} names the unknown model {str(name)[:80]!r} (known: {', '.join(MODELS)})")
     return name
@@ -596,6 +633,24 @@ def model_class(
     if not (isinstance(own, type) and issubclass(own, WorldModel)):
         raise ModelContractError(f"{name!r} is not a subclass of aawm.models.WorldModel")
     return own
+
+# %% ../../nbs/models/01_base.ipynb #modname1
+def model_name(
+    model: str | type[WorldModel],  # a name as for `model_class`, or the class itself
+) -> str:
+    "The name by which runs find a model's class again; `UsageError` where they could not."
+    if isinstance(model, str):
+        return model
+    if not (isinstance(model, type) and issubclass(model, WorldModel)):
+        raise UsageError(
+            f"got {model!r:.60}; give a name, module:Class or a class. Its settings go into model_settings, weights to begin with into start"
+        )
+    if MODELS.get(model.name) is model:
+        return model.name
+    if model.__module__ == "__main__" or "." in model.__qualname__:
+        file = model.__name__.lower()
+        raise UsageError(f"no run could find {model.__name__} again; write it into a file, {file}.py, and give '{file}:{model.__name__}'")
+    return f"{model.__module__}:{model.__qualname__}"
 
 # %% ../../nbs/models/01_base.ipynb #db22c046
 def variants_of(
@@ -688,6 +743,8 @@ def choose_device(
         chosen = torch.device(device)
     except RuntimeError as fault:
         raise UsageError(f"unknown device {device!r}; use auto, cpu or cuda") from fault
+    if chosen.type not in ("cpu", "cuda"):
+        raise UsageError(f"device {device!r} has no 64-bit numbers, or was never tried; use auto, cpu or cuda")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise EnvironmentProblem(f"no CUDA device is available for {device!r}; use device='auto' or 'cpu'")
     return chosen

@@ -147,7 +147,7 @@ class Job:
     @property
     def file_name(self) -> str:
         "Its name, as names of files have it."
-        return self.name.replace(" ", "-")
+        return re.sub(r"[^\w.-]+", "-", self.name)
 
     @property
     def kept(self) -> Path:
@@ -195,7 +195,8 @@ def plan(
         if not fill(entry.get("when", True), values):
             continue
         for choice in combinations(fill(entry.get("each", {}), values), rules):
-            filled = fill({k: entry[k] for k in ("notebook", "parameters", "outputs")}, values | choice)
+            known = values | choice | getattr(rules, "named", dict)(**choice)
+            filled = fill({k: entry[k] for k in ("notebook", "parameters", "outputs")}, known)
             name = " ".join([kind, *map(str, choice.values())])
             needs = tuple(
                 other
@@ -204,7 +205,7 @@ def plan(
                     choice.get(k, v) == v for k, v in other_choice.items()
                 )
             )
-            code = fill(entry["code"], values | choice)
+            code = fill(entry["code"], known)
             digests |= {part: code_part_digest(part, rules) for part in code if part not in digests}
             code = {part: digests[part] for part in code}
             key = digest(
@@ -213,7 +214,7 @@ def plan(
                     [jobs[other].key for other in needs]
                 ]
             )
-            folder, executed = fill([manifest["data"], entry.get("executed", "")], values | choice)
+            folder, executed = fill([manifest["data"], entry.get("executed", "")], known)
             jobs[name] = Job(
                 name, filled["notebook"], filled["parameters"], tuple(filled["outputs"]), needs, key, folder,
                 executed, packages

@@ -12,11 +12,14 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/study/00_overview.ipynb #5d1a77e2
 if TYPE_CHECKING:
-    from aawm.study.build import STUDY_TASKS, build_study
-    from aawm.study.houses import HouseItem, house_items
-    from aawm.study.score import read_answers, read_key, sample_class, score_study, simulate_answers
-    from aawm.study.stimuli import StudyItem, study_items
-    from aawm.study.tables import people_curves, people_scores
+    from aawm.study.build import STUDY_TASKS as STUDY_TASKS, build_study as build_study
+    from aawm.study.houses import HouseItem as HouseItem, house_items as house_items
+    from aawm.study.score import (
+        read_answers as read_answers, read_key as read_key, sample_class as sample_class, score_study as score_study,
+        simulate_answers as simulate_answers,
+    )
+    from aawm.study.stimuli import StudyItem as StudyItem, study_items as study_items
+    from aawm.study.tables import people_curves as people_curves, people_scores as people_scores
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.study", {
     "build": "STUDY_TASKS build_study",

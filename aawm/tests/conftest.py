@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 # before torch is imported: threads of tests that run side by side wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# tests note no code as trained with by whoever runs them
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 
 # no test depends on the clock
 settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -45,7 +45,7 @@ def runs_long(path: Path) -> bool:
 
 RUN = [pytest.param(path, marks=pytest.mark.slow if runs_long(path) else ()) for path in FOUND]
 PRELOADED = [
-    "matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet", "seaborn",
+    "matplotlib.pyplot", "nbdev.test", "torch", "xarray", "zarr", "pyarrow.parquet",
     "mujoco", "nbformat", "papermill"
 ]
 PRELOADED += [

@@ -1,6 +1,8 @@
 """The wheel works alone: built, installed into a fresh environment, and used outside of the clone."""
 
+import email
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +72,20 @@ def test_notebooks_travel_and_fixtures_do_not(wheel):
     papers = {f"aawm/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "nbs").rglob("*.yaml")}
     assert notebooks | papers <= set(names) and "aawm/py.typed" in names
     assert not [name for name in names if "tests/" in name or "__pycache__" in name]
+
+
+def test_the_metadata_stands_alone(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        about = email.message_from_bytes(archive.read(next(name for name in names if name.endswith("/METADATA"))))
+    assert {"Source", "Documentation", "Issues"} <= {line.partition(",")[0] for line in about.get_all("Project-URL")}
+    assert "Typing :: Typed" in about.get_all("Classifier") and "benchmark" in about["Keywords"]
+    licenses = [name for name in names if "/licenses/" in name]
+    assert len(about.get_all("License-File")) == 2 and any("jspsych" in name for name in licenses)
+    links = re.findall(r"\]\((.*?)\)", about.get_payload())
+    assert len(links) > 20 and all(link.startswith(("https://", "#")) for link in links)
+    pictures = re.findall(r"!\[[^\]]*\]\((.*?)\)", about.get_payload())
+    assert len(pictures) > 3 and not [link for link in pictures if "/blob/" in link]
 
 
 def test_the_program_starts_outside_of_the_clone(program, tmp_path):

@@ -16,9 +16,9 @@ from ..data import open_trials
 from ..data.windows import Windows
 from ..errors import BadData, UsageError
 from ..files import sha256
-from ..models import build, check_weights
-from ..models.base import Batch, WorldModel
-from ..models.weights import load_weights
+from ..models import MODELS, build, check_weights
+from ..models.base import Batch, WorldModel, model_name, note_code
+from ..models.weights import load_weights, place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS
 from .folder import WEIGHTS, describe_model, load_run
 from .run import train_run
@@ -70,12 +70,16 @@ def locate_in_trials(
 
 # %% ../../nbs/training/05_fitting.ipynb #b500fe0a
 def trained_model(
-    place: str | Path,  # a weights file, or the folder of a finished run
+    place: str | Path,  # a weights file, the folder of a finished run, or a registered name for what ships, as `sgnet@1`
 ) -> WorldModel:
     "The model of either, its files checked; `UsageError` where there is none."
-    if not Path(place).exists():
-        raise UsageError(f"{place} is not there; give a weights file or the folder of a finished run")
-    return load_run(place) if Path(place).is_dir() else load_weights(place)
+    path = place_of_weights(place)
+    if not path.exists():
+        raise UsageError(
+            f"{place} is not there; give a run folder, a weights file, or a model whose weights come with the package, "
+            f"such as {min(MODELS)} or {min(MODELS)}@1"
+        )
+    return load_run(path) if path.is_dir() else load_weights(path)
 
 
 def started_from(
@@ -96,12 +100,12 @@ def start_record(
     place: str | Path,  # a weights file, or the folder of a finished run
 ) -> dict[str, str]:  # `file` and `sha256`
     "Where a run started, for its record."
-    path = Path(place)
+    path = place_of_weights(place)
     return {"file": path.name, "sha256": sha256(path / WEIGHTS if path.is_dir() else path)}
 
 # %% ../../nbs/training/05_fitting.ipynb #42516c1b
 def fit(
-    model: str,  # a registered name, or `module:Class`
+    model: str | type[WorldModel],  # a registered name, `module:Class`, or a class that is written in a file
     trials: object,  # path of a trial store, or an opened one
     out: str | Path,  # folder of the run
     variant: str = "corrected",  # or `published`
@@ -114,11 +118,12 @@ def fit(
     longer: bool = False,  # may a shorter run of the folder be trained on?
 ) -> Path:  # the folder
     "Train a model on the training trials of a store; killed anywhere, the same call goes on."
+    name = model_name(model)
     settings = checked_settings(training_settings)
-    given = {} if start is None else started_from(start, model, variant)
+    given = {} if start is None else started_from(start, name, variant)
 
     def fresh():
-        return build(model, variant, **(model_settings or {}))
+        return build(name, variant, **(model_settings or {}))
 
     def describe(module):
         about = describe_model(module, trials.attrs["data_hash"])
@@ -142,4 +147,5 @@ def fit(
         if given:
             check_weights(module, given, start)
     trials = trials if hasattr(trials, "attrs") else open_trials(trials)
+    note_code(name)
     return train_run(out, fresh, describe, data, settings, seed, device, progress, locate_in_trials, longer)

@@ -26,8 +26,8 @@ from torch import nn
 import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
-from ..models import check_weights, parameter_count
-from ..models.weights import stated_build, within_limits
+from ..models import WorldModel, check_weights, parameter_count
+from ..models.weights import remember, stated_build, within_limits
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
@@ -241,9 +241,7 @@ def build_model(
     settings: dict,  # as `run_settings` gives them
 ) -> nn.Module:
     "A world model as a run describes it."
-    model = stated_build(settings, SETTINGS)
-    model.seed = settings.get("seed")
-    return model
+    return stated_build(settings, SETTINGS)
 
 
 def changed_source(
@@ -270,4 +268,6 @@ def load_run(
     limits = settings.get("config", {}), folder, settings["model"]
     module = build(settings) if build is build_model else within_limits(lambda: build(settings), *limits)
     read_weights(module, folder)
+    if isinstance(module, WorldModel):
+        remember(module, settings)
     return module.to(device).eval()

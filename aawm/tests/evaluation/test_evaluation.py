@@ -39,15 +39,16 @@ from aawm.evaluation import (
     single_goal,
     true_rollouts,
 )
-from aawm.evaluation.intervals import DRAWS
+from aawm.evaluation.intervals import DRAWS, difference
+from aawm.evaluation.results import IDENTITY
 from aawm.evaluation.rollouts import ALIKE, PLAIN_WORLDS, REQUEST
-from aawm.evaluation.scores import label, score_events
+from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, label, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.models import build, pretrained
 from aawm.files import sha256
 from aawm.schema import GOAL, STEPS
-from aawm.tests.conftest import FIXTURES
+from aawm.tests.conftest import FIXTURES, ROOT
 
 STRICT = SCORINGS["strict"]
 LOWER_IS_BETTER = ("false_positive", "ade", "fde")
@@ -1030,3 +1031,48 @@ def test_a_run_folder_brings_its_seed(store, tmp_path):
         5, 1, "corrected"
     )
     assert result.record["settings"]["recurrent_layers"] == 2
+
+
+def test_one_page_names_every_column_of_scores_and_outcomes():
+    text = json.loads((ROOT / "nbs/evaluation/00_overview.ipynb").read_text())
+    table = next("".join(cell["source"]) for cell in text["cells"] if "## All columns" in "".join(cell["source"]))
+    assert not [name for name in (*SCORE_COLUMNS, *OUTCOME_COLUMNS, *IDENTITY) if f"`{name}`" not in table]
+
+
+def test_a_difference_is_paired_over_trials_and_names_what_it_lacks():
+    rng = np.random.default_rng(1)
+    hard = rng.random(150)
+    parts = [
+        pd.DataFrame({
+            "model": name, "variant": "corrected", "seed": seed, "task": "pickup", "target": "object",
+            "trial": np.arange(150), "truth": hard < 0.7, "prediction": hard < level
+        })
+        for name, seed, level in (("mine", 0, 0.5), ("sgnet", 0, 0.45), ("sgnet", 1, 0.4))
+    ]  # fmt: skip
+    outcomes = pd.concat(parts, ignore_index=True)
+    table = difference(outcomes, "mine", "sgnet@0").set_index("metric")
+    found = table.loc["recall"]
+    assert np.isclose(found.difference, found["mine"] - found["sgnet@0"]) and found.trials == (hard < 0.7).sum()
+    assert 0 < found.low < found.difference < found.high < 0.2
+    turned = difference(outcomes, "sgnet@0", "mine").set_index("metric").loc["recall"]
+    assert turned.difference == -found.difference and abs(turned.high + found.low) < 0.02
+    pooled = difference(outcomes, "mine", "sgnet").set_index("metric").loc["recall", "sgnet"]
+    assert np.isclose(pooled, np.mean([difference(outcomes, "mine", f"sgnet@{k}").set_index("metric").loc["recall", f"sgnet@{k}"] for k in (0, 1)]))
+    for one, other, words in (
+        ("mine", "mine", "itself"), ("mine", "sgent", "did you mean 'sgnet'"), ("mine", "sgnet@7", "of seeds"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            difference(outcomes, one, other)
+    with pytest.raises(UsageError, match="in common"):
+        difference(outcomes.assign(trial=outcomes.trial + 1000 * (outcomes.model == "mine")), "mine", "sgnet")
+    with pytest.raises(UsageError, match="variant corrected and published"):
+        difference(pd.concat([outcomes, outcomes.assign(variant="published")]), "mine", "sgnet")
+
+
+def test_an_evaluation_says_why_rollouts_failed(store):
+    def nowhere(states, context, horizon, **more):
+        return torch.full((len(states), horizon, 35), torch.nan)
+
+    result = evaluate(nowhere, store, {"tasks": "move", "split": None}, progress=False)
+    count = result.record["counts"]["rollouts"]
+    assert f"{count} of {count} rollouts failed: {count} not finite" in repr(result)

@@ -1,0 +1,207 @@
+"""Every `aawm ...` and `make ...` line that README, pages and `--help` print: all are understood, and at night typed in order.
+
+In a copy of the clone and, but for what needs a clone, from the wheel in an empty folder."""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from aawm.cli import app
+from aawm.tests.conftest import FIXTURES, ROOT
+from aawm.tests.test_guides import source
+from aawm.tests.test_wheel import program, wheel  # noqa: F401  # fixtures
+
+SHELL = re.compile(r"(aawm|make|mkdir|for part) ")  # lines that are typed; `git`, `pip` and `nbgrader` need what no test has
+# what stands for something else, and what needs a server or a commit of one's own
+PLACEHOLDERS = re.compile(r"\.\.\.|\b(VERB|WHAT|NAME|HOST|PAGE|STORE|FOLDER|FILE|SEED)\b|localhost|example\.org|people=")
+CLONE_ONLY = re.compile(r"make ")
+TEST = "aawm generate data/test --trials 36 --seed 5"
+PARTS = "for k in 0 1 2; do if [ -f {0}-$k.npz ]; then python answer.py {0}-$k.npz {1}$k.npz; fi; done"
+# what the text takes for granted, typed before the first line that begins so
+GIVEN = {
+    "aawm import-released swm_data": "aawm generate given --trials 9 --fidelity planar && aawm export-released given . && "
+    "python -m zipfile -c swm_data.zip swm_data.pkl swm_data_exp_info.pkl",
+    "aawm import-raw trials": "aawm export-raw data/trials trials",
+    "aawm choose-threshold data/runs/event": "aawm train event_transformer data/trials data/runs/event --preset smoke --steps 2",
+    "aawm requests data/test": TEST,
+    "aawm score rollouts ": f"{TEST} && aawm requests data/test --task multi_goal && mkdir rollouts && " + PARTS.format("requests", "rollouts/"),
+    "aawm score rollouts-0.npz": PARTS.format("requests", "rollouts-"),
+    "aawm outcomes data/quick": "for model in event_transformer sgnet; do aawm evaluate $model data/test data/quick/evaluations/$model "
+    "--split all --tasks single_goal,multi_goal; done",
+    "aawm play data/trials --trial 12": "aawm train rssm_discrete data/trials data/runs/rssm --preset smoke --steps 2",
+    "aawm evaluate mine.py": "cp trained.py mine.py",
+    "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && cp -r data/quick/evaluations data/laptop",
+    "aawm figure fig3 -p scoring": "aawm reproduce --only 'figure fig3'",
+    "aawm infant import BIB": "aawm infant generate made --set preference --items 3 && aawm infant export made BIB/preference",
+    "aawm infant import 000010loe": f"cp {FIXTURES}/infant/*.gz .",
+    "aawm infant train transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 12; done",
+    "aawm infant score answers.csv": "python program.py data/requests/files answers.csv",
+    "aawm marple import-released": f"mkdir -p data && cp -r {FIXTURES}/marple/released data/test && cp data/test/experiments.json .",
+    "aawm marple export-released": "aawm marple generate data/marple --pairs 50 --seed 0",
+    "aawm marple import init": f"cp {FIXTURES}/marple/init*.json .",
+    "aawm study build": TEST.replace("data/test", "data/quick/test"),
+    "aawm study score": f"rm -rf study && cp -r {ROOT}/nbs/study/assets/class/goals study && mkdir answers && cp study/answers.csv answers",
+}
+ANSWER = """import json, sys
+import numpy as np
+
+asked = np.load(sys.argv[1])
+last = asked["states"][np.arange(len(asked["context"])), asked["context"] - 1]
+rollouts = np.repeat(last[:, None], asked["horizon"].max(), axis=1)
+about = json.dumps({"digest": json.loads(str(asked["about"]))["digest"], "model": "still", "seed": 0})
+np.savez(sys.argv[2], rollouts=rollouts, request=np.arange(len(rollouts)), about=about)
+"""
+PROGRAM = """import csv, sys
+from pathlib import Path
+
+with open(sys.argv[2], "w", newline="") as table:
+    rows = csv.writer(table)
+    rows.writerow(["file", "surprise"])
+    rows.writerows([path.name, path.stat().st_size] for path in sorted(Path(sys.argv[1]).iterdir()) if path.suffix in (".npz", ".mp4"))
+"""
+TRAINED = """import torch
+
+
+class Trained:
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        return states[torch.arange(len(states)), context - 1][:, None].expand(-1, horizon, -1)
+"""
+
+
+OWN = {
+    "glide.py": source("models/10_your_own_model.ipynb"), "trained.py": TRAINED, "answer.py": ANSWER, "model.py": ANSWER,
+    "program.py": PROGRAM
+}
+
+
+def texts() -> dict[str, list[str]]:
+    "The prose of README and of every page."
+    pages = {"README.md": [(ROOT / "README.md").read_text(encoding="utf-8")]}
+    for path in sorted((ROOT / "nbs").rglob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        name = path.relative_to(ROOT).as_posix()
+        pages[name] = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    return pages
+
+
+def lines_of(text: str) -> list[str]:
+    "The lines of a shell in the blocks of a text, comments left out, and continued lines joined."
+    text = re.sub(r"\\\n\s*", "", text)
+    fenced = "\n".join(re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)).splitlines()
+    lines = [re.split(r"\s+# ", line.strip())[0] for line in [*re.findall(r"(?m)^ {4}(.+)$", text), *fenced]]
+    return [part for line in lines for part in line.split(" && ") if SHELL.match(part)]
+
+
+def helps(command=None, name: str = "aawm") -> dict[str, list[str]]:
+    "The examples of every verb's help."
+    command = command or typer.main.get_command(app)
+    found = {name: re.findall(r"(?:(?<=Example: )|(?<=Examples: )|(?<=; ))aawm [^;]+", command.epilog or "")}
+    for verb, inner in getattr(command, "commands", {}).items():
+        found |= helps(inner, f"{name} {verb}")
+    return {verb: examples for verb, examples in found.items() if examples}
+
+
+def printed() -> list[tuple[str, str]]:
+    "Where, and each command that stands in a block, in a line of prose or in help."
+    found = [(page, line) for page, cells in texts().items() for text in cells for line in lines_of(text)]
+    for page, cells in texts().items():
+        found += [(page, line) for text in cells for line in re.findall(r"`((?:aawm|make) [^`\n]+)`", text)]
+    found += [(f"{verb} --help", line) for verb, lines in helps().items() for line in lines]
+    return sorted({(page, line) for page, line in found if line.startswith(("aawm ", "make "))})
+
+
+def fault_of(line: str) -> str:
+    "Why the program does not understand a line, or nothing; words that are left out are no fault."
+    first, *words = shlex.split(line.replace("...", ""))
+    if first == "make":
+        targets = [word for word in words if "=" not in word]
+        rules = re.findall(r"(?m)^([\w-]+):", (ROOT / "Makefile").read_text())
+        return "; ".join(f"make has no {target}" for target in targets if target not in rules)
+    command = typer.main.get_command(app)
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        name = words.pop(0)
+        if name not in {*command.commands, "VERB"}:
+            return f"there is no verb {name}"
+        command = command.commands.get(name, command)
+    try:
+        with contextlib.redirect_stdout(None):
+            command.make_context("aawm", words)
+    except Exception as fault:  # typer's own copy of click has its own
+        said = getattr(fault, "format_message", str)()
+        left_out = "requires an argument" in said or type(fault).__name__ in ("Exit", "NoArgsIsHelpError", "MissingParameter")
+        return "" if left_out else said
+    return ""
+
+
+def test_every_printed_command_is_understood():
+    lines = printed()
+    assert len(lines) > 150 and len([where for where, _ in lines if where.endswith("--help")]) > 40
+    assert not {f"{where}: {line}": fault_of(line) for where, line in lines if fault_of(line)}
+
+
+@pytest.mark.parametrize("line", ["aawm trian x", "aawm train --preest smoke", "make figurse", "aawm marple infr x"])
+def test_a_wrong_line_is_noticed(line):
+    assert fault_of(line)
+
+
+PAGES = {page: [line for text in cells for line in lines_of(text)] for page, cells in texts().items()}
+SHEETS = {page: lines for page, lines in PAGES.items() if lines and page != "nbs/index.ipynb"}
+SHEETS |= {"aawm --help": [line for verb, lines in helps().items() if verb.count(" ") == 1 for line in lines]}
+SHEETS |= {
+    f"aawm {wing} --help": [line for verb, lines in helps().items() if verb.startswith(f"aawm {wing} ") for line in lines]
+    for wing in ("infant", "marple", "study")
+}
+
+
+def typed(lines: list[str], folder: Path, path: Path, clone: bool) -> list[str]:
+    "Type lines in a folder, each after what it takes for granted; those that were typed."
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AAWM_TRUST_CODE")}
+    environment |= {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "XDG_STATE_HOME": str(folder / "state")}
+    given = dict(GIVEN)
+    done = []
+    for name, text in OWN.items():
+        (folder / name).write_text(text)
+    for line in lines:
+        if PLACEHOLDERS.search(line) or CLONE_ONLY.match(line) and not clone:
+            continue
+        before = [given.pop(start) for start in list(given) if line.startswith(start)]
+        line = line.replace("make ", "make --dry-run ", 1) if line.startswith("make ") else line
+        line += " --no-open" if line.startswith("aawm play") and "--save" not in line else ""
+        for one in (*before, line):
+            said = subprocess.run(["bash", "-c", one], cwd=folder, env=environment, capture_output=True, text=True)
+            assert said.returncode == 0, f"{one}\n{said.stdout[-1500:]}{said.stderr[-1500:]}"
+        done.append(line)
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_printed_commands_are_typed_in_a_clone(sheet, tmp_path):
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, tracked.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith("figures/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    print(*typed(SHEETS[sheet], tmp_path, Path(sys.executable).parent, clone=True), sep="\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_printed_commands_are_typed_from_the_wheel(sheet, program, tmp_path):  # noqa: F811
+    print(*typed(SHEETS[sheet], tmp_path, program.parent, clone=False), sep="\n")
+
+
+def test_the_collector_finds_what_is_printed():
+    text = "Words `aawm list models`:\n\n    aawm train a b c \\\n        --steps 3  # a test\n    mkdir x && make docs\n    ls\n"
+    assert lines_of(text) == ["aawm train a b c --steps 3", "mkdir x", "make docs"]
+    assert lines_of("```\naawm list models\n```") == ["aawm list models"]
+    assert helps()["aawm train"][-1].startswith("aawm train sgnet") and "aawm marple infer" in helps()
