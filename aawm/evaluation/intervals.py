@@ -206,7 +206,7 @@ def paired_interval(
     if low == high:
         least, most = np.transpose([share_interval(counts[:, place], counts[:, place + 1]) for place in (0, 2)])
         low, high = sum_interval(share, least, most, np.array([1, -1]))
-    return float(share[0] - share[1]), float(low), float(high)
+    return float(share[0] - share[1]), float(low) + 0.0, float(high) + 0.0  # 0 and not -0
 
 
 def difference(

@@ -39,7 +39,8 @@ GIVEN = {
     "--split all --tasks single_goal,multi_goal; done",
     "aawm play data/trials --trial 12": "aawm train rssm_discrete data/trials data/runs/rssm --preset smoke --steps 2",
     "aawm evaluate mine.py": "cp trained.py mine.py",
-    "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && cp -r data/quick/evaluations data/laptop",
+    "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && for model in event_transformer sgnet; "
+    "do aawm evaluate $model data/test data/laptop/evaluations/$model --split all --scoring published; done",
     "aawm figure fig3 -p scoring": "aawm reproduce --only 'figure fig3'",
     "aawm infant import BIB": "aawm infant generate made --set preference --items 3 && aawm infant export made BIB/preference",
     "aawm infant import 000010loe": f"cp {FIXTURES}/infant/*.gz .",
