@@ -324,12 +324,13 @@ def at_least(
             f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}"
         )
     against = len(findings) - least + 1  # so many that fail refute it
-    read = lambda pick: [pick(finding) for finding in findings]
+    read = lambda pick: [1.0 if finding.untested else pick(finding) for finding in findings]
     shown = partial(read(lambda f: f.shown), least)
     refuted = partial(read(lambda f: f.refuted), against)
     alone = partial(read(lambda f: f.alone[0]), least), partial(read(lambda f: f.alone[1]), against)
-    untested = next(filter(None, read(lambda f: f.untested)), "")
-    missing = next(filter(None, read(lambda f: f.missing)), "")
+    decided = min(shown, refuted) <= BOUND  # whatever the untested ones are
+    untested = "" if decided else next((f.untested for f in findings if f.untested), "")
+    missing = next((f.missing for f in findings if f.missing), "")
     text = f"at least {least} of {len(findings)}"
     return Finding(shown, refuted, alone, missing, text, tuple(findings), untested=untested)
 

@@ -8,11 +8,12 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named', 'difference']
+           'task_named', 'difference', 'nearest_object', 'right_object', 'score_row']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
 from .intervals import difference
+from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
     Evaluation,
     Results,
@@ -27,6 +28,7 @@ from aawm.evaluation.results import (
     other_data,
     read_evaluation,
     save,
+    score_row,
 )
 from aawm.evaluation.rollouts import (
     ConstantVelocity, Faced, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
@@ -55,4 +57,5 @@ _all_ = [
     "ConstantVelocity", "Faced", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
+    "nearest_object", "right_object", "score_row",
 ]  # fmt: skip

@@ -4,10 +4,12 @@
 
 # %% auto #0
 __all__ = ['RESAMPLING_SEED', 'DRAWS', 'BLOCK_DRAWS', 'middle', 'resample_counts', 'wilson', 'share_interval', 'sum_interval',
-           'mean_interval', 'ranking', 'recall_at', 'ranking_interval', 'metric_counts', 'outcomes_of',
+           'resampled', 'mean_interval', 'ranking', 'recall_at', 'ranking_interval', 'metric_counts', 'outcomes_of',
            'paired_interval', 'difference']
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #b8ef46be
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -64,10 +66,12 @@ def share_interval(
     "The interval of a share: the sum of `hits` over the sum of `of`."
     counts = np.stack([hits, of], axis=1)
     total = counts.sum(0)
-    if total[1] and (counts[:, 0] * total[1] == counts[:, 1] * total[0]).all():
+    if not total[1]:
+        return np.nan, np.nan
+    if (counts[:, 0] * total[1] == counts[:, 1] * total[0]).all():
         return wilson(total[0] / total[1], (counts[:, 1] > 0).sum())
     drawn = resample_counts(counts)
-    ends = middle(np.where(drawn[:, 1] > 0, drawn[:, 0] / np.maximum(drawn[:, 1], 1), np.nan))
+    ends = middle(drawn[:, 0] / np.where(drawn[:, 1] > 0, drawn[:, 1], np.nan))
     return float(ends[0]), float(ends[1])
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #eeca4b0b
@@ -84,10 +88,24 @@ def sum_interval(
         value.sum() + np.hypot.reduce(ends[1] - value)
     )
 
+# %% ../../nbs/evaluation/03_intervals.ipynb #ac7bc440
+BLOCK_DRAWS = 100  # resamples that are in memory together
+
+
+def resampled(
+    trials: int,  # how many there are
+    statistic: Callable[[np.ndarray], np.ndarray],  # from `[draw, trial]`, how often each occurs, to scores `[draw, k]`
+) -> tuple:  # lower and upper ends, `[k]`
+    "The intervals of any scores."
+    rng = np.random.default_rng(RESAMPLING_SEED)
+    parts = []
+    for _ in range(DRAWS // BLOCK_DRAWS):
+        drawn = rng.integers(trials, size=(BLOCK_DRAWS, trials)) + trials * np.arange(BLOCK_DRAWS)[:, None]
+        often = np.bincount(drawn.ravel(), minlength=BLOCK_DRAWS * trials)
+        parts.append(statistic(often.reshape(BLOCK_DRAWS, trials).astype(float)))
+    return middle(np.concatenate(parts))
+
 # %% ../../nbs/evaluation/03_intervals.ipynb #cf7a4787
-BLOCK_DRAWS = 100  # resamples test in memory together
-
-
 def mean_interval(
     sums: np.ndarray,  # `[trial, k]`: of the values of each trial; infinite where they are
     numbers: np.ndarray,  # `[trial, k]`: how many values that are
@@ -95,23 +113,17 @@ def mean_interval(
     "The intervals of means: the sum of `sums` over the sum of `numbers`."
     sums = np.asarray(sums, dtype=float)
     numbers = np.asarray(numbers, dtype=float)
-    trials = len(sums)
-    rng = np.random.default_rng(RESAMPLING_SEED)
-    parts = []
-    if not trials:
+    if not len(sums):
         return np.full(sums.shape[1:], np.nan), np.full(sums.shape[1:], np.nan)
     endless = np.isinf(sums)
     finite = np.where(endless, 0.0, sums)
-    endless = endless.astype(float) if endless.any() else None
-    for _ in range(DRAWS // BLOCK_DRAWS):
-        drawn = rng.integers(trials, size=(BLOCK_DRAWS, trials)) + trials * np.arange(BLOCK_DRAWS)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=BLOCK_DRAWS * trials).reshape(
-            BLOCK_DRAWS, trials
-        ).astype(float)
-        of = weights @ numbers
-        mean = np.divide(weights @ finite, of, out=np.full_like(of, np.nan), where=of > 0)
-        parts.append(mean if endless is None else np.where(weights @ endless > 0, np.inf, mean))
-    return middle(np.concatenate(parts))
+
+    def means(often: np.ndarray) -> np.ndarray:
+        of = often @ numbers
+        mean = np.divide(often @ finite, of, out=np.full_like(of, np.nan), where=of > 0)
+        return np.where(often @ endless > 0, np.inf, mean) if endless.any() else mean
+
+    return resampled(len(sums), means)
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #73c2f35f
 def ranking(
@@ -155,11 +167,8 @@ def ranking_interval(
     if not len(true) or true.all() or not true.any():
         return (np.full(2, np.nan),) * 3
     trials, place = np.unique(trial, return_inverse=True)
-    drawn = np.random.default_rng(RESAMPLING_SEED).multinomial(
-        len(trials), np.full(len(trials), 1 / len(trials)), size=DRAWS
-    )
     values = ranking(true, score, np.ones((1, len(true))), rate)[0]
-    return values, *middle(ranking(true, score, drawn[:, place], rate))
+    return values, *resampled(len(trials), lambda often: ranking(true, score, often[:, place], rate))
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #5d2087e2
 def metric_counts(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 # %% ../../nbs/evaluation/07_released.ipynb #47f096ee
-AUTHORS = "authors, real data"
+AUTHORS = "printed by the authors"
 RELEASED_COLUMNS = {  # of the table -> task, target, metric
     "single goal": ("single_goal", "object", "recall"),
     "2nd goal": ("multi_goal", "2nd", "recall"),

@@ -6,9 +6,9 @@
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'OUTCOMES_BEFORE',
            'KEPT', 'IDENTITY', 'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'Evaluation',
            'thresholds', 'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model',
-           'shared_trials', 'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate',
-           'table_name', 'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results',
-           'gather', 'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes']
+           'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name',
+           'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather',
+           'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes', 'score_row']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -271,25 +271,15 @@ def take_model(
     made = outside_model(str(model)) if own else trained_model(model)
     return as_model(made), getattr(made, "seed", None)
 
-# %% ../../nbs/evaluation/06_results.ipynb #81ba6f15
-def shared_trials(
-    one,  # a trial store's path, or an opened one
-    other,
-) -> int:
-    "How many trials two stores have in common, by scenario and the seed they were simulated from."
-    trials = [open_trials(store) for store in (one, other)]
-    sources = [
-        set(zip(store.seed.values.tolist(), store.scenario.values.astype(str).tolist())) for store in trials
-    ]
-    return len(sources[0] & sources[1])
-
 # %% ../../nbs/evaluation/06_results.ipynb #7db4a89f
 def refuse_shared(
-    test,  # the store that is evaluated on
+    test,  # the store that is evaluated on: its path, or an opened one
     trained_on,  # the store that was trained on
 ) -> None:
-    "Raise `BadData` where a test trial was also trained on."
-    if number := shared_trials(test, trained_on):
+    "Raise `BadData` where a test trial, by its scenario and the seed it was simulated from, was also trained on."
+    opened = (open_trials(store) for store in (test, trained_on))
+    one, other = (set(zip(store.seed.values.tolist(), store.scenario.values.astype(str).tolist())) for store in opened)
+    if number := len(one & other):
         raise BadData(f"{number} trials of {test} are also in {trained_on}, which was trained on; generate test trials from another seed")
 
 # %% ../../nbs/evaluation/06_results.ipynb #47d53fc6
@@ -347,6 +337,7 @@ def evaluate_each(
     batch_size: int = 1024,  # trials rolled out together, at most; halved where memory runs out
     device: str = "auto",  # "auto", "cpu", "cuda"
     progress: bool = True,
+    keep: str | Path | None = None,  # a folder for unfinished rollouts, from which the same call goes on; `None`: in memory
 ) -> list[Evaluation]:
     "Roll a model out once and score it under several protocols."
     batch_size = whole_number(batch_size, "batch_size", 1)
@@ -364,10 +355,13 @@ def evaluate_each(
         offset_plan(test, protocol.rules, protocol.cap) for protocol in chosen if protocol.sensitivity
     ]
     options = (first.seed, first.mode, batch_size, device, progress)
-    rollouts = roll_out(taken, collect(pd.concat([*plans, *offsets])), test, *options)
+    numbered = lambda requests, number: roll_out(
+        taken, requests, test, *options, number, Path(keep) / str(number) if keep else None
+    )
+    rollouts = numbered(collect(pd.concat([*plans, *offsets])), 0)
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
-    further = tuple(roll_out(taken, goals, test, *options, number) for number in numbers)
+    further = tuple(numbered(goals, number) for number in numbers)
     fields = model_record(taken, first.seed if trained_with is None else trained_with)
     fields |= {
         "batch_size": batch_size, "device": str(choose_device(device)),
@@ -517,7 +511,7 @@ def read_kept_rollouts(
 
 # %% ../../nbs/evaluation/06_results.ipynb #2eaede16
 IDENTITY = ("model", "variant", "seed")
-SAME = ("scoring", "data_hash", "split", "thresholds", "cap")
+SAME = ("scoring", "data_hash", "split", "thresholds")
 
 
 @dataclass(eq=False)
@@ -631,3 +625,17 @@ def joined_outcomes(
 ) -> pd.DataFrame:  # `model, variant, seed, scoring` and `OUTCOME_COLUMNS`
     "A row for each scored object of each trial of each evaluation; `UsageError` where evaluations are of other trials."
     return gather(find_evaluations(folder, **fields), across="scoring").outcomes
+
+# %% ../../nbs/evaluation/06_results.ipynb #57a11e00
+def score_row(
+    scores: pd.DataFrame,  # of an evaluation
+    named: dict[str, tuple[str, str]],  # name -> task and target
+) -> dict[str, float]:  # name, and name with `_low`, `_high`, `_count`: of the recall; with `_false` before those: of the false rate
+    "Scores over all behaviours as one row of a wide table."
+    table = scores[scores.behavior == "all"].set_index(["task", "target", "metric"])
+    row: dict[str, float] = {}
+    for name, key in named.items():
+        for short, metric in (("", "recall"), ("_false", "false_positive")):
+            ends = {f"_{end}": table.loc[(*key, metric), end] for end in ("low", "high", "count")}
+            row |= {f"{name}{short}{end}": value for end, value in ({"": table.loc[(*key, metric), "value"]} | ends).items()}
+    return row

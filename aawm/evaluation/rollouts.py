@@ -7,15 +7,18 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'FACED_ARC', 'FACED_CHAIN', 'BESIDE_ARC',
            'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'PrivilegedInput', 'PRIVILEGED_INPUTS',
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
-           'true_rollouts', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects', 'nearest_objects',
-           'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
-           'bring_object', 'Faced', 'Evaluable', 'network_of', 'is_evaluable', 'as_model', 'batch_inputs', 'receive',
-           'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve', 'roll_out']
+           'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects',
+           'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
+           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'network_of', 'is_evaluable', 'as_model',
+           'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
+           'halve', 'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
+import hashlib
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,11 +27,12 @@ from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, whole_number
 from ..events import event_panel
+from ..files import digest, read_json, write_json
 from ..models.base import OutsideModel, choose_device
 from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
-    AGENT_INDEX, AGENTS, FEATURES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
+    AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
     STEPS, positions, unflatten,
 )  # fmt: skip
 from ..sketch import Picture, side_by_side
@@ -193,61 +197,60 @@ def true_rollouts(
     )
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #7620c905
-class FrozenWorld:
-    "Repeats the last shown step for ever."
+class PlainWorld:
+    "A world without training: `future` says how it goes on."
 
-    name = "frozen_world"
+    name = ""
     variant = "baseline"
-    privileged = ()
-
-    def rollout(
-        self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
-        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
-    ):
-        last = states[torch.arange(len(states), device=states.device), context - 1]
-        return last[:, None].expand(-1, horizon, -1)
-
-# %% ../../nbs/evaluation/02_rollouts.ipynb #db488a2a
-class ConstantVelocity:
-    "Has everything go on as in the last two shown steps, as far as trials reach; rotations stay."
-
-    name = "constant_velocity"
-    variant = "baseline"
-    privileged = ()
+    privileged: tuple[str, ...] = ()
+    future: Callable[..., torch.Tensor]  # of the first step, the last two that are shown, contexts, horizon and privileged input
 
     def rollout(
         self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
         generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
     ):
         trial = torch.arange(len(states), device=states.device)
-        context = torch.as_tensor(context, device=states.device)
-        last = states[trial, context - 1]
-        before = states[trial, (context - 2).clamp(min=0)]
-        change = (last - before).unflatten(-1, (-1, len(FEATURES))).clone()
+        context = torch.as_tensor(context, device=states.device).expand(len(states))
+        before, last = (states[trial, (context - back).clamp(min=0)] for back in (2, 1))
+        return self.future((states[:, 0], before, last), context, horizon, privileged)
+
+
+class FrozenWorld(PlainWorld):
+    "Repeats the last shown step for ever."
+
+    name = "frozen_world"
+
+    def future(self, shown, context, horizon, privileged):
+        return shown[-1][:, None].expand(-1, horizon, -1)
+
+# %% ../../nbs/evaluation/02_rollouts.ipynb #db488a2a
+class ConstantVelocity(PlainWorld):
+    "Has everything go on as in the last two shown steps, as far as trials reach; rotations stay."
+
+    name = "constant_velocity"
+
+    def future(self, shown, context, horizon, privileged):
+        _, before, last = shown
+        change = unflatten(last - before)
         change[..., POSITION.stop :] = 0
-        ahead = torch.arange(1, horizon + 1, device=states.device)[None, :, None]
-        future = (last[:, None] + ahead * change.flatten(-2)[:, None]).unflatten(-1, (-1, len(FEATURES)))
-        future[..., POSITION].clamp_(-MAX_VALUE, MAX_VALUE)
-        return future.flatten(-2)
+        ahead = torch.arange(1, horizon + 1, device=last.device)[None, :, None]
+        steps = unflatten(last[:, None] + ahead * change.flatten(-2)[:, None])
+        steps[..., POSITION].clamp_(-MAX_VALUE, MAX_VALUE)
+        return steps.flatten(-2)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2538e812
-class TrueWorld:
+class TrueWorld(PlainWorld):
     "Knows the whole trial and gives its steps back."
 
     name = "true_world"
-    variant = "baseline"
     privileged = ("true_states",)
 
-    def rollout(
-        self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
-        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
-    ):
+    def future(self, shown, context, horizon, privileged):
         if privileged is None:
             raise ModelContractError(f"{self.name} needs the privileged input `true_states`")
         truth = privileged["true_states"]
-        first = torch.as_tensor(context, device=truth.device).reshape(-1, 1)
-        steps = (first + torch.arange(horizon, device=truth.device)).clamp(max=truth.shape[1] - 1)
-        return truth[torch.arange(len(truth), device=truth.device)[:, None], steps]
+        steps = context[:, None] + torch.arange(horizon, device=truth.device)
+        return truth[torch.arange(len(truth), device=truth.device)[:, None], steps.clamp(max=truth.shape[1] - 1)]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #3b176097
 CARRY_REACH = 0.8  # m over ground, from a standing robot to the object that it takes
@@ -300,23 +303,15 @@ def carried_path(
     return path, robot
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2edc61d1
-class NearestCarries:
+class NearestCarries(PlainWorld):
     "A rule without learning: the object nearest to a standing robot is carried to the observer; all else lies still."
 
     name = "nearest_carries"
-    variant = "baseline"
-    privileged = ()
 
-    def rollout(
-        self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
-        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
-    ):
-        trial = torch.arange(len(states), device=states.device)
-        context = torch.as_tensor(context, device=states.device)
-        last = states[trial, context - 1].unflatten(-1, (-1, len(FEATURES)))
-        before = states[trial, (context - 2).clamp(min=0)].unflatten(-1, (-1, len(FEATURES)))
+    def future(self, shown, context, horizon, privileged):
+        _, before, last = map(unflatten, shown)
         thing, robot, taken = nearest_objects(last, before)
-        row = trial[taken]
+        row = torch.nonzero(taken)[:, 0]
         thing = thing[taken]
         robot = robot[taken] + AGENT_INDEX.start
         steps = last[:, None].repeat(1, horizon, 1, 1)
@@ -421,21 +416,13 @@ def bring_object(
     return there + 1 + int(lifted.sum())
 
 
-class Faced:
+class Faced(PlainWorld):
     "A rule without learning: the object that a robot's front points at is fetched and brought; early in a trial, the others follow."
 
     name = "faced"
-    variant = "baseline"
-    privileged = ()
 
-    def rollout(
-        self, states: torch.Tensor, context: int | torch.Tensor, horizon: int,
-        generator: torch.Generator | None = None, mode: bool = False, privileged: dict | None = None,
-    ):
-        trial = torch.arange(len(states), device=states.device)
-        context = torch.as_tensor(context, device=states.device).expand(len(states))
-        last = states[trial, context - 1].unflatten(-1, (-1, len(FEATURES)))
-        first = states[:, 0].unflatten(-1, (-1, len(FEATURES)))
+    def future(self, shown, context, horizon, privileged):
+        first, _, last = map(unflatten, shown)
         thing, robot, pointed = faced_objects(last, first)
         steps = last[:, None].repeat(1, horizon, 1, 1)
         for row in torch.nonzero(pointed).flatten().tolist():
@@ -635,6 +622,39 @@ def halve(
         torch.cuda.empty_cache()
     return size // 2
 
+# %% ../../nbs/evaluation/02_rollouts.ipynb #d2290ea2
+def rollout_key(
+    model: Evaluable,
+    requests: pd.DataFrame,
+    test: TrialSet,
+    choices: list,  # seed, mode and number
+) -> str:
+    "A hash of all that rollouts depend on."
+    network = network_of(model)
+    weights = hashlib.sha256()
+    for value in () if network is None else network.state_dict().values():
+        weights.update(value.cpu().numpy().tobytes())
+    settings = repr(getattr(network, "config", None))
+    who = [model.name, model.variant, settings, weights.hexdigest(), test.data_hash]
+    return digest([*who, test.trial.tolist(), requests.to_numpy().tolist(), choices])
+
+
+def kept_steps(
+    keep: str | Path | None,  # a file's name without its ending; `None`: in memory
+    size: int,  # steps of all rollouts
+    key: str,
+) -> tuple[np.ndarray, dict]:  # float32 `[size, 35]`; `key, requests, faults` of what is there
+    "Where rollouts are written, and how many are there already."
+    none: dict = {"key": key, "requests": 0, "faults": {}}
+    if keep is None or not size:
+        return np.empty((size, STATE_SIZE), dtype=np.float32), none
+    path = Path(f"{keep}.steps")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    there = read_json(f"{keep}.json", none)
+    same = there.get("key") == key and path.is_file() and path.stat().st_size == 4 * size * STATE_SIZE
+    steps = np.memmap(path, np.float32, "r+" if same else "w+", shape=(size, STATE_SIZE))
+    return steps, there if same else none
+
 # %% ../../nbs/evaluation/02_rollouts.ipynb #d2290ef6
 def roll_out(
     model: object,  # anything `as_model` accepts
@@ -646,24 +666,25 @@ def roll_out(
     device: str = "auto",
     progress: bool = True,
     number: int = 0,  # of the rollout, where there are several of each request
+    keep: str | Path | None = None,  # a file's name without its ending, where rollouts are written; `None`: in memory
 ) -> Rollouts:
-    "Roll a model out for every request."
+    "Roll a model out for every request; with `keep`, go on where the same call was stopped."
     batch_size = whole_number(batch_size, "batch_size", 1)
     model = as_model(model)
     device = choose_device(device)
     states = torch.as_tensor(test.flat, device=device)
-    steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
-    faults: dict[str, int] = {}
-    first = 0
-    filled = 0
+    key = rollout_key(model, requests, test, [seed, mode, number]) if keep else ""
+    steps, there = kept_steps(keep, int(requests.horizon.sum()), key)
+    first = there["requests"]
+    filled = int(requests.horizon[:first].sum())
     with on_device(model, device), torch.inference_mode(), tqdm(
-        total=len(requests), desc="rollouts", disable=not progress
+        total=len(requests), initial=first, desc="rollouts", disable=not progress
     ) as bar:
         while first < len(requests):
             requested = next_batch(requests, first, batch_size)
             try:
                 streams = request_streams(requested, test, seed, number, device)
-                rolled = roll_batch(model, states, requested, streams, mode, faults)
+                rolled = roll_batch(model, states, requested, streams, mode, there["faults"])
             except (RuntimeError, MemoryError) as fault:
                 if not out_of_memory(fault):
                     raise
@@ -673,4 +694,7 @@ def roll_out(
             first = first + len(requested)
             filled = filled + len(rolled)
             bar.update(len(requested))
-    return Rollouts(requests, steps, faults, shown_last(requests, test))
+            if isinstance(steps, np.memmap):
+                steps.flush()
+                write_json(f"{keep}.json", there | {"requests": first})
+    return Rollouts(requests, steps, there["faults"], shown_last(requests, test))

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Rule', 'LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FALSE_RATE', 'SCORE_COLUMNS',
-           'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'OUTCOME_COLUMNS', 'event_rule', 'label', 'Scorer',
+           'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule', 'Scorer',
            'nearness', 'label_once', 'goal_score', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics',
-           'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_curves', 'loss_curves', 'by_behavior',
+           'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior',
            'by_taking_part', 'score_events', 'score_errors', 'ScoreTables', 'joined', 'score']
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
@@ -54,18 +54,6 @@ def event_rule(
     if scoring.rollout_alone and not final:
         return partial(goal_entries, radius=scoring.goal_radius)
     return partial(goals, final=final, rules=scoring.rules, radius=scoring.goal_radius)
-
-
-def label(
-    states: np.ndarray,  # `[n, 300, 5, 7]`, from `as_trials`
-    measure: str,  # "goal", "pickup", "move", or a registered event rule
-    scoring: Scoring,
-    moved: float,  # threshold of a move, m
-) -> np.ndarray:  # bool `[n, 3]`
-    "Does it happen to each object?"
-    # a wild but finite rollout overflows nowhere
-    states = states.astype(np.float64) if scoring.rollout_alone else states
-    return event_rule(measure, scoring, moved)(states)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #04270717
 @dataclass(frozen=True, eq=False)
@@ -275,11 +263,10 @@ def rollout_errors(
 
 # %% ../../nbs/evaluation/04_scores.ipynb #6e31baab
 def error_metrics(
-    error: np.ndarray,  # `[n, horizon, entity]`
+    values: np.ndarray,  # `[n, 2]`: ADE and FDE of each trial, infinite where its rollout failed
     left_out: int,  # trials that do not count
 ) -> dict:  # metric -> (value, low, high, count, left out)
     "ADE and FDE over trials, and over those with a finite rollout."
-    values = np.stack([error.mean((1, 2)), error[:, -1].mean(-1)], axis=1)
     table = {}
     for ending, part in (("", values), ("_finite", values[np.isfinite(values).all(1)])):
         mean = part.mean(0) if len(part) else np.full(2, np.nan)
@@ -344,22 +331,19 @@ def curve_rows(
     return pd.concat(parts, ignore_index=True)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #9e0f1f44
-def error_curves(
+def error_sums(
     error: np.ndarray,  # `[n, horizon, entity]`
     predicted: np.ndarray,  # `[n, horizon, 5, 3]`: positions, m
     true: np.ndarray,  # `[n, horizon, 5, 3]`: true positions, m
     last: tuple[np.ndarray, np.ndarray],  # `[n, 5, 3]`: positions one step before those, m
-    left_at: float,  # the largest true path of an object that stays, m
-    trial: np.ndarray,  # int `[n]`: place of each in the store
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # curves `ade`, `ade_still`, `displacement_still`; the same by trial
-    "Errors by rollout step (paper, Figures 5C to 5E)."
-    step = np.arange(1, error.shape[1] + 1)
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # curve -> sums of a trial's values, how many those are, `[n, horizon]`
+    "What each trial adds to the errors by rollout step (paper, Figures 5C to 5E)."
     covered = [
         np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX]
         for before, path in zip(last, (predicted, true))
     ]
     covered = [np.linalg.norm(np.diff(path, axis=1), axis=-1) for path in covered]  # [n, step, object]
-    still = covered[1].sum(1) <= left_at
+    still = covered[1].sum(1) <= MOVED_THRESHOLD
     by_object = np.linalg.norm((predicted - true)[:, :, OBJECT_INDEX], axis=-1)
     path = covered[0].cumsum(1)
     broken = ~np.isfinite(error).all((1, 2))
@@ -368,9 +352,7 @@ def error_curves(
     curves = {"ade": (error.mean(-1), np.ones(error.shape[:2]))}
     for name, values in (("ade_still", by_object), ("displacement_still", path)):
         curves[name] = (np.where(still[:, None], values, 0).sum(-1), number)
-    by_trial = [trial_rows(name, trial, step, *values, bin=BIN) for name, values in curves.items()]
-    tables = [curve_rows(name, step, *values) for name, values in curves.items()]
-    return pd.concat(tables, ignore_index=True), pd.concat(by_trial, ignore_index=True)
+    return curves
 
 # %% ../../nbs/evaluation/04_scores.ipynb #6e9c2d8b
 def loss_curves(
@@ -457,6 +439,9 @@ def score_events(
     return table, outcomes.astype({"object": np.int8, "truth": bool, "prediction": bool})
 
 # %% ../../nbs/evaluation/04_scores.ipynb #402c541c
+ERRORS_AT_ONCE = 512  # rollouts whose errors are in memory together
+
+
 def score_errors(
     scorer: Scorer,
     task: Task,
@@ -466,17 +451,32 @@ def score_errors(
     requested = scorer.rows(task)
     rows = requested[requested.left_out == ""]
     gone = requested[requested.left_out != ""]
-    error, predicted, true = rollout_errors(scorer, rows)
     paths = positions(test.states)
-    last = paths[rows.row, rows.start + rows.context - 1], paths[rows.row, rows.context - 1]
+    each = []
+    sums = []
+    for first in range(0, len(rows), ERRORS_AT_ONCE):
+        here = rows.iloc[first : first + ERRORS_AT_ONCE]
+        error, predicted, true = rollout_errors(scorer, here)
+        each.append(np.stack([error.mean((1, 2)), error[:, -1].mean(-1)], axis=1))
+        last = paths[here.row, here.start + here.context - 1], paths[here.row, here.context - 1]
+        sums.append(error_sums(error, predicted, true, last))
+    values = np.concatenate(each)
     table = []
     for name, mask in by_taking_part(test.scenario[np.concatenate([rows.row, gone.row]).astype(np.int64)]):
         left_out = int(mask[len(rows) :].sum())
         table += [
-            ("all", metric, name, *values)
-            for metric, values in error_metrics(error[mask[: len(rows)]], left_out).items()
+            ("all", metric, name, *numbers)
+            for metric, numbers in error_metrics(values[mask[: len(rows)]], left_out).items()
         ]
-    return table, *error_curves(error, predicted, true, last, MOVED_THRESHOLD, test.trial[rows.row])
+    step = np.arange(1, sums[0]["ade"][0].shape[1] + 1)
+    trial = test.trial[rows.row]
+    by_trial = []
+    curves = []
+    for name in sums[0]:
+        total, number = (np.concatenate([part[name][side] for part in sums]) for side in (0, 1))
+        by_trial.append(trial_rows(name, trial, step, total, number, bin=BIN))
+        curves.append(curve_rows(name, step, total, number))
+    return table, pd.concat(curves, ignore_index=True), pd.concat(by_trial, ignore_index=True)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #3393b38b
 # objects are numbered from 0

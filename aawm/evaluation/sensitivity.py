@@ -41,15 +41,14 @@ def changed(
     scoring: Scoring,
 ) -> tuple:  # the tasks it concerns, and the scoring for them
     "The tasks and the scoring under one changed number."
-    if parameter == "offset":
-        return (single_goal(int(setting), "single_goal"),), scoring
-    if parameter == "goal_radius":
-        return (TASK_TABLE["single_goal"], TASK_TABLE["multi_goal"]), replace(scoring, goal_radius=setting)
-    if parameter == "move_threshold":
-        return (move(setting, "move"),), scoring
-    if parameter == "pickup_rise":
-        return (TASK_TABLE["pickup"],), replace(scoring, rise=setting)
-    return (TASK_TABLE["pickup"],), replace(scoring, lifted=(scoring.lifted[0], setting))
+    pickup = (TASK_TABLE["pickup"],)
+    return {
+        "offset": lambda: ((single_goal(int(setting), "single_goal"),), scoring),
+        "goal_radius": lambda: ((TASK_TABLE["single_goal"], TASK_TABLE["multi_goal"]), replace(scoring, goal_radius=setting)),
+        "move_threshold": lambda: ((move(setting, "move"),), scoring),
+        "pickup_rise": lambda: (pickup, replace(scoring, rise=setting)),
+        "pickup_highest": lambda: (pickup, replace(scoring, lifted=(scoring.lifted[0], setting))),
+    }[parameter]()
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #724b988e
 def offset_plan(

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE', 'LOSS_REACH',
            'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED', 'TrialSet',
-           'behaviors_of', 'spread_evenly', 'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows',
-           'leave_out_begun', 'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup',
-           'plan_move', 'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named',
-           'find_tasks', 'register_task', 'plan_tasks', 'Protocol', 'as_protocol']
+           'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun', 'plan_single_goal',
+           'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move', 'plan_error',
+           'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task',
+           'plan_tasks', 'Protocol', 'as_protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -78,7 +78,7 @@ class TrialSet:
 
     @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
-        return behaviors_of(self.scenario)
+        return np.array([SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario], dtype=object)
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."
@@ -104,29 +104,12 @@ class TrialSet:
         among: np.ndarray | bool = True,  # bool `[trial]`: which to choose from
     ) -> np.ndarray:  # bool `[trial]`
         "At most `cap` trials, spread evenly over the scenarios: the first of each."
-        return spread_evenly(np.broadcast_to(among, len(self)), self.scenario, cap)
-
-# %% ../../nbs/evaluation/01_tasks.ipynb #be865c6f
-def behaviors_of(
-    scenarios: Iterable[str],  # of `SCENARIO_BEHAVIOR`
-) -> np.ndarray:  # names of `BEHAVIORS`
-    "The behaviour that tables list each scenario under; `UsageError` for a name that is none."
-    names = [SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in scenarios]
-    return np.array(names, dtype=object)
-
-# %% ../../nbs/evaluation/01_tasks.ipynb #8762df37
-def spread_evenly(
-    among: np.ndarray,  # bool `[trial]`: which to choose from
-    scenario: np.ndarray,  # `[trial]`
-    cap: int,  # trials; 0: all
-) -> np.ndarray:  # bool `[trial]`
-    "At most `cap` trials, spread evenly over the scenarios: the first of each."
-    if not cap or among.sum() <= cap:
-        return among
-    count = len(among)
-    place = pd.Series(among).groupby(scenario).cumsum().to_numpy()
-    order = np.lexsort((np.arange(count), np.where(among, place, count)))
-    return np.isin(np.arange(count), order[:cap])
+        among = np.broadcast_to(among, len(self))
+        if not cap or among.sum() <= cap:
+            return among
+        place = pd.Series(among).groupby(self.scenario).cumsum().to_numpy()
+        every = np.arange(len(self))
+        return np.isin(every, np.lexsort((every, np.where(among, place, len(self))))[:cap])
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #2244eda8
 def check_split(

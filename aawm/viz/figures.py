@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT', 'BAR_ABOVE', 'FALSE_BAR', 'FALSE_BELOW', 'FALSE',
-           'HEADING', 'OFFSETS', 'STRIP', 'SHADES', 'DIAGONAL', 'LEAST_PATH', 'ALONE', 'FIG4B', 'FIG4B_MODELS',
-           'BIN_STEPS', 'FIG5_CURVES', 'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW', 'BESIDE_F1', 'mean_and_error',
-           'Panel', 'bar_row', 'with_series', 'comparable', 'bar_table', 'seed_dots', 'bar_marks', 'no_data',
-           'count_label', 'draw_bars', 'row_places', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
+           'HEADING', 'OFFSETS', 'STRIP', 'SHADES', 'NAME_GAP', 'SHORT_NAMES', 'DIAGONAL', 'LEAST_PATH', 'ALONE',
+           'FIG4B', 'FIG4B_MODELS', 'BIN_STEPS', 'REACH', 'FIG5_CURVES', 'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW',
+           'BESIDE_F1', 'mean_and_error', 'Panel', 'seed_numbers', 'bar_row', 'with_series', 'paper_series',
+           'comparable', 'bar_table', 'telling', 'seed_dots', 'bar_marks', 'no_data', 'span', 'count_label',
+           'draw_bars', 'row_places', 'short', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
            'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
-           'finite_curves', 'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'fit_lengths',
-           'line_handles', 'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example',
-           'draw_moves', 'move_handles', 'fig5_panels', 'draw_errors', 'fig5', 'describe']
+           'finite_curves', 'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'name_lines',
+           'fit_lengths', 'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example',
+           'draw_moves', 'move_handles', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -22,19 +23,18 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.figure import Figure
-from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import UsageError, check_name
-from ..evaluation.released import AUTHORS, CONTRADICTIONS, RELEASED
+from ..evaluation.released import AUTHORS, RELEASED
 from ..schema import OBJECT_INDEX, OBJECTS, ROOM
 from .stage import Stage, trace_table
 from aawm.viz.style import (
-    INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, series_of,
-    styles_of,
+    BROAD, FAINT, INK, OURS, PRIVILEGED_MARK, SOFT_INK, STYLES, UNTRAINED, Style, add_note, house_style,
+    panel_title, remarks, series_of, styles_of,
 )
 
 # %% ../../nbs/viz/03_figures.ipynb #5e584138
@@ -83,6 +83,26 @@ FIG5A = tuple(
 )
 
 # %% ../../nbs/viz/03_figures.ipynb #0e30f4bf
+def seed_numbers(
+    rows: pd.DataFrame,  # of a score table: a metric of one series
+    interval: str | None,  # of a single seed: None, or "bootstrap"
+) -> dict:
+    "What a bar over training seeds is drawn from."
+    value, error, seeds = mean_and_error(rows.value)
+    within = bool(interval) and seeds == 1
+    return {
+        "value": value,
+        "standard_error": error,
+        "seeds": seeds,
+        "low": rows.low.iloc[0] if within else value - error,
+        "high": rows.high.iloc[0] if within else value + error,
+        "trials_low": rows.low.mean(),
+        "trials_high": rows.high.mean(),
+        "count": rows["count"].max(),
+        "by_seed": " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna()),
+    }
+
+
 def bar_row(
     panel: Panel,
     scores: pd.DataFrame,  # of one series
@@ -90,23 +110,8 @@ def bar_row(
 ) -> dict:  # one row of a bar table
     "The numbers of one bar."
     rows = panel.of(scores, panel.metric)
-    value, error, seeds = mean_and_error(rows.value)
-    row = dict(
-        task=panel.task,
-        target=panel.target,
-        metric=panel.metric,
-        value=value,
-        standard_error=error,
-        seeds=seeds,
-    )
-    row |= {
-        "low": value - error, "high": value + error, "trials_low": rows.low.mean(),
-        "trials_high": rows.high.mean()
-    }
-    row |= {"count": rows["count"].max(), "left_out": rows.left_out.max()}
-    if interval and seeds == 1:
-        row["low"], row["high"] = rows.low.iloc[0], rows.high.iloc[0]
-    row["by_seed"] = " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna())
+    row = {"task": panel.task, "target": panel.target, "metric": panel.metric} | seed_numbers(rows, interval)
+    row["left_out"] = rows.left_out.max()
     for name in ("false_positive", "ceiling"):
         beside = panel.of(scores, name) if panel.metric == "recall" else rows[:0]
         row[name] = mean_and_error(beside.value)[0]
@@ -120,6 +125,16 @@ def with_series(
     "Name the series of every row."
     names = [series_of(model, variant) for model, variant in zip(table.model, table.variant)]
     return table.assign(series=pd.Series(names, index=table.index, dtype=object))
+
+
+def paper_series(
+    table: pd.DataFrame,  # with `model` and `variant`
+) -> list[str]:  # names of series; all where none is left
+    "Those of the paper's models and of models from outside: without ours and those without training, so that lines can be told apart."
+    names = list(dict.fromkeys(with_series(table).series))
+    known = {name: STYLES.get(name.split(" ")[0]) for name in names}
+    chosen = [name for name, style in known.items() if style is None or style.kind not in (OURS, UNTRAINED)]
+    return chosen or names
 
 # %% ../../nbs/viz/03_figures.ipynb #b59da04f
 def comparable(
@@ -161,6 +176,15 @@ def bar_table(
         raise UsageError(f"n too small: no trial has an event of {tasks}, or these tasks were not evaluated; evaluate more trials")
     return table.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
 
+
+def telling(
+    table: pd.DataFrame,  # as `bar_table` gives it
+) -> pd.DataFrame:  # without the rows of worlds without training that have no bar in any panel
+    "The rows worth a place in a figure: that nothing happens in a frozen world needs no row of zeros."
+    untrained = table.model.map(lambda name: name in STYLES and STYLES[name].kind == UNTRAINED)
+    most = table[["value", "false_positive"]].max(axis=1).groupby(table.series).transform("max")
+    return table[~untrained | (most >= 0.005)].reset_index(drop=True)
+
 # %% ../../nbs/viz/03_figures.ipynb #14d5d5a7
 FEWEST = 10  # a rate of false positives over fewer objects is not drawn
 
@@ -182,11 +206,11 @@ def seed_dots(
 
 # %% ../../nbs/viz/03_figures.ipynb #bbbfa936
 # height of a bar, and how far above its row's middle it stands
-BAR_HEIGHT = 0.5
-BAR_ABOVE = 0.12
+BAR_HEIGHT = 0.46
+BAR_ABOVE = 0.14
 # the same of the thin bar of false positives, below
-FALSE_BAR = 0.2
-FALSE_BELOW = 0.27
+FALSE_BAR = 0.26
+FALSE_BELOW = 0.25
 FALSE = "false positives"  # its name
 
 
@@ -215,7 +239,7 @@ def bar_marks(
     enough = rows[(rows.false_positive_count >= FEWEST) & rows.false_positive.notna()]
     if len(enough):
         axes.barh(
-            enough.place + FALSE_BELOW, enough.false_positive, FALSE_BAR, color=SOFT_INK, linewidth=0,
+            enough.place + FALSE_BELOW, enough.false_positive, FALSE_BAR, color=INK, linewidth=0,
             zorder=2, label=FALSE
         )
     shown = rows[rows.published.notna()]
@@ -231,15 +255,17 @@ def no_data(axes) -> None:
     axes.text(0.5, 0.5, "n too small\nor not evaluated", **look)
 
 # %% ../../nbs/viz/03_figures.ipynb #3361f7ac
+def span(counts: pd.Series) -> str:
+    "The least and the largest of some counts, 0 where there are none."
+    return "\N{EN DASH}".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()})) if len(counts) else "0"
+
+
 def count_label(
     rows: pd.DataFrame,  # of a bar table: one panel
     says: str,
 ) -> str:  # of an axis
     "How many objects it happens to, and how many not. It is a range where series have trials of their own."
-    def span(counts):
-        return "\N{EN DASH}".join(f"{count:.0f}" for count in sorted({counts.min(), counts.max()}))
-
-    happens = span(rows["count"][rows.value.notna()]) if rows.value.notna().any() else "0"
+    happens = span(rows["count"][rows.value.notna()])
     enough = rows[rows.false_positive_count >= FEWEST] if rows.false_positive.notna().any() else rows[:0]
     falsely = span(enough.false_positive_count) if len(enough) else ""
     gap = "\n" if "\N{EN DASH}" in happens + falsely else " "  # panels are narrow
@@ -257,7 +283,7 @@ def draw_bars(
     for row, asked in zip(rows.itertuples(), rows["count"].notna()):
         style = styles[row.series]
         look = dict(
-            color=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0, zorder=2, label=row.series
+            color=style.color, hatch=style.hatch, hatchcolor=FAINT, linewidth=0, zorder=2, label=row.series
         )
         if np.isnan(row.value) and rows.value.notna().any():
             axes.text(
@@ -272,7 +298,7 @@ def draw_bars(
     axes.set_axisbelow(True)
 
 # %% ../../nbs/viz/03_figures.ipynb #d08be289
-HEADING = 0.85  # height of a group's heading, in rows
+HEADING = 0.75  # height of a group's heading, in rows
 
 
 def row_places(
@@ -291,6 +317,11 @@ def row_places(
             places[name] = at
             at += 1
     return places, headings, at
+
+
+def short(value: float) -> str:
+    "A share as figures print it: .97, and -.01; z: no negative zero."
+    return f"{value:z.2f}".replace("0.", ".", 1)
 
 
 def draw_bar_rows(
@@ -312,9 +343,11 @@ def draw_bar_rows(
     for place in list(headings)[1:]:
         axes.axhline(place - 0.45, color="#E3E3E3", linewidth=0.6, zorder=1)
     for row in rows[rows.value.notna()].itertuples():
+        told = row.false_positive_count >= FEWEST and row.false_positive >= 0.005
+        falsely = f" ({short(row.false_positive)})" if told else ""
         axes.text(
-            1.05, row.place, f"{row.value:.2f}", transform=axes.get_yaxis_transform(), va="center",
-            fontsize=7.5, color=SOFT_INK
+            1.05, row.place, short(row.value) + falsely, transform=axes.get_yaxis_transform(), va="center",
+            fontsize=6.5, color=INK
         )
 
 
@@ -335,15 +368,14 @@ def seeds_sentence(
     if not len(seeds):
         return f"{what}: n is too small."
     error = "error bars" if what == "Bars" else "shading"
-    within = f"{'error bars are 95 % bootstrap intervals' if what == 'Bars' else 'shading is the 95 % bootstrap interval'} over trials."
-    within = within if interval else f"no {error}."
+    within = "95 % bootstrap intervals over trials" if interval else f"no {error}"
     if seeds.max() == 1:
-        return f"One training seed: {within}"
+        return f"{what}: one training seed, {within}."
     trained = seeds[seeds > 1]  # worlds without training have one
     number = f"{trained.min()} to {trained.max()}" if trained.min() < trained.max() else str(trained.max())
-    dots = ", dots the seeds" if what == "Bars" else ""
-    alone = f" With one seed or none, {within}" if interval and seeds.min() == 1 else ""
-    return f"{what}: means over {number} training seeds{dots}, {error} one standard error over seeds.{alone}"
+    dots = " (dots)" if what == "Bars" else ""
+    alone = f"; of one or none, {within}" if interval and seeds.min() == 1 else ""
+    return f"{what}: means over {number} training seeds{dots}, one standard error{alone}."
 
 # %% ../../nbs/viz/03_figures.ipynb #c8553b02
 def note_sentences(
@@ -356,12 +388,10 @@ def note_sentences(
     variants = set(bars.variant)
     return [
         seeds_sentence(bars, "Bars", interval),
-        f"Thin bars: {false_positive}; none where fewer than {FEWEST}." if bars.false_positive.notna().any() else "",
-        "Dotted: the score of the true trials themselves." if bars.ceiling.notna().any() else "",
-        "None: no such event was imagined." if bars.value.isna().any() and (bars["count"] == 0).any() else "",
-        "Diamonds: the authors' tables, by the published scoring on their real data." if bars.published.notna().any() else "",
-        *(CONTRADICTIONS[task] for task in dict.fromkeys(bars.task[bars.published.notna()]) if task in CONTRADICTIONS),
         f"{PRIVILEGED_MARK} is given more than the context." if bars.label.str.endswith(PRIVILEGED_MARK).any() else "",
+        f"Black: {false_positive}." if bars.false_positive.notna().any() else "",
+        "None: no such event was imagined." if bars.value.isna().any() and (bars["count"] == 0).any() else "",
+        "Diamonds: printed by the authors, for their own trials." if bars.published.notna().any() else "",
         *remarks(styles_of(bars.series).values()),
         f"Scoring: {scoring}." if scoring else "",
         "Models: the published variant." if "published" in variants and "corrected" not in variants else "",
@@ -372,7 +402,7 @@ def mark_handles(
     bars: pd.DataFrame,  # bar table of the figure
 ) -> list:  # legend handles
     "Legend entries for the marks that the figure holds."
-    thin = Line2D([], [], color=SOFT_INK, lw=3, solid_capstyle="butt", label=FALSE)
+    thin = Line2D([], [], color=INK, lw=3, solid_capstyle="butt", label=f"{FALSE} (in brackets)")
     dots = Line2D([], [], color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth's own score")
     diamond = Line2D(
         [], [], ls="", marker="D", color="white", markeredgecolor=INK, markersize=4.5, label=AUTHORS
@@ -446,8 +476,7 @@ def draw_strip(
         box = Rectangle((column + 0.04, places[row.series] - 0.4), 0.92, 0.8, linewidth=0, facecolor=SHADES(depth))
         axes.add_patch(box)
         ink = "white" if depth > 0.6 else INK
-        number = f"{row.difference:z.2f}".replace("0.", ".", 1)  # z: no negative zero
-        axes.text(column + 0.5, places[row.series], number, ha="center", va="center", fontsize=6.5, color=ink)
+        axes.text(column + 0.5, places[row.series], short(row.difference), ha="center", va="center", fontsize=6.5, color=ink)
     axes.set(xlim=(0, len(offsets)), ylim=(end - 0.5, -0.5), yticks=[])
     names = [f"{offset:+.0f}" if offset else "0" for offset in offsets]
     axes.set_xticks(np.arange(len(offsets)) + 0.5, names)
@@ -466,15 +495,16 @@ def fig3(
     sensitivity: pd.DataFrame | None = None,  # as gathered; its offsets make a strip
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Goal delivery: single goal, later context, second and third of three (paper, Figure 3)."
-    table = bar_table(scores, panels, privileged, comparable(published, scoring), interval)
+    table = telling(bar_table(scores, panels, privileged, comparable(published, scoring), interval))
     styles = styles_of(table.series, privileged)
     strip = offset_table(pd.DataFrame() if sensitivity is None else sensitivity, privileged)
     letter = chr(max(ord(panel.letter or "A") for panel in panels) + 1)
     with house_style():
-        figure = Figure(figsize=(WIDTH + (1.5 if len(strip) else 0), 1.9 + rows_height(styles)))
+        figure = Figure(figsize=(BROAD, 1.9 + rows_height(styles)))
         # the numbers at the right of a panel belong to it
         figure.set_layout_engine("constrained", w_pad=0.09)
-        columns = np.ravel(figure.subplots(1, len(panels) + bool(len(strip)), squeeze=False))
+        ratios = [1.0] * len(panels) + [1.3] * bool(len(strip))
+        columns = np.ravel(figure.subplots(1, len(ratios), squeeze=False, width_ratios=ratios))
         for place, (panel, axes) in enumerate(zip(panels, columns)):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place == 0)
@@ -488,7 +518,7 @@ def fig3(
         if handles:
             figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
         falsely = "objects delivered in rollouts that truly were not"
-        add_note(figure, [*note_sentences(table, falsely, scoring, interval), remark], figure.get_figwidth())
+        add_note(figure, [*note_sentences(table, falsely, scoring, interval), remark], BROAD)
     if len(strip):
         table = pd.concat([table, strip.assign(panel=letter, title=STRIP)], ignore_index=True)
     return figure, table
@@ -597,6 +627,34 @@ def draw_curves(
     axes.grid(axis="y", color="#E3E3E3", linewidth=0.6, zorder=0)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
 
+
+NAME_GAP = 0.062  # between names at lines' ends, of a panel's height
+SHORT_NAMES = {
+    "multistep_predictor": "Predictor", "multistep_delta": "Delta", "rssm_discrete": "RSSM-D",
+    "rssm_continuous": "RSSM-C", "oracle": f"Oracle {PRIVILEGED_MARK}"
+}
+
+
+def name_lines(
+    axes: Axes,  # with its limits
+    rows: pd.DataFrame,  # of a curve table: one panel
+    styles: dict,  # series -> Style
+) -> None:
+    "Write each line's name at its end, moved apart where names would overlap."
+    last = rows.sort_values("step").groupby("series").tail(1).sort_values("value")
+    to_panel = axes.transData + axes.transAxes.inverted()
+    ends = np.clip([to_panel.transform((row.step, row.value))[1] for row in last.itertuples()], 0, 1)
+    places = ends.copy()
+    for k in range(1, len(places)):
+        places[k] = max(places[k], places[k - 1] + NAME_GAP)
+    for k in reversed(range(len(places))):
+        places[k] = min(places[k], 1 - NAME_GAP * (len(places) - 1 - k))
+    for row, end, place in zip(last.itertuples(), ends, places):
+        look = dict(transform=axes.transAxes, color=styles[row.series].color, clip_on=False)
+        axes.plot([1.01, 1.05], [end, place], lw=0.8, label="_name", in_layout=False, **look)
+        name = SHORT_NAMES.get(row.series, styles[row.series].name)
+        axes.text(1.07, place, name, va="center", fontsize=6.5, **look)
+
 # %% ../../nbs/viz/03_figures.ipynb #b3beea25
 DIAGONAL = ROOM * np.sqrt(2)  # of the room, m
 LEAST_PATH = 0.1  # m, below which an axis of paths is linear
@@ -623,22 +681,6 @@ def fit_lengths(
         return f"Lines leave panel {rows.panel.iloc[0]} where errors exceed {DIAGONAL:.0f} m."
     return ""
 
-# %% ../../nbs/viz/03_figures.ipynb #6dfb1af9
-def line_handles(
-    styles: dict,  # series -> Style
-    bars: bool = False,  # with the bar's look besides
-) -> list:  # of (handle, label)
-    "Legend entries for series: their line, and their bar where the figure has bars without names."
-    handles = []
-    for style in styles.values():
-        line = Line2D(
-            [], [], color=style.color, ls=style.line, marker=style.marker, markeredgecolor="white",
-            markeredgewidth=0.5
-        )
-        patch = Patch(facecolor=style.color, hatch=style.hatch, hatchcolor="white", linewidth=0)
-        handles.append(((patch, line) if bars else line, style.name))
-    return handles
-
 # %% ../../nbs/viz/03_figures.ipynb #d87bc563
 def add_legend(
     figure: Figure,
@@ -648,30 +690,25 @@ def add_legend(
     "A legend above the panels, in as many columns as fit."
     pairs = [pair if isinstance(pair, tuple) else (pair, pair.get_label()) for pair in handles]
     for ncols in range(min(columns, len(pairs)), 0, -1):
-        legend = figure.legend(
-            *zip(*pairs),
-            loc="outside upper left",
-            ncols=ncols,
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0.4)},
-            columnspacing=1.4,
-        )
+        legend = figure.legend(*zip(*pairs), loc="outside upper left", ncols=ncols, columnspacing=1.4)
         if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
             break
         legend.remove()
 
 # %% ../../nbs/viz/03_figures.ipynb #2735b866
 FIG4B = {"loss_pickup": "B", "loss_goal": "B"}
-FIG4B_MODELS = ("rssm_discrete", "multistep_predictor", "transformer", "oracle")
+FIG4B_MODELS = ("rssm_discrete", "multistep_predictor", "transformer")
 BIN_STEPS = 5  # contexts of the loss around events are so many steps apart
+REACH = 60  # steps on either side
 
 
 def fig4b_series(
     curves: pd.DataFrame,  # as gathered
 ) -> list:  # names of series
-    "The lines of Figure 4B: all where there are up to four, else those that stand for the paper's three, and the oracle."
+    "The lines of Figure 4B: all where there are up to three, else those that stand for the paper's three."
     names = list(dict.fromkeys(with_series(curves[curves.curve.isin(list(FIG4B))]).series))
     chosen = [name for name in names if name.split(" ")[0] in FIG4B_MODELS]
-    return names if len(names) <= 4 or not chosen else chosen
+    return names if len(names) <= len(FIG4B_MODELS) or not chosen else chosen
 
 # %% ../../nbs/viz/03_figures.ipynb #c41cfd41
 def draw_fig4b(
@@ -686,10 +723,12 @@ def draw_fig4b(
         rows = lines[lines.curve == curve]
         draw_curves(axes, rows, styles) if len(rows) else no_data(axes)
         axes.axvline(0, color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
-        axes.set(ylim=(0, 1.05 * top), xlabel=f"steps from {event}")
+        axes.set(ylim=(0, 1.05 * top), xlim=(-REACH, REACH), xlabel=f"context ends, steps from {event}")
+        axes.set_xticks(range(-REACH, REACH + 1, 30))
         panel_title(axes, "" if place else "B", f"Loss around {event}")
         if place:
             axes.set_yticklabels([])
+            name_lines(axes, rows, styles)
         else:
             axes.set_ylabel("MSE of 30 steps")
 
@@ -704,14 +743,14 @@ def fig4(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Pickups, and the loss around pickups and deliveries (paper, Figure 4)."
-    bars = bar_table(scores, FIG4A, privileged, comparable(published, scoring), interval)
+    bars = telling(bar_table(scores, FIG4A, privileged, comparable(published, scoring), interval))
     lines = curve_table(curves, FIG4B, privileged, fig4b_series(curves), BIN_STEPS, interval)
     lines = lines[lines["count"] / lines.seeds >= FEWEST].reset_index(drop=True)
     styles = styles_of(bars.series, privileged)
     line_styles = styles_of(lines.series, privileged)
     shown = list(FIG4B)
     with house_style():
-        figure = Figure(figsize=(WIDTH, max(2.9, 1.75 + rows_height(styles))))
+        figure = Figure(figsize=(BROAD, max(2.9, 1.6 + rows_height(styles))))
         figure.set_layout_engine("constrained", w_pad=0.1)
         panels: dict[str, Axes] = figure.subplot_mosaic(
             [["A", *shown]], width_ratios=[0.8, *[1] * len(shown)]
@@ -720,12 +759,10 @@ def fig4(
         panel_title(panels["A"], "A", "Pickup")
         panels["A"].set_xlabel(count_label(bars, "picked up"))
         draw_fig4b({curve: panels[curve] for curve in shown}, lines, line_styles)
-        add_legend(figure, [*line_handles(line_styles), *mark_handles(bars)], 4)
+        add_legend(figure, mark_handles(bars), 4)
         falsely = "objects picked up in rollouts that truly never were"
         few, many = (lines["count"] / lines.seeds).agg(["min", "max"]) if len(lines) else (0, 0)
-        points = f"in bins of {BIN_STEPS} steps, each of {few:.0f} to {many:.0f} rollouts a seed; those of fewer than {FEWEST} are left out"
-        alone = " Lines are of the models that the paper draws." if len(line_styles) < len(styles) else ""
-        binned = f"B: by the end of the context, {points}.{alone} {seeds_sentence(lines, 'Lines', interval)}"
+        binned = f"B: bins of {BIN_STEPS} steps with {few:.0f} to {many:.0f} rollouts a seed (under {FEWEST}: left out)."
         add_note(
             figure,
             [
@@ -734,6 +771,7 @@ def fig4(
                 finite_sentence(curves[with_series(curves).series.isin(list(line_styles))], FIG4B),
                 remark,
             ],
+            BROAD,
         )
     return figure, pd.concat([bars.assign(kind="bar"), lines.assign(kind="curve")], ignore_index=True)
 
@@ -827,20 +865,6 @@ def move_handles() -> list:  # legend handles
         for title, (marker, color, edge) in BESIDE_F1.items()
     ]
 
-# %% ../../nbs/viz/03_figures.ipynb #97008b3f
-def fig5_panels(
-    figure: Figure,
-    shown: list,  # curves that there are
-    example: bool,  # whether there is an example
-    high: float = 2.6,  # of the upper row, inches
-) -> dict:  # name -> axes
-    "The axes of Figure 5, without empty ones."
-    lower = [curve for curve in shown for _ in range(6 // len(shown))]
-    upper = ["A"] * 4 + ["B"] * 2 if example else ["A"] * 6
-    return figure.subplot_mosaic(
-        [upper, lower] if shown else [upper], height_ratios=[high, 2.1] if shown else [1]
-    )
-
 # %% ../../nbs/viz/03_figures.ipynb #2fd5b675
 def draw_errors(
     axes: Axes,
@@ -851,10 +875,11 @@ def draw_errors(
     "One of panels C, D and E."
     draw_curves(axes, rows, styles) if len(rows) else no_data(axes)
     panel_title(axes, FIG5_CURVES[curve], FIG5_TITLES[curve])
-    number = (rows["count"] / rows.seeds).max() if len(rows) else 0
     of = "trials" if curve == "ade" else "objects"
-    axes.set(xlabel=f"rollout step,\nn = {number:.0f} {of}", ylabel=FIG5_LABELS[curve])
-    return fit_lengths(axes, rows) if len(rows) else ""
+    axes.set(xlabel=f"rollout step,\nn = {span(rows['count'] / rows.seeds)} {of}", ylabel=FIG5_LABELS[curve])
+    remark = fit_lengths(axes, rows) if len(rows) else ""
+    name_lines(axes, rows, styles)
+    return remark
 
 # %% ../../nbs/viz/03_figures.ipynb #e1ca0b5d
 def fig5(
@@ -868,35 +893,34 @@ def fig5(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Moves, an example of hallucinated movement, and errors by rollout step (paper, Figure 5)."
-    bars = bar_table(scores, FIG5A, privileged, comparable(published, scoring), interval)
-    lines = curve_table(curves, FIG5_CURVES, privileged, interval=interval)
+    bars = telling(bar_table(scores, FIG5A, privileged, comparable(published, scoring), interval))
+    lines = curve_table(curves, FIG5_CURVES, privileged, paper_series(curves), interval=interval)
     styles = styles_of([*bars.series, *lines.series, *([example.model] if example else [])], privileged)
     shown = list(FIG5_CURVES)
     with house_style():
         bar_styles = styles_of(bars.series, privileged)
         high = max(rows_height(bar_styles), 1.6)
-        figure = Figure(figsize=(WIDTH, 4.6 + high))
-        panels = fig5_panels(figure, shown, example is not None, high + 0.5)
+        figure = Figure(figsize=(BROAD, 4.3 + high))
+        upper = ["A", "A", "B"] if example else ["A"]
+        rows = [[[upper]], [[shown]]]  # each with columns of its own
+        panels: dict[str, Axes] = figure.subplot_mosaic(rows, height_ratios=[high + 0.5, 2.1])
         traces = []
         draw_moves(panels["A"], bars, bar_styles)
         if example:
             traces.append(draw_example(panels["B"], example, styles[example.model]))
         remarks = [draw_errors(panels[curve], curve, lines[lines.curve == curve], styles) for curve in shown]
-        add_legend(figure, [*line_handles(styles, bars=True), *move_handles(), *mark_handles(bars)], 4)
-        stay = (
-            f"B: objects that truly stay; circles where they are at step {example.context}, lines where the model has them go."
-            if example
-            else ""
-        )
+        add_legend(figure, [*move_handles(), *mark_handles(bars)], 4)
+        stay = "B: circles are objects that truly stay, lines where they are imagined." if example else ""
         add_note(
             figure,
             [
                 *note_sentences(bars, "still objects that move in rollouts", scoring, interval),
                 stay,
                 *remarks,
-                finite_sentence(curves, shown),
+                finite_sentence(curves[with_series(curves).series.isin(lines.series)], shown),
                 remark,
             ],
+            BROAD,
         )
     return figure, pd.concat(
         [bars.assign(kind="bar"), lines.assign(kind="curve"), *traces], ignore_index=True

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['DRAFT_BEHAVIORS', 'ERROR_PANELS', 'PUBLISHED_ADE', 'CROWDED', 'SWM4', 'VERDICT_COLORS', 'LEDGER_CONDITIONS',
-           'SENSITIVITY_PANELS', 'finite_errors', 'error_row', 'error_table', 'draw_error_panel', 'swm3', 'swm4',
+           'SENSITIVITY_PANELS', 'finite_errors', 'error_table', 'draw_error_panel', 'series_handles', 'swm3', 'swm4',
            'claims_figure', 'sensitivity_table', 'rank_changes', 'sensitivity_figure']
 
 # %% ../../nbs/viz/06_studies.ipynb #c0250f75
@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 
 from ..errors import UsageError
 from ..evaluation.released import RELEASED_ADE
@@ -30,17 +31,17 @@ from aawm.viz.figures import (
     draw_bar_rows,
     finite_alone,
     in_drawing_order,
-    line_handles,
     mark_handles,
-    mean_and_error,
     no_data,
     note_sentences,
+    paper_series,
     seed_dots,
+    seed_numbers,
     seeds_sentence,
     setting_table,
     with_series,
 )
-from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, styles_of
+from .style import FAINT, INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, remarks, styles_of
 
 # %% ../../nbs/viz/06_studies.ipynb #4cbc109a
 # that of a robot that does nothing is no figure's
@@ -61,24 +62,6 @@ def finite_errors(
     spare = scores[scores.metric == f"{metric}_finite"]
     return spare if np.isinf(whole.value).any() and len(spare) else whole
 
-
-def error_row(
-    rows: pd.DataFrame,  # of a score table: one metric, behaviour and series
-    interval: str | None,  # of a single seed: None, or "bootstrap"
-) -> dict:
-    "The numbers of one bar."
-    value, error, seeds = mean_and_error(rows.value)
-    low = value - error
-    high = value + error
-    if interval and seeds == 1:
-        low = rows.low.iloc[0]
-        high = rows.high.iloc[0]
-    ends = {"low": low, "high": high, "trials_low": rows.low.mean(), "trials_high": rows.high.mean()}
-    by_seed = " ".join(f"{value:.4f}" for value in rows.sort_values("seed").value.dropna())
-    return dict(
-        value=value, standard_error=error, seeds=seeds, by_seed=by_seed, **ends, count=rows["count"].max()
-    )
-
 # %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
     scores: pd.DataFrame,  # as gathered across scorings: with `scoring`
@@ -97,7 +80,7 @@ def error_table(
             known = published.loc[who["model"]] if published is not None and listed else None
             errors = finite_errors(own[own.scoring == scoring], metric)
             for behavior in DRAFT_BEHAVIORS:
-                numbers = error_row(errors[errors.behavior == behavior], interval)
+                numbers = seed_numbers(errors[errors.behavior == behavior], interval)
                 value = np.nan if known is None else known.get(behavior, np.nan)
                 rows.append(
                     {
@@ -134,7 +117,7 @@ def draw_error_panel(
     rows = rows.assign(place=middles)
     for row in rows[rows.value.notna()].itertuples():
         look = dict(
-            color=styles[row.series].color, hatch=styles[row.series].hatch, hatchcolor="white", linewidth=0,
+            color=styles[row.series].color, hatch=styles[row.series].hatch, hatchcolor=FAINT, linewidth=0,
             label=row.series
         )
         axes.bar(row.place, row.value, 0.92 * width, zorder=2, **look)
@@ -159,6 +142,19 @@ def draw_error_panel(
     panel_title(axes, rows.panel.iloc[0], rows.title.iloc[0])
     return bool((np.fmax(rows.value, rows.published) > top).any())
 
+# %% ../../nbs/viz/06_studies.ipynb #ff069e4f
+def series_handles(
+    styles: dict,  # series -> Style
+    bars: bool = False,  # standing bars, else lines
+) -> list:  # of (handle, label)
+    "Legend entries for series that have no names beside them."
+    handles = []
+    for style in styles.values():
+        look = dict(color=style.color, ls=style.line, marker=style.marker, markeredgecolor="white", markeredgewidth=0.5)
+        patch = Patch(facecolor=style.color, hatch=style.hatch, hatchcolor=FAINT, linewidth=0)
+        handles.append((patch if bars else Line2D([], [], **look), style.name))
+    return handles
+
 # %% ../../nbs/viz/06_studies.ipynb #a9ea72c3
 def swm3(
     scores: pd.DataFrame,  # as gathered across scorings: with `scoring`
@@ -168,6 +164,7 @@ def swm3(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "ADE and FDE by behaviour (SWM draft, Figure 3)."
+    scores = scores[with_series(scores).series.isin(paper_series(scores))]
     table = error_table(scores, privileged, published, interval)
     styles = styles_of(table.series, privileged)
     letters = list(dict.fromkeys(table.sort_values("panel").panel))
@@ -180,15 +177,13 @@ def swm3(
             if draw_error_panel(axes, table[table.panel == letter], styles)
         ]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
-        add_legend(figure, [*line_handles(styles, bars=True), *marks], 4)
+        add_legend(figure, [*series_handles(styles, bars=True), *marks], 4)
         note = [
             seeds_sentence(table, "Bars", interval),
             finite_alone(table.label[table.finite_alone]),
-            "A behaviour's bar is over all trials in which it takes part. A and B: strict scoring, positions in metres.",
-            "C: what the released code computes, the norm over all 35 features." if "C" in letters else "",
-            "Diamonds: the authors' tables, by that scoring on their real data." if table.published.notna().any() else "",
-            f"Bars or marks leave panel{'s' if len(cut) > 1 else ''} {', '.join(cut)} at the top." if cut else "",
-            *remarks(styles.values()),
+            "C: the released code's norm over 35 features." if "C" in letters else "",
+            "Diamonds: printed by the authors, for their own trials." if table.published.notna().any() else "",
+            f"Bars leave panel{'s' if len(cut) > 1 else ''} {', '.join(cut)} at the top." if cut else "",
             remark,
         ]
         add_note(figure, note)
@@ -216,6 +211,7 @@ def swm4(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Every event score, by the released rules (SWM draft, Figure 4)."
+    scores = scores[with_series(scores).series.isin(paper_series(scores))]
     table = bar_table(scores, SWM4, privileged, comparable(published, scoring), interval)
     styles = styles_of(table.series, privileged)
     shown = SWM4
@@ -360,7 +356,7 @@ def sensitivity_figure(
             panel_title(axes, letter, title)
             if rows.value.isna().all():
                 no_data(axes)
-        add_legend(figure, line_handles(styles), 4)
+        add_legend(figure, series_handles(styles), 4)
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
         share = offset.left_out.max() / max(
             offset.left_out.max() + offset["count"].max(), 1

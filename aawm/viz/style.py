@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PRIVILEGED_MARK', 'RULE', 'ARENA', 'BROWSER', 'OF_SEVERAL', 'THE_PAPERS', 'OURS', 'UNTRAINED', 'STYLES', 'FURTHER',
-           'FURTHER_MARKERS', 'FURTHER_HATCHES', 'WIDTH', 'NOTE_SIZE', 'HOUSE_SETTINGS', 'STAMP', 'STAMPED', 'RESERVED',
-           'Style', 'plain_label', 'further_style', 'pale', 'series_of', 'series_parts', 'styles_of', 'remarks',
-           'house_style', 'panel_title', 'add_note', 'stamp', 'plain', 'save_figure']
+           'FURTHER_MARKERS', 'FURTHER_HATCHES', 'WIDTH', 'BROAD', 'FAINT', 'NOTE_SIZE', 'HOUSE_SETTINGS', 'STAMP',
+           'STAMPED', 'RESERVED', 'Style', 'plain_label', 'further_style', 'pale', 'series_of', 'series_parts',
+           'styles_of', 'remarks', 'house_style', 'panel_title', 'add_note', 'stamp', 'plain', 'save_figure']
 
 # %% ../../nbs/viz/01_style.ipynb #5c3cb1c6
 from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ STYLES = {  # in the order of every legend and axis
     "event_transformer": Style("Event Transformer", "#6B3E00", "X", "++++", (6, 1.5, 1.5, 1.5), remark=ARENA, kind=OURS),
     "event_transformer_generic": Style("Generic Event Transformer", "#D2AF69", "<", "++", (2, 1), kind=OURS),
     "oracle": Style("Hierarchical Oracle", "#222222", "p", "||", (), True),
-    "strong_oracle": Style("Strong Oracle", "#BFBFBF", "h", "oo", (3, 1.2), True, ARENA),
+    "strong_oracle": Style("Strong Oracle", "#BFBFBF", "h", "oo", (3, 1.2), True, ARENA, OURS),
     "frozen_world": Style("Frozen world", "#7F7F7F", "_", "\\\\////", (1, 2), remark=RULE, kind=UNTRAINED),
     "constant_velocity": Style("Constant velocity", "#4C3B8F", "|", "--||", (1, 2, 3, 2), remark=RULE, kind=UNTRAINED),
     "nearest_carries": Style("Nearest carries", "#8429CC", "*", "**", (5, 1, 1, 1), remark=RULE, kind=UNTRAINED),
@@ -180,7 +180,9 @@ def remarks(
 
 # %% ../../nbs/viz/01_style.ipynb #c90a8a70
 WIDTH = 7.0  # of a figure, inches
-NOTE_SIZE = 7.5  # letters of the note under a figure, points
+BROAD = 9.0  # of one with names at the ends of its lines, or with five panels
+FAINT = (1, 1, 1, 0.35)  # of hatches: they tell bars apart without colour, and no more
+NOTE_SIZE = 7.0  # letters of the note under a figure, points
 HOUSE_SETTINGS = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -242,7 +244,7 @@ def add_note(
     lines = [""]
     for word in " ".join(filter(None, sentences)).split():
         line = f"{lines[-1]} {word}".strip()
-        fits = text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] < 72 * width - 24
+        fits = text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] < 72 * width - 36
         lines = [*lines[:-1], line] if fits else [*lines, word]
     figure.supxlabel(
         "\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, color=SOFT_INK, linespacing=1.35

@@ -40,9 +40,10 @@ from aawm.evaluation import (
     true_rollouts,
 )
 from aawm.evaluation.intervals import DRAWS, difference
+from aawm.evaluation.pairs import nearest_object, pair_share, pickup_rows, right_object
 from aawm.evaluation.results import IDENTITY
 from aawm.evaluation.rollouts import ALIKE, PLAIN_WORLDS, REQUEST
-from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, label, score_events
+from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
 from aawm.models import build, pretrained
@@ -986,7 +987,7 @@ def test_published_scores_agree_with_the_released_code():
     known = np.load(FIXTURES / "labels" / "labels.npz")
     for measure in ("goal", "pickup", "move"):
         true, said = (
-            label(known[name].reshape(-1, STEPS, 5, 7), measure, SCORINGS["published"], threshold)
+            event_rule(measure, SCORINGS["published"], threshold)(known[name].reshape(-1, STEPS, 5, 7))
             for name, threshold in (("states", 0.1), ("rollouts", 4.0))
         )
         assert np.array_equal(true, known[f"{measure}_true"] > 0) and np.array_equal(
@@ -1076,3 +1077,39 @@ def test_an_evaluation_says_why_rollouts_failed(store):
     result = evaluate(nowhere, store, {"tasks": "move", "split": None}, progress=False)
     count = result.record["counts"]["rollouts"]
     assert f"{count} of {count} rollouts failed: {count} not finite" in repr(result)
+
+
+@pytest.mark.parametrize("change", ["nothing", "seed", "weights"])
+def test_a_stopped_evaluation_goes_on_where_it_was(asked, test, tmp_path, change):
+    class Stopped(torch.nn.Module):
+        name, variant, privileged = "stopped", "corrected", ()
+        batches = []
+
+        def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+            self.batches.append(len(states))
+            if len(self.batches) == 3:
+                raise KeyboardInterrupt
+            return self.weight * FrozenWorld().rollout(states, context, horizon)
+
+    world = Stopped()
+    world.weight = torch.nn.Parameter(torch.ones(1))
+    again = lambda seed: roll_out(world, asked[1], test, seed, batch_size=9, progress=False, keep=tmp_path / "0")
+    with pytest.raises(KeyboardInterrupt):
+        again(0)
+    world.weight.data *= 1.5 if change == "weights" else 1.0
+    steps = again(int(change == "seed")).steps
+    done = sum(world.batches[3:])
+    assert done == len(asked[1]) - (sum(world.batches[:2]) if change == "nothing" else 0)
+    assert np.array_equal(steps, roll_out(world, asked[1], test, progress=False).steps)
+
+
+def test_the_right_object_by_pairs(store):
+    plan = pickup_rows(trial_set(store, None))
+    thing = plan.object.to_numpy(dtype=int)
+    score = np.random.default_rng(0).integers(0, 3, (len(plan), 3)).astype(float)
+    apart = [score[k, thing[k]] - score[k, other] for k in range(len(plan)) for other in {0, 1, 2} - {thing[k]}]
+    value, low, high, count = pair_share(score, plan).values()
+    assert np.isclose(value, np.mean((np.sign(apart) + 1) / 2)) and low <= value <= high and count == len(plan)
+    lost = lambda states, context, horizon, **others: torch.full((len(states), horizon, 35), torch.nan)
+    values = [right_object(model, store, None)["value"] for model in (lost, FrozenWorld(), TrueWorld())]
+    assert values[:2] == [0, 0.5] and values[2] > nearest_object(store, None)["value"] > 0.7

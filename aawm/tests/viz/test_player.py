@@ -20,7 +20,7 @@ from aawm import cli
 from aawm.data import generate, open_trials
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.evaluation import SCORINGS
-from aawm.evaluation.scores import label
+from aawm.evaluation.scores import event_rule
 from aawm.runs import play
 from aawm.schema import STEPS
 from aawm.tests.conftest import note_requests
@@ -82,7 +82,8 @@ def test_labels_are_those_of_strict_scoring(seed, context, pace):
     alone[:context] = states[context - 1]
     found = read_events(states, context)
     for event, measure in zip(EVENT_WORDS, ("pickup", "goal", "move")):
-        wanted = label(alone[None], measure, SCORINGS["strict"], SCORINGS["strict"].moved_rollout)[0]
+        rule = event_rule(measure, SCORINGS["strict"], SCORINGS["strict"].moved_rollout)
+        wanted = rule(alone[None].astype(np.float64))[0]
         assert sorted(found[found.event == event].object) == np.flatnonzero(wanted).tolist(), event
     assert found.step.between(context - (context > 1), STEPS - 1).all()
 
