@@ -130,10 +130,9 @@ def simulated_trials(
 # %% ../../../nbs/data/making/02_generate.ipynb #3463691a
 def code_hash() -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
-    # drawing and measuring change no trial; nor do comments and blank lines
-    aside = ("render", "calibration")
+    # measuring changes no trial; nor do comments and blank lines
     room = Path(aawm.__file__).parent / "sim"
-    files = [file for file in room.glob("*.py") if file.stem not in aside]
+    files = [file for file in room.glob("*.py") if file.stem != "calibration"]
     lines = {file.name: file.read_text(encoding="utf-8").splitlines() for file in files}
     return digest(
         {
