@@ -213,7 +213,7 @@ def test_several_futures_of_a_trial_in_one_call(name, variant):
     )
     draws = name in ("rssm_continuous", "rssm_discrete", "sgnet")
     assert bool((many[:, 0] - many[:, 1]).abs().flatten(1).amax(1).gt(1e-3).all()) == draws
-    with pytest.raises(UsageError, match="samples is 0"):
+    with pytest.raises(UsageError, match="samples must be a whole number of at least 1, got 0"):
         model.rollout(states, contexts, 12, privileged=told, samples=0)
 
 
