@@ -117,13 +117,12 @@ def tell_totals(
 def tell_conventions(store: Path) -> None:
     "Say what is odd in imported trials, where anything is."
     from aawm.data import open_trials
-    from aawm.data.checks import convention_counts
+    from aawm.data.checks import convention_lines
 
     if open_trials(store).attrs["settings"].get("made_by") == "aawm.data.generate":
         return
-    for what, (number, of) in convention_counts(store).items():
-        if number:
-            typer.echo(f"{store}: {number} of {of} {what}")
+    for line in convention_lines(store):
+        typer.echo(f"{store}: {line}")
 
 
 @app.command(epilog="Example: aawm generate data/trials --trials 900 --seed 1")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .checks import convention_counts
+from .checks import convention_lines
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
 from ..errors import BadData
@@ -109,7 +109,7 @@ def rows(table: pd.DataFrame, digits: int = 1) -> str:  # Markdown
 def how_it_was_made(
     settings: dict,  # of the manifest
     manifest: dict,
-    conventions: dict | None = None,  # of an import: see `convention_counts`
+    conventions: list[str] | None = None,  # of an import: see `convention_lines`
 ) -> str:
     "The paragraph on the store's origin."
     by = settings.get("made_by", "unknown")
@@ -118,7 +118,7 @@ def how_it_was_made(
     reasons = "".join(f"\n- {number}: {reason}" for reason, number in sorted(counts["rejected"].items()))
     if by != "aawm.data.generate":
         left = f" {drawn} trials were left out:{reasons}" if drawn else ""
-        odd = "".join(f"\n- {number} of {of} {what}" for what, (number, of) in (conventions or {}).items())
+        odd = "".join(f"\n- {line}" for line in conventions or [])
         return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (
             f"\n\nConventions:\n{odd}" if odd else ""
         )
@@ -191,7 +191,7 @@ def dataset_card(
     counts = manifest["counts"]
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
-    conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_counts(path)
+    conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_lines(path)
     known = {
         name: value
         for name, value in sorted(settings.items())

@@ -1,5 +1,6 @@
 "Raw trials in another convention are refused; what is odd in an import is counted and said."
 
+import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from aawm.data import dataset_card, import_raw
 from aawm.data.authors.raw import (
     EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial, write_trial,
 )
-from aawm.data.checks import convention_counts
+from aawm.data.checks import convention_lines
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES
 from aawm.sim import simulate
@@ -48,12 +49,7 @@ def test_another_convention_is_refused(raw, tmp_path, change, said):
 
 
 def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
-    assert all(
-        number == 0
-        for number, _ in convention_counts(
-            import_raw(raw, tmp_path / "right", workers=1, progress=False)
-        ).values()
-    )
+    assert not convention_lines(import_raw(raw, tmp_path / "right", workers=1, progress=False))
     folder = shutil.copytree(raw, tmp_path / "odd")
     (trial,) = Path(folder).iterdir()
     log = (trial / EVENT_LOG).read_text()
@@ -68,6 +64,42 @@ def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
     for result in (found, told):
         assert not result.exit_code and "logged pickups that the rule does not find" in result.output, result.output
     assert "logged pickups that the rule does not find" in dataset_card(tmp_path / "store")
+
+
+def clocked(raw, out, frames=lambda table: table, log=lambda log: log):
+    "A copy of the raw trial with other frames or another log."
+    shutil.copytree(raw, out)
+    (trial,) = out.iterdir()
+    table = pd.read_csv(trial / OBSERVATIONS, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=str)
+    changed = frames(table).head(len(table)).assign(frame=range(len(table)))
+    changed.to_csv(trial / OBSERVATIONS, index=False, header=list(RAW_COLUMNS))
+    log(pd.read_csv(trial / EVENT_LOG)).to_csv(trial / EVENT_LOG, index=False)
+    return out
+
+
+def faster(table):
+    "Every second frame, then the last one."
+    short = table[::2]
+    return pd.concat([short, *[short[-1:]] * (len(table) - len(short))])
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"frames": lambda table: table.loc[table.index.repeat(2)]}, "1[45] frames a second"), ({"frames": faster}, "(5[89]|6[0-9]) frames a second"),
+    ({"log": lambda log: log.assign(Frame=log.Frame + 60)}, "begin at another time"),
+], ids=["slow", "fast", "late"])  # fmt: skip
+def test_trials_on_another_clock_are_said(raw, tmp_path, change, said):
+    store = import_raw(clocked(raw, tmp_path / "raw", **change), tmp_path / "store", workers=1, progress=False)
+    assert re.search(f"logged pickups lie [0-9.]+ s .*{said}", "\n".join(convention_lines(store)))
+
+
+@pytest.mark.parametrize("columns", [["x"], ["rot_x", "rot_y", "rot_z"]], ids=["mirrored", "conjugated"])
+def test_robots_that_do_not_face_their_way_are_said(raw, tmp_path, columns):
+    def flipped(table):
+        names = [f"{entity}_{column}" for entity in ENTITIES for column in columns]
+        return table.assign(**{name: (-table[name].astype(float)).astype(str) for name in names})
+
+    store = import_raw(clocked(raw, tmp_path / "raw", flipped), tmp_path / "store", workers=1, progress=False)
+    assert any("do not face where they go" in line for line in convention_lines(store))
 
 
 def test_files_of_a_raw_trial_are_written_and_read_by_a_text_for_a_path(tmp_path):
