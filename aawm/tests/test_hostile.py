@@ -15,7 +15,7 @@ import torch
 import zarr
 from safetensors.torch import load, save
 
-from aawm.arrays import open_array, read_npz, read_parquet
+from aawm.arrays import open_array, read_npz, read_parquet, zstd_size
 from aawm.data.authors.raw import read_raw_trial
 from aawm.data.authors.released import import_released
 from aawm.data.trials import LAYOUT
@@ -132,6 +132,18 @@ def test_a_chunk_unpacks_to_no_more_than_a_chunk(tmp_path, compressor):
     shutil.copy(large.store.root / "c" / "0", small.store.root / "c" / "1")
     with pytest.raises(BadData, match="would unpack to"):
         open_array(small.store.root)
+
+
+def test_a_chunk_whose_frame_states_no_size_is_unpacked_in_a_bounded_stream(tmp_path):
+    array = zarr.create_array(tmp_path / "a.zarr", data=np.arange(100.0), chunks=(100,), compressors=zarr.codecs.ZstdCodec())
+    for count, fits in ((100, True), (10**6, False)):
+        with pa.CompressedOutputStream(str(array.store.root / "c" / "0"), "zstd") as chunk:
+            chunk.write(np.arange(float(count)).tobytes())
+        assert zstd_size((array.store.root / "c" / "0").read_bytes()[:32]) == -1
+        if fits:
+            assert np.array_equal(open_array(array.store.root)[...], np.arange(100.0))
+    with pytest.raises(BadData, match="would unpack to 801 bytes, a chunk has 800"):
+        open_array(array.store.root)
 
 
 def test_npz_with_objects(tmp_path, marker):
