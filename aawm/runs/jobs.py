@@ -24,7 +24,7 @@ from ..errors import AawmError, Interrupted, check_name
 from ..files import commit, content_hash, exclusive, machine, read_json, resolve, write_json
 from .cluster import WorkerLost, check_scheduler, find_workers
 from .manifest import FIRST_PAPER, Job, fill, paper_rules, plan, profile_values, read_paper
-from .notebooks import check_parameters, execute
+from .notebooks import KernelDied, check_parameters, execute
 from .sources import versions
 
 if TYPE_CHECKING:  # takes half a second, which a plan should not pay
@@ -95,9 +95,9 @@ def run_job(
     executed = resolve(job.executed) if job.executed else kept / "notebooks" / f"{job.file_name}.ipynb"
     try:
         used = execute(job.notebook, executed, job.parameters)
-    except AawmError:
-        raise
-    except Exception:  # the kernel died or never came up, which is the machine's fault more often than ours
+    except Exception as fault:  # the kernel died or never came up, which is the machine's fault more often than ours
+        if isinstance(fault, AawmError) and not isinstance(fault, KernelDied):
+            raise
         used = execute(job.notebook, executed, job.parameters)
     outputs = {path: content_hash(resolve(path)) for path in job.outputs}
     if missing := [path for path, mark in outputs.items() if mark is None]:

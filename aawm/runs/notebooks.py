@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'literal', 'as_written', 'check_parameters',
            'hand_parameters', 'check_hand_run', 'input_record', 'check_trials', 'scored_trials', 'own_sockets',
-           'NotebookFailed', 'warm_start', 'execute', 'run_notebook', 'shown', 'plain_metadata']
+           'NotebookFailed', 'KernelDied', 'warm_start', 'execute', 'run_notebook', 'shown', 'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
 import errno
+import json
 import math
 import logging
 import os
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from ..errors import AawmError, UsageError, check_name
 from ..files import commit, machine, read_json, replacing, repository_root, resolve
 from .manifest import typed
-from .sources import notebook_cells, versions
+from .sources import notebook_cells, notebook_content, versions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -181,6 +182,10 @@ class NotebookFailed(AawmError):
     exit_code = 1
 
 
+class KernelDied(NotebookFailed):
+    "A notebook's process ended, which is the machine's fault more often than ours."
+
+
 def warm_start() -> dict:  # arguments of papermill
     "How to start a kernel from this process's warm one; nothing where there is none."
     kernels = sys.modules.get("aawm.runs.kernels")
@@ -194,16 +199,19 @@ def execute(
     progress: bool = False,  # show a bar over the cells
 ) -> dict:  # what a kernel from a warm process used: `cpu_seconds`, `memory_mb`; empty for others
     "Execute a notebook with parameters (papermill); `NotebookFailed` names the cell and the error."
+    import nbformat
     import papermill  # takes a second to import
+    from nbclient.exceptions import DeadKernelError
 
     parameters = check_parameters(notebook, parameters)
+    given = nbformat.reads(json.dumps(notebook_content(notebook)), as_version=4)
     output = resolve(output)
     failed = output.with_suffix(".failed.ipynb")
     logging.getLogger("papermill").setLevel(logging.ERROR)
     with replacing(output) as temporary, tempfile.TemporaryDirectory(prefix="aawm-") as sockets:
         try:
             papermill.execute_notebook(
-                str(resolve(notebook)), str(temporary), parameters, kernel_name="python3", language="python",
+                given, str(temporary), parameters, kernel_name="python3", language="python",
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
                 extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm_start(),
             )
@@ -216,6 +224,12 @@ def execute(
             message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]
             raise NotebookFailed(
                 f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})"
+            ) from None
+        except DeadKernelError:
+            os.replace(temporary, failed)
+            place = 1 + sum(bool(cell.get("execution_count")) for cell in notebook_content(failed)["cells"])
+            raise KernelDied(
+                f"{Path(notebook).name} failed in cell {place}: its process ended (memory?) (see {shown(failed)})"
             ) from None
         plain_metadata(temporary)
         used = read_json(Path(sockets) / "usage.json", {})

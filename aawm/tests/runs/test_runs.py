@@ -18,9 +18,10 @@ import pytest
 import yaml
 
 from aawm import cli, data, runs
-from aawm.errors import AawmError, EnvironmentProblem, Refused, UsageError
+from aawm.errors import AawmError, BadData, EnvironmentProblem, Refused, UsageError
 from aawm.files import content_hash
 from aawm.runs import cluster, kernels
+from aawm.runs.notebooks import KernelDied
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import is_done, plan_picture, run_job
 from aawm.runs.manifest import Job
@@ -223,6 +224,19 @@ def test_a_failing_notebook_is_named_and_the_rest_is_kept(repository):
     assert (repository / "figures/small/add.failed.ipynb").is_file() and not (
         repository / "figures/small/add.ipynb"
     ).exists()
+
+
+def test_a_notebook_with_merge_marks_is_one_line_and_a_byte_order_mark_is_read(repository):
+    write_notebook(repository / "nbs/odd.ipynb", "number: int = 1", "print(number)")
+    path = repository / "nbs/odd.ipynb"
+    text = path.read_text()
+    path.write_text(text.replace('"cells"', '<<<<<<< ours\n"cells"', 1))
+    with pytest.raises(BadData, match="odd.ipynb is no readable notebook: a merge left its marks at line [0-9]+") as raised:
+        runs.run_notebook(path, repository / "odd_done.ipynb", {"number": 2})
+    assert "\n" not in str(raised.value)
+    path.write_text("\ufeff" + text, encoding="utf-8")
+    done = runs.run_notebook(path, repository / "odd_done.ipynb", {"number": 2})
+    assert nbformat.read(done, as_version=4).cells[-1].outputs[0].text == "2\n"
 
 
 @pytest.mark.parametrize("words", [["--profile", "smal"], ["--profile", "small", "--set", "numbr=3"], ["--profile", "small", "--set", "number=x"], ["--sed", "3"]])
@@ -509,6 +523,20 @@ def test_a_worker_that_dies_is_replaced_and_its_job_tried_once_more(repository):
     workers.submit("draw", run_job, draw, values)
     assert workers.ended(600)["draw"] > 0 and (repository / "data/small/number").read_text() == "5"
     workers.close()
+
+
+def test_a_kernel_that_dies_names_its_cell_and_the_job_is_tried_once_more(repository):
+    dies = "from pathlib import Path\nimport os\nfirst = not Path('shot').exists()\nPath('shot').touch()\nif first:\n    os._exit(137)\n"
+    write_notebook(
+        repository / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1",
+        dies + "Path(output).parent.mkdir(parents=True, exist_ok=True)\nPath(output).write_text(str(number))"
+    )
+    with pytest.raises(KernelDied, match=r"draw.ipynb failed in cell \d: its process ended .memory.*failed.ipynb"):
+        runs.run_notebook("nbs/draw.ipynb", repository / "one.ipynb", {"output": "given"})
+    assert (repository / "one.failed.ipynb").is_file()
+    (repository / "shot").unlink()
+    values = runs.profile_values("small")
+    assert run_job(runs.plan(values)[0], values) > 0 and (repository / "data/small/number").read_text() == "5"
 
 
 @pytest.mark.parametrize("fault, error, tries", [
