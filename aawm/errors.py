@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['AawmError', 'UsageError', 'BadData', 'ModelContractError', 'EnvironmentProblem', 'Interrupted', 'Refused',
-           'check_name', 'whole_number', 'place_of']
+           'check_name', 'whole_number', 'place_of', 'out_of_memory', 'own_code']
 
 # %% ../nbs/00_errors.ipynb #71147692
+import contextlib
 import difflib
 import operator
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import SupportsIndex
 
@@ -101,3 +102,28 @@ def place_of(
         if file.is_file() and not ("site-packages" in file.parts or others & set(file.parents))
     ]
     return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""
+
+
+def out_of_memory(
+    fault: BaseException,
+) -> bool:
+    "Is this how a machine or a device says that its memory is full?"
+    words = ("out of memory", "not enough memory", "can't allocate memory")
+    return isinstance(fault, MemoryError) or any(word in str(fault) for word in words)
+
+
+@contextlib.contextmanager
+def own_code(
+    what: str,  # the beginning of the message, such as "the loss of Mine fails with"
+    advice: str = "",  # its end
+) -> Iterator[None]:
+    "Whatever a user's own code raises, an exit too, is one `ModelContractError`; a full memory and our own errors stay what they are."
+    try:
+        yield
+    except AawmError:
+        raise
+    except (Exception, SystemExit) as fault:
+        if out_of_memory(fault):
+            raise
+        words = " ".join([f"{type(fault).__name__}:", *str(fault).strip().splitlines()[:1]])
+        raise ModelContractError(f"{what} {words[:300]}{place_of(fault)}{advice}") from fault

@@ -31,12 +31,11 @@ from pydantic import Field
 import aawm
 from ..arrays import read_csv, read_npz, read_parquet
 from aawm.errors import (
-    AawmError, BadData, EnvironmentProblem, ModelContractError, UsageError, check_name, place_of,
-    whole_number,
+    BadData, EnvironmentProblem, UsageError, check_name, own_code, whole_number,
 )
 from .intervals import DRAWS, LEVEL
 from aawm.evaluation.rollouts import (
-    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, network_of, roll_out,
+    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out,
 )
 from aawm.evaluation.scores import (
     CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score,
@@ -47,6 +46,7 @@ from ..training.fitting import trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
 from ..models.base import MODELS, WorldModel, build, choose_device, trust_code
 from ..models.weights import place_of_weights
+from ..training.check import defined_at
 from ..on_demand import named_in_code
 from ..files import commit, read_json, replacing, sha256, visible_files, write_json
 from ..small_files import Form, Sha256, in_form, read_small
@@ -85,8 +85,7 @@ class RecordForm(Form):
     left_out: dict[str, Count]  # rows of each task that do not count
     non_finite: Count  # rollouts that failed a test of `ROLLOUT_TESTS`, further samples included
     first_non_finite: list[Count]  # trial, context and step of the first of them; empty where there is none
-    # how many rollouts failed which test, or had a wrong length, shape, type or device
-    faults: dict[str, Count]
+    faults: dict[str, Count]  # how many rollouts failed which test
     batch_size: Count
     device: str
     seconds: dict[str, float]  # of the rollouts, which several scorings can share, and of the scoring
@@ -183,9 +182,7 @@ def rollouts_record(
         requested = np.unique(which)
         parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
         tests = Counter(ROLLOUT_TESTS[place] for place in each.failed[requested] if place != NEVER)
-        # what had a wrong form is NaN by now, and counted already
-        malformed = Counter({ROLLOUT_TESTS[0]: sum(each.faults.values())})
-        faults += Counter(each.faults) + (tests - malformed)
+        faults += tests
     requests = pd.concat(parts)
     broken = requests[requests.broken >= 0]
     first = broken[:1]
@@ -209,12 +206,12 @@ def model_record(
     seed: int,  # of its training
 ) -> dict:  # fields of a record
     "Who was evaluated."
-    network = network_of(model)
-    config = getattr(model if network is None else network, "config", None)
+    networks = networks_of(model)
+    config = getattr(networks[0] if len(networks) == 1 else model, "config", None)
     return {
         "model": str(model.name), "variant": str(model.variant), "privileged": list(model.privileged),
         "settings": asdict(config) if is_dataclass(config) and not isinstance(config, type) else {},
-        "parameters": 0 if network is None else sum(parameter.numel() for parameter in network.parameters()),
+        "parameters": sum(parameter.numel() for network in networks for parameter in network.parameters()),
         "seed": int(seed),
         "versions": {
             "aawm": aawm.__version__, "python": platform.python_version(), "torch": torch.__version__,
@@ -245,15 +242,8 @@ def outside_model(
     kind = named_in_code(name, "model")
     if not isinstance(kind, type):
         return kind
-    try:
+    with own_code(f"{name} cannot be made without arguments:", "; let its constructor load its weights"):
         return build(name) if issubclass(kind, WorldModel) else kind()
-    except AawmError:
-        raise
-    except Exception as fault:  # a class from outside may raise anything
-        words = f"{type(fault).__name__}: {fault}{place_of(fault)}"
-        raise ModelContractError(
-            f"{name} cannot be made without arguments ({words}); let its constructor load its weights"
-        ) from fault
 
 # %% ../../nbs/evaluation/06_results.ipynb #98d0dae7
 def take_model(
@@ -349,6 +339,8 @@ def evaluate_each(
     first = chosen[0]
     taken, trained_with = take_model(model)
     test = trial_set(trials, first.split)
+    with own_code(f"{taken.name} cannot be recorded:", defined_at(taken, "rollout")):
+        fields = model_record(taken, first.seed if trained_with is None else trained_with)
     begun = time.perf_counter()
     plans = [protocol.plan(test) for protocol in chosen]
     offsets = [
@@ -362,7 +354,6 @@ def evaluate_each(
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
     further = tuple(numbered(goals, number) for number in numbers)
-    fields = model_record(taken, first.seed if trained_with is None else trained_with)
     fields |= {
         "batch_size": batch_size, "device": str(choose_device(device)),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}

@@ -9,12 +9,14 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects',
            'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
-           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'network_of', 'is_evaluable', 'as_model',
-           'batch_inputs', 'receive', 'out_of_memory', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
-           'halve', 'rollout_key', 'kept_steps', 'roll_out']
+           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'networks_of', 'is_evaluable', 'check_signature',
+           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve',
+           'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import hashlib
+import inspect
+import itertools
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,13 +25,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch.utils._pytree import tree_leaves
 from tqdm.auto import tqdm
 
-from ..errors import EnvironmentProblem, ModelContractError, UsageError, whole_number
+from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_memory, own_code, whole_number
 from ..events import event_panel
 from ..files import digest, read_json, write_json
 from ..models.base import OutsideModel, choose_device
 from ..models.streams import Streams, combined
+from ..training.check import defined_at
+from ..training.run import float32_products
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
@@ -106,8 +111,6 @@ class Rollouts:
 
     requests: pd.DataFrame  # `row, start, context, horizon`
     steps: np.ndarray  # float32 `[sum of horizons, 35]`
-    # how often a batch came back with the wrong shape, type or device
-    faults: dict[str, int] = field(default_factory=dict)
     # float32 `[request, 35]`: the last step shown to each, where it is known
     before: np.ndarray | None = None
     # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
@@ -454,17 +457,34 @@ class Evaluable(typing.Protocol):
     def rollout(self) -> Callable[..., torch.Tensor]: ...
 
 
-def network_of(
+def networks_of(
     model: object,  # as `as_model` gives it
-) -> torch.nn.Module | None:  # `None` where it is none
-    "The network behind a model."
+) -> list[torch.nn.Module]:
+    "The networks behind a model: itself, or what it holds, in lists and dictionaries too."
     inner = model.inner if isinstance(model, OutsideModel) else model
-    return inner if isinstance(inner, torch.nn.Module) else None
+    owner = getattr(inner, "__self__", inner)  # of a method given as a function
+    held = [owner] if isinstance(owner, torch.nn.Module) else tree_leaves(getattr(owner, "__dict__", {}))
+    return list({id(each): each for each in held if isinstance(each, torch.nn.Module)}.values())
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
 def is_evaluable(model: object) -> typing.TypeGuard[Evaluable]:
     "Has it a name, a variant, and a word on what it is given?"
     return bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
+
+
+def check_signature(
+    model: Evaluable,
+) -> None:
+    "Raise `ModelContractError` where a rollout would not take what it is called with."
+    run = getattr(model, "run", model.rollout)
+    try:
+        inspect.signature(run).bind(None, 1, 1, generator=None, mode=False, privileged=None)
+    except TypeError as fault:
+        raise ModelContractError(
+            f"the rollout of {model.name}: {fault}{defined_at(model, 'rollout')}; it must take generator, mode and privileged, or **given"
+        ) from None
+    except ValueError:  # written in C, it has no signature
+        pass
 
 
 def as_model(
@@ -474,8 +494,10 @@ def as_model(
     if not callable(getattr(model, "rollout", None)):
         if hasattr(model, "rollout") or not callable(model) or isinstance(model, type):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
-        return OutsideModel(model)
-    evaluable: Evaluable = model if is_evaluable(model) else OutsideModel(model)
+        model = OutsideModel(model)
+    with own_code("the model cannot be read:"):
+        evaluable: Evaluable = model if is_evaluable(model) else OutsideModel(model)
+    check_signature(evaluable)
     unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
         raise ModelContractError(f"{evaluable.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")
@@ -503,41 +525,20 @@ def batch_inputs(
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #96c415fa
 def receive(
-    rollout,  # what the model returned
+    rollout: object,  # what the model returned
     size: int,  # trials in the batch
     horizon: int,  # steps requested
     device: torch.device,
-    faults: dict,  # counts, added to
-) -> torch.Tensor:  # float32 `[size, horizon, 35]`; NaN where there is nothing to use
-    "Check the form of a batch of rollouts."
-    fault = None
-    if not isinstance(rollout, torch.Tensor) or not rollout.is_floating_point():
-        fault = "wrong type"
-    elif rollout.device.type != device.type:
-        fault = "wrong device"
-    elif rollout.ndim != 3 or len(rollout) != size or rollout.shape[-1] != STATE_SIZE or rollout.shape[1] > horizon:
-        fault = "wrong shape"
-    usable = rollout.new_empty((size, 0, STATE_SIZE)) if fault == "wrong shape" else torch.empty(
-        (size, 0, STATE_SIZE), device=device
-    )
-    usable = usable if fault else rollout
-    if usable.shape[1] < horizon:
-        fault = fault or "too short"
-        faults[fault] = faults.get(fault, 0) + size
-        usable = torch.cat(
-            [usable, usable.new_full((size, horizon - usable.shape[1], STATE_SIZE), torch.nan)], dim=1
-        )
-    return usable.float()
-
-# %% ../../nbs/evaluation/02_rollouts.ipynb #2c7f98da
-def out_of_memory(
-    fault: BaseException,
-) -> bool:
-    "Is this how a device says that its memory is full?"
-    words = ("out of memory", "not enough memory", "can't allocate memory")
-    return (
-        isinstance(fault, (torch.OutOfMemoryError, MemoryError)) or any(word in str(fault) for word in words)
-    )
+) -> torch.Tensor:  # float32 `[size, horizon, 35]`
+    "A batch of rollouts; `ModelContractError` where it has another form."
+    expected = (size, horizon, STATE_SIZE)
+    if not isinstance(rollout, torch.Tensor):
+        got = f"{type(rollout).__name__} {list(getattr(rollout, 'shape', ()))}"
+    elif not rollout.is_floating_point() or tuple(rollout.shape) != expected or rollout.device.type != device.type:
+        got = f"{rollout.dtype} {list(rollout.shape)} on {rollout.device}"
+    else:
+        return rollout.detach().float()
+    raise ModelContractError(f"returns {got}; return a float tensor {list(expected)} on {device}")
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2b6584bd
 ALIKE = 0.75  # rollouts of a batch are at least this share of each other's length
@@ -580,33 +581,37 @@ def roll_batch(
     requested: pd.DataFrame,  # requests of one batch
     generator: Streams,
     mode: bool,  # latents at their mode
-    faults: dict,  # counts, added to
 ) -> torch.Tensor:  # float32 `[sum of horizons, 35]` on the CPU
     "Roll one batch out and keep of each rollout as many steps as were requested."
     shown, context, privileged = batch_inputs(states, requested, tuple(model.privileged))
     horizon = int(requested.horizon.max())
-    rollout = model.rollout(shown, context, horizon, generator=generator, mode=mode, privileged=privileged)
-    rollout = receive(rollout, len(requested), horizon, states.device, faults)
+    with own_code(f"the rollout of {model.name} fails with"):
+        returned = model.rollout(shown, context, horizon, generator=generator, mode=mode, privileged=privileged)
+    try:
+        rollout = receive(returned, len(requested), horizon, states.device)
+    except ModelContractError as fault:
+        raise ModelContractError(f"the rollout of {model.name} {fault}{defined_at(model, 'rollout')}") from None
     wanted = torch.arange(horizon) < torch.tensor(requested.horizon.tolist())[:, None]
     return rollout[wanted.to(states.device)].cpu()
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #144e9ab3
 class on_device:
-    "Hold a network in evaluation mode on a device; anything else is left alone."
+    "Hold the networks of a model in evaluation mode on a device; anything else is left alone."
 
     def __init__(self, model: object, device):
-        self.network = network_of(model)
+        self.networks = networks_of(model)
         self.device = device
 
     def __enter__(self):
-        if self.network is not None:
-            self.training, parameter = self.network.training, next(self.network.parameters(), None)
-            self.home = parameter.device if parameter is not None else self.device
-            self.network.to(self.device).eval()
+        self.before = []
+        for network in self.networks:
+            first = next(itertools.chain(network.parameters(), network.buffers()), None)
+            self.before.append((self.device if first is None else first.device, network.training))
+            network.to(self.device).eval()
 
     def __exit__(self, *fault):
-        if self.network is not None:
-            self.network.to(self.home).train(self.training)
+        for network, (home, training) in zip(self.networks, self.before):
+            network.to(home).train(training)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #c8b9d31a
 def halve(
@@ -630,11 +635,11 @@ def rollout_key(
     choices: list,  # seed, mode and number
 ) -> str:
     "A hash of all that rollouts depend on."
-    network = network_of(model)
+    networks = networks_of(model)
     weights = hashlib.sha256()
-    for value in () if network is None else network.state_dict().values():
+    for value in (value for network in networks for value in network.state_dict().values()):
         weights.update(value.cpu().numpy().tobytes())
-    settings = repr(getattr(network, "config", None))
+    settings = repr([getattr(network, "config", None) for network in networks])
     who = [model.name, model.variant, settings, weights.hexdigest(), test.data_hash]
     return digest([*who, test.trial.tolist(), requests.to_numpy().tolist(), choices])
 
@@ -643,9 +648,9 @@ def kept_steps(
     keep: str | Path | None,  # a file's name without its ending; `None`: in memory
     size: int,  # steps of all rollouts
     key: str,
-) -> tuple[np.ndarray, dict]:  # float32 `[size, 35]`; `key, requests, faults` of what is there
+) -> tuple[np.ndarray, dict]:  # float32 `[size, 35]`; `key, requests` of what is there
     "Where rollouts are written, and how many are there already."
-    none: dict = {"key": key, "requests": 0, "faults": {}}
+    none: dict = {"key": key, "requests": 0}
     if keep is None or not size:
         return np.empty((size, STATE_SIZE), dtype=np.float32), none
     path = Path(f"{keep}.steps")
@@ -677,14 +682,14 @@ def roll_out(
     steps, there = kept_steps(keep, int(requests.horizon.sum()), key)
     first = there["requests"]
     filled = int(requests.horizon[:first].sum())
-    with on_device(model, device), torch.inference_mode(), tqdm(
+    with on_device(model, device), torch.no_grad(), float32_products(), tqdm(
         total=len(requests), initial=first, desc="rollouts", disable=not progress
     ) as bar:
         while first < len(requests):
             requested = next_batch(requests, first, batch_size)
             try:
                 streams = request_streams(requested, test, seed, number, device)
-                rolled = roll_batch(model, states, requested, streams, mode, there["faults"])
+                rolled = roll_batch(model, states, requested, streams, mode)
             except (RuntimeError, MemoryError) as fault:
                 if not out_of_memory(fault):
                     raise
@@ -697,4 +702,4 @@ def roll_out(
             if isinstance(steps, np.memmap):
                 steps.flush()
                 write_json(f"{keep}.json", there | {"requests": first})
-    return Rollouts(requests, steps, there["faults"], shown_last(requests, test))
+    return Rollouts(requests, steps, shown_last(requests, test))

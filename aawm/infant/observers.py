@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import ModelContractError, check_name, place_of
+from ..errors import ModelContractError, check_name, own_code
 from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
@@ -80,12 +80,8 @@ def make_observer(
         enter_all()
         return OBSERVERS[check_name(name, OBSERVERS, "observer")]()
     kind = cast(Callable[[], Observer], named_in_code(name, "observer"))
-    try:
+    with own_code(f"{name} cannot be built without arguments:"):
         one = kind()
-    except Exception as fault:
-        raise ModelContractError(
-            f"{name} cannot be built without arguments: {type(fault).__name__}: {fault}{place_of(fault)}"
-        ) from fault
     if missing := [what for what in ("surprise", "name", "needs") if not hasattr(one, what)]:
         raise ModelContractError(f"{name} is no observer: it lacks {', '.join(missing)}")
     if one.needs not in NEEDS:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import AawmError, ModelContractError, UsageError, place_of
+from ..errors import UsageError, own_code
 from .evidence import SOUND_OF, Evidence, look, language_of
 from .houses import House
 from .missions import MISSIONS, Mission, Scenario, Step, find_scenario, program
@@ -348,14 +348,8 @@ def evaluate(
     evidence = tuple(look(run, tau, variant, snapshot) for run in runs)
     scenario = find_scenario(query)
     known = preferences(runs, scenario, prior)
-    try:
+    with own_code("the method fails with"):
         answer = method(house, evidence, scenario.query, known, **options)
-    except AawmError:
-        raise
-    except Exception as fault:
-        raise ModelContractError(
-            f"the method fails with {type(fault).__name__}: {fault}{place_of(fault)}"
-        ) from fault
     return checked(answer)
 
 # %% ../../nbs/marple/12_inference.ipynb #c08073b5
