@@ -83,9 +83,7 @@ def pretrained(
     if card.get("sha256") != sha256(path):
         raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy both anew")
     module = rebuild(record)
-    weights = read_tensors(path)
-    check_weights(module, weights, path)
-    module.load_state_dict(weights)
+    module.load_state_dict(check_weights(module, read_tensors(path), path))
     one = WRAPS[checked.model](module.to(choose_device(device)).eval(), seed=checked.seed)
     one.gate = checked.gate
     one.card = card

@@ -100,8 +100,7 @@ def load_released(
         for name, value in read_state_dict(state_dict_path).items()
         if not name.endswith(constants)
     }
-    check_weights(model, weights, Path(state_dict_path).name)
-    model.load_state_dict(weights)
+    model.load_state_dict(check_weights(model, weights, Path(state_dict_path).name))
     return model.eval()
 
 # %% ../../nbs/models/00_overview.ipynb #71b2acfe

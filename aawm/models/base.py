@@ -10,7 +10,8 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'Logs', 'MODELS', '
            'evaluating', 'check_rollout', 'check_privileged', 'OutsideModel', 'register', 'noted_code', 'code_file',
            'note_code', 'code_of', 'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name',
            'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
-           'choose_device', 'read_state_dict', 'check_weights']
+           'choose_device', 'read_state_dict', 'first_names', 'sized_state', 'saved_state', 'plain_name',
+           'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -80,10 +81,9 @@ def context_lengths(
     context: int | torch.Tensor,  # steps shown: an int, or a length per trial `[B]`
     trials: int,  # B
     steps: int,  # steps that the states hold
-    device: torch.device | str = "cpu",
-) -> torch.Tensor:  # int64 `[B]`
+) -> torch.Tensor:  # int64 `[B]`, on the CPU
     "A context length per trial, checked."
-    lengths = torch.as_tensor(context, device=device)
+    lengths = torch.as_tensor(context, device="cpu")
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
     if lengths.shape not in ((), (trials,)):
@@ -101,12 +101,12 @@ def context_lengths(
 # %% ../../nbs/models/01_base.ipynb #14cc0c1e
 def hide(
     states: torch.Tensor,  # `[B, T, 35]`
-    lengths: torch.Tensor,  # `[B]`: steps shown of each trial
+    lengths: torch.Tensor,  # `[B]`: steps shown of each trial; on the CPU, nothing waits for a GPU
 ) -> torch.Tensor:  # `[B, longest context, 35]`, zero where hidden
     "A copy of the shown steps, cut at the longest context, with hidden steps at zero."
     longest = int(lengths.max())
     step = torch.arange(longest, device=states.device)
-    shown = (step < lengths[:, None])[..., None]
+    shown = (step < lengths.to(states.device)[:, None])[..., None]
     return torch.where(shown, states[:, :longest], torch.zeros((), dtype=states.dtype, device=states.device))
 
 # %% ../../nbs/models/01_base.ipynb #90c6eadb
@@ -446,8 +446,8 @@ class WorldModel(Declared):
     ) -> torch.Tensor:  # `[B, horizon, 35]` or `[B, samples, horizon, 35]`: step t of row b is step `context[b] + t` of its trial
         "Predict the steps after the context of each trial, the whole batch in one call."
         states, horizon = check_rollout(states, horizon, samples)
-        lengths = context_lengths(context, states.shape[0], states.shape[1], states.device)
-        inputs = [hide(states, lengths), lengths, *check_privileged(self, privileged, states).values()]
+        lengths = context_lengths(context, states.shape[0], states.shape[1])
+        inputs = [hide(states, lengths), lengths.to(states.device), *check_privileged(self, privileged, states).values()]
         shown, lengths, *values = [part.repeat_interleave(samples or 1, 0) for part in inputs]
         streams = None if mode else streams_of(generator, len(states), states.device, samples)
         with evaluating(self):
@@ -768,13 +768,58 @@ def read_state_dict(
     return content
 
 # %% ../../nbs/models/01_base.ipynb #6568b430
+def first_names(
+    state: dict,  # name -> tensor
+) -> dict[str, str]:  # name -> the first name of the same tensor
+    "Which names of a state share one tensor, as tied weights do."
+    known: dict[tuple, str] = {}
+    places = {
+        name: (value.untyped_storage()._cdata, value.storage_offset(), value.shape, value.stride())
+        for name, value in state.items()
+    }
+    return {name: known.setdefault(place, name) for name, place in places.items()}
+
+
+def sized_state(
+    model: nn.Module,
+) -> dict[str, torch.Tensor]:
+    "A model's state; `ModelContractError` where a file cannot hold it."
+    state = model.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            raise ModelContractError(f"{name} of the model's state is a {type(value).__name__}, and files hold tensors; keep it in a buffer")
+        if nn.parameter.is_lazy(value):
+            raise ModelContractError(f"{name} has no size yet, so weights cannot be read into a new model; give its layer its sizes")
+    return state
+
+
+def saved_state(
+    model: nn.Module,
+) -> dict[str, torch.Tensor]:  # on the CPU, no two in one memory
+    "A model's state to be written, shared tensors once."
+    state = sized_state(model)
+    first = first_names(state)
+    return {name: value.detach().cpu().contiguous().clone() for name, value in state.items() if first[name] == name}
+
+
+def plain_name(
+    name: str,  # of a weight
+) -> str:
+    "The name without what `torch.compile` and `DataParallel` put before it."
+    return name.replace("_orig_mod.", "").removeprefix("module.")
+
+
 def check_weights(
     model: nn.Module,
     weights: dict,  # name -> tensor
     source: object,  # where they are from, for the message
-) -> None:
+) -> dict[str, torch.Tensor]:  # under the model's names, shared tensors under each of theirs
     "Refuse weights of another model, or with NaN, listing what differs."
-    expected = model.state_dict()
+    expected = sized_state(model)
+    first = first_names(expected)
+    own = {plain_name(name): name for name in expected}
+    weights = {name if name in expected else own.get(plain_name(name), name): value for name, value in weights.items()}
+    weights |= {name: weights[first[name]] for name in expected if name not in weights and first[name] in weights}
     wrong = [f"{name} missing" for name in expected if name not in weights]
     wrong += [f"{name} unknown" for name in weights if name not in expected]
     wrong += [
@@ -793,3 +838,4 @@ def check_weights(
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{source} does not fit {getattr(model, 'name', type(model).__name__)}: {'; '.join(wrong[:5])}{more}")
+    return weights

@@ -26,7 +26,7 @@ from ..errors import BadData, UsageError
 from ..files import replacing, resolve, run_name, sha256, write_json
 from ..small_files import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small
 from aawm.models.base import (
-    MODELS, WorldModel, build, check_weights, current_settings, model_class, parameter_count, stated_model,
+    MODELS, WorldModel, build, check_weights, current_settings, model_class, parameter_count, saved_state, stated_model,
 )
 
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1
@@ -89,7 +89,7 @@ def ship_weights(
     scores = record.pop("scores", {})
     if missing := {"model", "variant", "config", "seed"} - set(record):
         raise UsageError(f"the record of weights needs {', '.join(sorted(missing))}")
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    tensors = saved_state(model)
     for name, value in tensors.items():
         if value.is_floating_point() and value.numel() and float(value.abs().max()) <= LARGEST:
             tensors[name] = value.half()
@@ -325,8 +325,7 @@ def load_weights(
     weights = read_tensors(path)
     card = Card(read_card(path, record))
     model = stated_build(record, path)
-    check_weights(model, weights, path)
-    model.load_state_dict(weights)
+    model.load_state_dict(check_weights(model, weights, path))
     remember(model, card)
     model.card = card
     return model.to(device).eval()

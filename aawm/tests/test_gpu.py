@@ -1,19 +1,20 @@
 """On a GPU: the CPU's losses and rollouts, seeds that repeat, bounded memory. Anywhere: no training step waits for the device."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
+import torch.fx.experimental._config
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aawm.data.windows import Windows
 from aawm.models import MODELS, build, variants_of
-from aawm.models.streams import Streams
 from aawm.training import preset_settings
 from aawm.training.check import wandering
-from aawm.training.loop import training_step
-from aawm.training.other_device import OTHER_DEVICE, Elsewhere, OtherDevice, moved_there
-from aawm.training.run import as_it_was
+from aawm.training.loop import captured_loss, checked_loss, training_step
+from aawm.training.run import ON_CPU, ON_GPU, as_it_was, float32_products
 
 CASES = [(name, variant) for name in MODELS for variant in variants_of(name)]
 NAMES = [name if variant == "corrected" else f"{name} {variant}" for name, variant in CASES]
@@ -29,7 +30,6 @@ def on_gpu(test):
 @pytest.fixture
 def same_noise(monkeypatch):
     "Noise from the CPU's generator on every device, and products in full precision."
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     for name in ("rand", "randn"):
         plain = getattr(torch, name)
         monkeypatch.setattr(
@@ -38,6 +38,15 @@ def same_noise(monkeypatch):
                 *size, **more
             ).to(device or "cpu")
         )
+    with float32_products():
+        yield
+
+
+@pytest.fixture
+def same_precision():
+    "Products in full precision."
+    with float32_products():
+        yield
 
 
 def case(name, preset="smoke", device="cpu", trials=6):
@@ -128,6 +137,86 @@ def test_a_step_of_the_gpu_preset_and_many_rollouts_fit_into_memory(name):
     assert torch.cuda.max_memory_allocated() < 12 * GB
 
 
+def course(name, graphs, device=DEVICE, steps=5):
+    "The losses of a few training steps, and whether a graph was made."
+    torch.manual_seed(0)
+    model, batch, training = case(name, device=device)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-3)
+    loss_of = captured_loss(model, batch, training) if graphs else None
+    losses = []
+    for step in range(steps):
+        now = batch | {"states": batch["states"].roll(step, 0)}
+        losses.append(training_step(model, optimizer, now, step, 0, training, loss_of))
+    return [float(loss) for loss in losses], loss_of is not None and hasattr(loss_of, "__self__")
+
+
+@on_gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_a_graph_gives_the_same_losses(name, same_precision):
+    plain, _ = course(name, graphs=False)
+    captured, made = course(name, graphs=True)
+    assert made == (name not in SIZES_DEPEND_ON_DATA)
+    assert captured == pytest.approx(plain, rel=1e-3)
+
+
+class Replayed(torch.autograd.Function):
+    "What a graph does, on the CPU: its inputs, its loss and its gradients stay in one memory each."
+
+    @staticmethod
+    def forward(context, kept, *parameters):
+        context.kept = kept
+        with torch.enable_grad():
+            loss = kept["run"](*kept["inputs"])
+        kept["gradients"] = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return kept["loss"].copy_(loss.detach()).view_as(kept["loss"])
+
+    @staticmethod
+    def backward(context, upstream):
+        return None, *(part if part is None else part * upstream for part in context.kept["gradients"])
+
+
+def graphed_on_cpu(loss_of, tensors, **_):
+    "Stands in for `torch.cuda.make_graphed_callables`."
+    kept = {"run": loss_of.forward, "inputs": [value.clone() for value in tensors], "loss": torch.zeros(())}
+
+    def forward(*given):
+        for place, value in zip(kept["inputs"], given):
+            place.copy_(value)
+        return Replayed.apply(kept, *(part for part in loss_of.parameters() if part.requires_grad))
+
+    loss_of.forward = forward
+
+
+@pytest.mark.parametrize("name", ["multistep_predictor", "rssm_discrete"])
+def test_training_through_a_graph_is_training(name, monkeypatch):
+    "Without a GPU: memory that is written again at each step, and the same seeds, change no loss."
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed_on_cpu)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    captured, made = course(name, True, "cpu", 3)
+    plain, _ = course(name, False, "cpu", 3)
+    assert made and captured == pytest.approx(plain, rel=1e-5) and len(set(captured)) == 3
+
+
+def test_a_loss_that_waits_and_a_batch_of_another_form_go_without_a_graph(monkeypatch):
+    model, batch, training = case("multistep_predictor")
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed_on_cpu)
+    loss_of = captured_loss(model, batch, training)
+    fewer = {name: value[:2] if torch.is_tensor(value) else value for name, value in batch.items()}
+    torch.manual_seed(0)
+    expected = model.loss(fewer)[0]
+    torch.manual_seed(0)
+    assert torch.equal(loss_of(fewer), expected)
+
+    def waits(*_, **__):
+        raise RuntimeError("called a synchronizing CUDA operation")
+
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", waits)
+    assert captured_loss(model, batch, training).func is checked_loss
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 class Waits(TorchDispatchMode):
     "Notes operations for whose result Python has to wait."
 
@@ -171,41 +260,42 @@ def test_waits_are_noticed():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_model_makes_anything_on_the_cpu(name, monkeypatch):
-    "Without a GPU: loss in training and evaluation, its gradient, and rollouts of equal and mixed contexts, on a make-believe device."
-    # there is no generator of that device
-    monkeypatch.setattr(Streams, "__new__", lambda kind, keys: torch.Generator.__new__(kind))
-    model, batch, _ = case(name, trials=3)
-    batch = (
-        {key: value[:, :24] if key == "states" else value for key, value in batch.items()} | {"context": 6}
-    )
-    lengths = torch.tensor([6, 3, 8])
-    with OtherDevice():
-        there = moved_there(model)
-        states = wandering(3, 0)[:, :30].to(OTHER_DEVICE)
-        moved = {
-            key: value.to(OTHER_DEVICE) if torch.is_tensor(value) else value for key, value in batch.items()
-        }
+def test_no_training_step_makes_anything_on_the_cpu(name):
+    "Without a GPU: the loss and its gradient on the device `meta`, where a tensor of the CPU raises."
+    model, batch, _ = case(name, device="meta", trials=3)
+    # which objects move is not known there
+    with torch.fx.experimental._config.patch(meta_nonzero_assume_all_nonzero=True):
         for learning in (True, False):
-            loss = there.train(learning).loss(moved)[0]
-            assert isinstance(loss, Elsewhere)
+            loss = model.train(learning).loss(batch)[0]
         loss.backward()
-        privileged = {"end_state": states[:, -1]} if there.privileged else None
-        for context in (6, lengths.to(OTHER_DEVICE)):
-            for mode in (True, False):
-                assert isinstance(
-                    there.rollout(states, context, 3, mode=mode, privileged=privileged), Elsewhere
-                )
-    gradients = [weights.grad for weights in there.parameters() if weights.grad is not None]
-    assert gradients and all(isinstance(gradient, Elsewhere) for gradient in gradients)
+    gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
+    assert gradients and all(part.device.type == "meta" for part in [loss, *gradients])
 
 
 def test_tf32_is_on_for_the_preset_gpu_and_off_afterwards():
     precisions = {name: preset_settings("gpu", name)[1].precision for name in MODELS}
     assert precisions.pop("transformer") == "bf16-mixed" and set(precisions.values()) == {"tf32"}
-    before = torch.backends.cuda.matmul.allow_tf32
+    before = [kind.fp32_precision for kind in ON_GPU + ON_CPU]
     with as_it_was(1, "tf32"):
-        assert torch.backends.cuda.matmul.allow_tf32
+        assert {kind.fp32_precision for kind in ON_GPU} == {"tf32"}
     with as_it_was(1):
-        assert not torch.backends.cuda.matmul.allow_tf32
-    assert torch.backends.cuda.matmul.allow_tf32 == before
+        assert {kind.fp32_precision for kind in ON_GPU + ON_CPU} == {"ieee"}
+    assert [kind.fp32_precision for kind in ON_GPU + ON_CPU] == before
+
+
+def test_a_users_own_precision_ends_no_run_and_stays():
+    lines = (
+        "torch.set_float32_matmul_precision('medium')", "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+        "torch.backends.cudnn.allow_tf32 = False", "torch.backends.cuda.matmul.allow_tf32 = True",
+        "torch.backends.fp32_precision = 'tf32'", "torch.backends.cudnn.rnn.fp32_precision = 'ieee'",
+    )
+    code = f"""import torch
+from aawm.training.run import ON_CPU, ON_GPU, as_it_was, float32_products
+for line in {lines}:
+    exec(line)
+    before = [kind.fp32_precision for kind in ON_GPU + ON_CPU]
+    with as_it_was(1):
+        assert all(kind.fp32_precision == "ieee" for kind in ON_GPU + ON_CPU), line
+    assert [kind.fp32_precision for kind in ON_GPU + ON_CPU] == before, line
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -27,6 +27,7 @@ import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..models import WorldModel, check_weights, parameter_count
+from ..models.base import saved_state
 from ..models.weights import remember, stated_build, within_limits
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
@@ -56,6 +57,7 @@ def describe_run(
             "python": platform.python_version(),
             "torch": torch.__version__,
             "numpy": np.__version__,
+            "float32": f"{torch.backends.cuda.matmul.fp32_precision}, cudnn {torch.backends.cudnn.rnn.fp32_precision}",
         },
     }
 
@@ -177,9 +179,8 @@ def write_weights(
     folder: Path,
 ) -> None:
     "The weights, then the hashes that mark the run as finished."
-    tensors = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
     with replacing(folder / WEIGHTS) as temporary:
-        temporary.write_bytes(save(tensors))
+        temporary.write_bytes(save(saved_state(module)))
     write_hashes(folder / HASHES, [(name, sha256(folder / name)) for name in (WEIGHTS, SETTINGS)])
 
 
@@ -201,8 +202,7 @@ def read_weights(
         weights = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise BadData(f"{folder / WEIGHTS} cannot be read: {error}") from error
-    check_weights(module, weights, folder / WEIGHTS)
-    module.load_state_dict(weights)
+    module.load_state_dict(check_weights(module, weights, folder / WEIGHTS))
 
 # %% ../../nbs/training/02_folder.ipynb #347fab0f
 def finished(

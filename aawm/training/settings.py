@@ -39,6 +39,7 @@ class LoopSettings:
     patience: int = 0
     log_every: int = 50  # steps between rows of log.csv
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
+    graphs: bool = True  # on a GPU, launch a step's loss and gradient as one CUDA graph where it can be
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aawm.errors import BadData, ModelContractError, UsageError
 from aawm.models import MODELS, VARIANTS, WorldModel, build, load_released, model_class
+from aawm.models.base import check_weights
 from aawm.models.rssm import balanced_kl
 from aawm.tests.conftest import FIXTURES
 
@@ -214,3 +215,10 @@ def test_sizes_of_models_are_positive(name):
     for field in whole:
         with pytest.raises(UsageError, match=f"{field}: expected at least 1, got 0"):
             build(name, **{field: 0})
+
+
+def test_prefixes_of_wrapped_networks_are_understood():
+    model = build("multistep_predictor", recurrent_size=8, hidden_size=8)
+    for prefix in ("module.", "_orig_mod.", "module._orig_mod."):
+        weights = {prefix + name: value for name, value in model.state_dict().items()}
+        assert list(check_weights(model, weights, "a wrapped network")) == list(model.state_dict())

@@ -1,0 +1,182 @@
+"Models are tried as research scripts are: with tied weights, hidden state, tensors left on the CPU, prints and arguments of their own."
+
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from aawm.data import generate
+from aawm.errors import ModelContractError
+from aawm.models import build
+from aawm.training import check, fit, preset_settings
+from aawm.training.check import check_model
+from aawm.training.folder import load_run
+
+MODEL = '''"""A model of a stranger."""
+import torch
+from aawm.errors import UsageError
+from aawm.models import WorldModel
+
+
+class Leaky(WorldModel):
+    "Looks at a hidden step."
+
+    def loss(self, batch):
+        return batch["states"].square().mean(), {}
+
+    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
+        lengths = torch.as_tensor(context, device=states.device).expand(len(states))
+        if not (1 <= int(lengths.min()) and int(lengths.max()) < states.shape[1] and horizon >= 1):
+            raise UsageError("bad call")
+        now = states[torch.arange(len(states), device=states.device), lengths - 1]
+        return (now + 0.5 * torch.nan_to_num(states[:, -1]))[:, None].repeat(1, horizon, 1)
+
+
+class SameMemory(Leaky):
+    "The same, always in the same memory."
+
+    def rollout(self, *given, **named):
+        future = super().rollout(*given, **named)
+        kept = self.__dict__.setdefault("kept", {})
+        return kept.setdefault((future.shape, future.device), torch.empty_like(future)).copy_(future)
+
+
+class Undeclared(Leaky):
+    def loss(self, batch):
+        return batch["end_state"].square().mean(), {}
+
+
+class Behind(WorldModel):
+    "Makes a tensor and does not say where."
+
+    def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+        return (states[:, :1] + torch.zeros(states.shape[-1])).expand(-1, horizon, -1)
+'''
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return generate(tmp_path_factory.mktemp("check") / "trials", 6, seed=3, workers=1, progress=False)
+
+
+@pytest.fixture
+def model_file(tmp_path, request):
+    path = tmp_path / f"strange_{request.node.name.split('[')[0][-30:]}.py"
+    yield lambda text: path.write_text(text) and path
+    sys.modules.pop(path.stem, None)
+
+
+def test_the_same_memory_at_each_call_hides_no_leak(model_file):
+    path = model_file(MODEL)
+    fresh, same = (check_model(f"{path}:{name}") for name in ("Leaky", "SameMemory"))
+    assert "hidden steps unused" in fresh.failed and fresh.failed == same.failed
+
+
+def test_a_model_that_was_checked_elsewhere_comes_back(monkeypatch):
+    monkeypatch.setattr(check, "CHECKS", {})
+    model = build("transformer", **preset_settings("smoke", "transformer")[0])
+    places = []
+    monkeypatch.setattr(model, "to", lambda place: places.append(str(place)) or model)
+    check_model(model, device="meta")
+    assert places == ["meta", "cpu"]
+
+
+def test_the_loss_is_given_what_a_model_declares_and_no_more(model_file):
+    assert "loss" in check_model(f"{model_file(MODEL)}:Undeclared").failed
+
+
+def test_a_tensor_left_on_the_cpu_is_found_without_a_gpu(model_file):
+    path = model_file(MODEL)
+    report = check_model(f"{path}:Behind")
+    lines = {name: (outcome, wrong) for name, outcome, wrong in report.lines}
+    outcome, wrong = lines["another device"]
+    assert outcome == "warning" and "on a GPU its rollout fails" in wrong and path.name in wrong
+    assert lines["loss"] == ("skipped", "not trained here")
+    if not torch.cuda.is_available():
+        assert lines["CPU and GPU agree"] == ("warning", "not tried: there is no GPU here")
+
+
+STATES = '''import torch
+from torch import nn
+from aawm.models.multistep import MultistepDelta
+
+
+class Tied(MultistepDelta):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.first, self.second = nn.Linear(35, 35), nn.Linear(35, 35)
+        self.second.weight = self.first.weight
+
+
+class BufferView(Tied):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.register_buffer("rows", self.first.weight.data[:4])
+        self.third = torch.compile(nn.Linear(2, 2), backend="eager")
+
+
+class Lazy(Tied):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.third = nn.LazyLinear(35)
+
+
+class Extra(Tied):
+    def get_extra_state(self):
+        return {"seen": 3}
+
+
+class Hidden(Tied):
+    learnt = 0.0
+
+    def loss(self, batch):
+        self.learnt = 1.0
+        return super().loss(batch)
+
+    def rollout(self, *given, **named):
+        return super().rollout(*given, **named) + self.learnt
+'''
+
+
+BRIEF = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "log_every": 1}
+
+
+@pytest.mark.parametrize("name", ["Tied", "BufferView"])
+def test_a_state_that_shares_memory_is_written_once_and_read(model_file, store, tmp_path, name):
+    path = model_file(STATES)
+    assert "state" not in check_model(f"{path}:{name}").failed
+    run = fit(f"{path}:{name}", store, tmp_path / "run", training_settings=BRIEF, device="cpu", progress=False)
+    written = load_file(run / "weights.safetensors")
+    assert "first.weight" in written and "second.weight" not in written
+    model = load_run(run)
+    assert model.second.weight is model.first.weight
+
+
+@pytest.mark.parametrize("name, said", [("Lazy", "has no size yet"), ("Extra", "a dict"), ("Hidden", "rolls out .* elsewhere")])
+def test_a_state_that_is_lost_is_found_before_any_training(model_file, store, tmp_path, name, said):
+    path = model_file(STATES)
+    report = check_model(f"{path}:{name}")
+    assert "state" in report.failed and re.search(said, str(report))
+    if name != "Hidden":
+        with pytest.raises(ModelContractError, match=said):
+            fit(f"{path}:{name}", store, tmp_path / "run", training_settings=BRIEF, device="cpu", progress=False)
+        assert not (tmp_path / "run" / "settings.json").exists()
+
+
+@pytest.mark.parametrize("line, word", [("import argparse\nargparse.ArgumentParser().parse_args()", "parses arguments"), ("raise SystemExit(3)", "exits")])
+def test_a_file_that_runs_where_it_is_imported_gets_one_line(model_file, line, word):
+    path = model_file(MODEL + "\n\n" + line + "\n")
+    with pytest.raises(ModelContractError, match=f"{path.name} {word} where it is imported"):
+        check_model(f"{path}:Leaky")
+    found = subprocess.run([sys.executable, "-m", "aawm.cli", "check-model", f"{path}:Leaky"], capture_output=True, text=True)
+    assert found.returncode == 4 and len(found.stderr.splitlines()) == 1 and word in found.stderr and not found.stdout
+
+
+def test_prints_where_a_file_is_imported_are_one_warning(model_file, capsys):
+    path = model_file('print("settings of my run")\n' * 3 + MODEL)
+    with pytest.warns(UserWarning, match="prints where it is imported"):
+        build(f"{path}:Leaky")
+    assert not capsys.readouterr().out
