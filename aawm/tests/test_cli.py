@@ -311,7 +311,7 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
         )
         assert code == 2 and said in err and not (tmp_path / "no").exists()
     code, _, err = leave(capsys, *words, "--from", tmp_path / "nothing", *tiny)
-    assert code == 2 and "give a weights file or the folder of a finished run" in err
+    assert code == 2 and "is not there; give a run folder, a weights file" in err
 
 
 def test_lists_read_from_source_say_what_the_package_holds():
