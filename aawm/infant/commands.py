@@ -233,7 +233,7 @@ def verify(store: Store):
     typer.echo(f"{store}: whole, {open_episodes(store).sizes['episode']} videos")
 
 # %% ../../nbs/infant/19_commands.ipynb #41d611cb
-@app.command(epilog="Example: aawm infant requests data/preference --out data/requests --form mp4")
+@app.command(epilog="Example: aawm infant requests data/preference --out data/requests")
 def requests(
     store: Store,
     out: Annotated[

@@ -44,7 +44,7 @@ GIVEN = {
     "aawm figure fig3 -p scoring": "aawm reproduce --only 'figure fig3'",
     "aawm infant import BIB": "aawm infant generate made --set preference --items 3 && aawm infant export made BIB/preference",
     "aawm infant import 000010loe": f"cp {FIXTURES}/infant/*.gz .",
-    "aawm infant train transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 12; done",
+    "aawm infant train transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 20; done",
     "aawm infant score answers.csv": "python program.py data/requests/files answers.csv",
     "aawm marple import-released": f"mkdir -p data && cp -r {FIXTURES}/marple/released data/test && cp data/test/experiments.json .",
     "aawm marple export-released": "aawm marple generate data/marple --pairs 50 --seed 0",
