@@ -6,7 +6,7 @@
 __all__ = ['MAKERS', 'CELLS_APART', 'NEW', 'TOOLS', 'Scene', 'maker', 'make_item', 'tell_apart', 'preference_layout',
            'preference_spots', 'preference_places', 'preference', 'free_spots', 'trips', 'multi_agent', 'walled',
            'inaccessible_layout', 'inaccessible_goal', 'detours', 'detour_trial', 'walker_cast', 'efficiency_path',
-           'far_goal', 'near_goal', 'timed', 'new_end', 'efficiency_time', 'efficiency_irrational', 'tool_cast',
+           'far_goal', 'slight_bend', 'timed', 'new_end', 'efficiency_time', 'efficiency_irrational', 'tool_cast',
            'spread', 'tool_layout', 'unlock', 'unlockings', 'undisturbed', 'exchanged', 'equally_long', 'tool_test',
            'tool_scenes', 'instrumental_no_barrier', 'instrumental_inconsequential_barrier',
            'instrumental_blocking_barrier']
@@ -24,8 +24,8 @@ from aawm.infant.layouts import (
     STOPS_WITHIN, Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls,
     walk_frames
 )
-from .planner import blocked, center, free_lines, length, rasterise, route
-from .stage import NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
+from .planner import blocked, cell_of, center, free_lines, length, rasterise, route
+from .stage import CELL, CELLS, NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #79441b8e
 @dataclass(frozen=True, eq=False)
@@ -267,12 +267,15 @@ def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #32355647
-def detours(rng: np.random.Generator, cast: list, small: bool = False, orientation: int = 0):
-    "Eight layouts with their trials."
+def detours(
+    rng: np.random.Generator, cast: list, small: bool = False, orientation: int = 0, posts: bool = False
+) -> list[tuple[Detour, Trial]]:
+    "Eight layouts with their trials; `posts`: with tiles at the edge, too."
     found = []
     for _ in range(TEST):
         detour = Detour(rng, small)
-        found.append((detour, detour_trial(cast, detour, detour.barrier, detour.way, orientation)))
+        cells = [*detour.barrier, *detour.posts] if posts else detour.barrier
+        found.append((detour, detour_trial(cast, detour, cells, detour.way, orientation)))
     return found
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #28586a86
@@ -297,8 +300,9 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
     "Walls gone, the shortest way has changed."
     cast = walker_cast(rng)
     orientation = int(rng.integers(8))
-    made = detours(rng, cast, orientation=orientation)
+    made = detours(rng, cast, balanced, orientation, posts=balanced)
     history, (detour, _) = [trial for _, trial in made], made[rng.integers(TEST)]
+    familiar = [*detour.barrier, *detour.posts]
 
     def test(cells, way):
         return detour_trial(cast, detour, cells, way, orientation)
@@ -308,9 +312,9 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
         straight = np.array([detour.start, detour.goal])
         tests = test(gone, straight), test(gone, detour.way)
     elif second:
-        tests = test(detour.barrier, detour.way), test(detour.aside, detour.mirrored_way)
+        tests = test(detour.tall, detour.lower_way), test(familiar, detour.lower_way)
     else:
-        tests = test(detour.mirrored, detour.mirrored_way), test(detour.aside, detour.way)
+        tests = test(familiar, detour.way), test([detour.barrier[0], *detour.aside[1:], *detour.posts], detour.way)
     condition = "barrier_moved" if balanced or second else "barrier_gone"
     return cast, [
         Scene("E", "e", condition, "efficient", history, tests[0]),
@@ -332,16 +336,21 @@ def far_goal(rng: np.random.Generator, detour: Detour, frames: int):
     return next((spot for spot in spots if len(rasterise([detour.start, spot], spot, STOPS_WITHIN)) == frames), None)
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
-def near_goal(detour: Detour, frames: int):
-    "A nearer object and a needless way to it that takes just so many frames, or `None`."
-    goal = detour.goal - (0, 20)
-    closed = blocked(detour.with_walls(detour.aside))
-    for aside in range(30, 75):
-        for sign in (1, -1):
-            way = np.array([detour.start, (detour.start + goal) / 2 + (sign * aside, 0), goal])
-            free = all(free_lines(closed, one, [other])[0] for one, other in zip(way, way[1:]))
-            if free and len(rasterise(way, goal, STOPS_WITHIN)) == frames:
-                return goal, way
+def slight_bend(detour: Detour, frames: int):
+    "A farther object and a needless way to it, bent less than around the barrier, that takes just so many frames, or `None`."
+    walls = detour.with_walls(detour.aside)
+    closed = blocked(walls)
+    least = 1.1
+    most = length(detour.way) / length([detour.start, detour.goal]) - 0.03
+    for rows, aside, sign in itertools.product((-40, 40, -20, 20), range(14, 60, 2), (1, -1)):
+        goal = detour.goal + (rows, 0)
+        way = np.array([detour.start, (detour.start + goal) / 2 + (sign * aside, 0), goal])
+        inside = 0 < goal[0] // CELL < CELLS - 1 and not walls[cell_of(goal)]
+        if not inside or not least <= length(way) / length([detour.start, goal]) <= most:
+            continue
+        free = all(free_lines(closed, one, [other])[0] for one, other in zip(way, way[1:]))
+        if free and len(rasterise(way, goal, STOPS_WITHIN)) == frames:
+            return goal, way
     return None
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #57eb87e7
@@ -351,7 +360,7 @@ def timed(rng: np.random.Generator, cast: list, balanced: bool, second: bool, or
     detour, trial = made[rng.integers(TEST)]
     frames = motion(trial)
     if balanced and second:
-        found = near_goal(detour, frames)
+        found = slight_bend(detour, frames)
         return found and (
             [trial for _, trial in made], detour, (detour.barrier, detour.goal, detour.way),
             (detour.aside, *found)

@@ -182,7 +182,7 @@ def play(
 # %% ../../nbs/infant/19_commands.ipynb #91fe0891
 @app.command(epilog="Example: aawm infant train transformer data/train_preference data/train_single_object --out data/run --preset smoke")
 def train(
-    model: Annotated[str, typer.Argument(help="transformer, frame_transformer, bc_mlp or bc_rnn.")],
+    model: Annotated[str, typer.Argument(help="transformer or frame_transformer.")],
     stores: Annotated[list[Path], typer.Argument(help="Folders of training sets.")],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop or paper.")] = "laptop",

@@ -58,7 +58,7 @@ PUBLISHED_SCALE = {  # published observer -> reduction and window of its surpris
 PUBLISHED_NAMES = tuple(PUBLISHED_SCALE)
 MARKS_ALONE = {"Video-RNN": "x", "VT": "+"}  # published, and no observer of ours -> marker
 COUNTERPARTS = {  # ours -> published
-    "bayesian": "HBToM", "transformer": "Transformer", "frame_transformer": "Transformer", "bc_mlp": "BC-MLP", "bc_rnn": "BC-RNN",
+    "bayesian": "HBToM", "transformer": "Transformer", "frame_transformer": "Transformer",
 }  # fmt: skip
 LABELS = {
     name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ")
@@ -113,8 +113,6 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "bayesian": ("Bayesian", "#009E73", "D"),
     "transformer": ("Transformer", "#D55E00", "o"),
     "frame_transformer": ("Transformer, whole frames", "#F0A070", "o"),
-    "bc_mlp": ("BC-MLP", "#0072B2", "s"),
-    "bc_rnn": ("BC-RNN", "#56B4E9", "^"),
     "untrained": ("random network", "#BFBFBF", "o"),  # of the published form, smaller
     "copy_last": ("copy last", "#999933", "v"),
     "constant_velocity": ("constant velocity", "#CC79A7", "<"),
@@ -122,6 +120,11 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "nearest_object": ("nearest object", "#661100", "X"),
     "same_place": ("same place", "#6B3E00", "p"),
     "same_path": ("same path", "#7A0177", "h"),
+    "bent_odd": ("detour is odd", "#B15928", "H"),
+    "fewer_walls": ("fewer walls", "#4D4D4D", "8"),
+    "unlike_last": ("last picture", "#8C6BB1", "1"),
+    "new_thing": ("new thing", "#084594", "2"),
+    "known_new_thing": ("new thing, known agent", "#238B45", "3"),
     "object_now": ("object is", "#4B0055", ">"),
     "object_first": ("object was", "#00441B", "d"),
 }
@@ -292,9 +295,10 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in wor
     "HE": ("H \u00d7 E", "#000000", "D", "history and ending, crossed"),
 }
 # observers with intervals
-MARKED = ("bayesian", "transformer", "frame_transformer", "bc_mlp", "bc_rnn", "untrained")
-SHORTCUTS = (  # controls that could answer any set; the others stand in the grid of controls alone
-    "untrained", "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path",
+MARKED = ("bayesian", "transformer", "frame_transformer", "untrained")
+SHORTCUTS = (  # controls that could answer any set; the others are a concept, or of belief alone
+    "untrained", "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
+    "unlike_last",
 )  # fmt: skip
 GROUPS = {
     "Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)
@@ -426,22 +430,21 @@ def accuracy_note(
 ) -> list:  # sentences
     "How to read the figure."
     # NaN: nobody was trained
-    seeds = table.seeds[table.observer.isin(("transformer", "bc_mlp", "bc_rnn"))].max()
+    seeds = table.seeds[table.observer.isin(("transformer", "frame_transformer"))].max()
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
     given = "Open marks, × and +: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. "
     given += "VT, a video transformer by others: mean; Video-RNN: maximum."
     seen = set(INFANTS.set) & set(table.set)
-    cloned = " and of BC the maximum" * bool({"bc_mlp", "bc_rnn"} & set(table.observer))
     return [
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
         "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
         if (table.pair_type == "HE").any() else "one. n: pairs.",
-        f"Surprise: as published, of Transformers the mean{cloned} over all frames; of others the mean over the frames of motion.",
+        "Surprise: as published, of Transformers the mean over all frames; of others the mean over the frames of motion.",
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"Infants of 11 months: + looked longer at the unexpected video, 0 did not ({INFANTS_SOURCE}; one task on efficiency)." if seen else "",
-        f"{METADATA} is given more than pictures.{' BC: behaviour cloning.' * bool(cloned)}",
+        f"{METADATA} is given more than pictures.",
     ]
 
 # %% ../../nbs/infant/17_figures.ipynb #b700ef4e
@@ -582,10 +585,6 @@ PRIVILEGES = pd.DataFrame(
     [
         ("Transformer", "pictures", "-", "training sets", "-"),
         ("random network", "pictures", "-", "nothing", "-"),
-        (
-            "BC-MLP, BC-RNN", "pictures", "how the agent moved", "training sets",
-            "what is learned is the agent's motion"
-        ),
         ("Bayesian", "states", "kinds, places, walls", "nothing", "goals, costs, efficiency"),
         ("Ideal", "states", "kinds, places, walls", "nothing", "every concept: it checks the displays"),
         ("copy last", "pictures", "-", "nothing", "expects that nothing changes"),
@@ -594,6 +593,10 @@ PRIVILEGES = pd.DataFrame(
         ("nearest object", "states", "kinds, places", "nothing", "expects the agent at what is nearest"),
         ("same place", "states", "kinds, places", "nothing", "expects the agent where it ended before"),
         ("same path", "states", "kinds, places", "nothing", "expects the agent on a path of history"),
+        ("detour is odd", "states", "which is the agent", "nothing", "expects ways as long as their beeline"),
+        ("fewer walls", "states", "walls", "nothing", "expects many walls"),
+        ("last picture", "pictures", "-", "nothing", "expects a last picture of history"),
+        ("new thing", "states", "kinds, places", "nothing", "expects a thing that was reached before: a concept"),
         (
             "object is, object was", "states", "kinds, places", "nothing",
             "in belief: where the object is, or was"
@@ -626,7 +629,7 @@ def fig_privileges(note: str = ""):  # figure, table
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
         draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
-        body = "Pictures are what an infant sees. States say of everything what it is and where. BC: behaviour cloning. From copy last on: "
+        body = "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: "
         body += f"controls. Other figures mark with {METADATA} who is given more than pictures."
         add_note(figure, [body, note])
     plt.close(figure)

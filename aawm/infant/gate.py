@@ -25,7 +25,6 @@ from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
 
 if TYPE_CHECKING:
     from aawm.infant.change import ChangePredictor
-    from aawm.infant.cloning import Cloner
     from aawm.infant.transformer import VideoTransformer
 
 # %% ../../nbs/infant/24_gate.ipynb #a28fd99b
@@ -59,7 +58,7 @@ class Gate(Form):
 
 # %% ../../nbs/infant/24_gate.ipynb #3dae7948
 def measure_gate(
-    module: "ChangePredictor | VideoTransformer | Cloner",
+    module: "ChangePredictor | VideoTransformer",
     batches: list,  # held-out ones
     seed: int = 0,  # of its training
 ) -> Gate:

@@ -156,7 +156,7 @@ def oriented(
 
 # %% ../../nbs/infant/04_layouts.ipynb #c7a0da71
 class Detour:
-    "A start, a goal, a barrier between them and the two ways around it."
+    "A start, a goal, a barrier between them and the ways around it."
 
     def __init__(self, rng: np.random.Generator, small: bool = False):
         over = 1 if small else int(rng.integers(1, 3))  # cells that the barrier reaches up; one more down
@@ -168,9 +168,11 @@ class Detour:
         self.goal = center((self.row, last)) + (0, int(rng.integers(-1, 2)))
         rows = range(max(1, self.row - over), min(8, self.row + over + 1) + 1)
         self.barrier = [(row, middle) for row in rows]
-        self.mirrored = [(2 * self.row - row, middle) for row in rows if 1 <= 2 * self.row - row <= 8]
+        self.tall = [(row, middle) for row in range(max(1, rows.start - 2), rows.stop)]
         edge = 8 if self.row == 4 else 1  # a row in nobody's way
         self.aside = [(edge, 2 + k) for k in range(len(rows))]
+        # beside them, as many tiles as the tall barrier has more
+        self.posts = [(edge, 2 + k) for k in range(len(rows), len(self.tall))]
         self.walls = self.scenery(rng, first, last)
         # px `[k, 2]`; there always is one
         self.way = np.asarray(route(self.with_walls(self.barrier), self.start, self.goal))
@@ -192,7 +194,6 @@ class Detour:
         return walls
 
     @property
-    def mirrored_way(self) -> np.ndarray:  # px `[k, 2]`
-        "The way under the mirrored barrier."
-        axis = center((self.row, 0))[0]
-        return self.way * np.array((-1, 1)) + np.array((2 * axis, 0))
+    def lower_way(self) -> np.ndarray:  # px `[k, 2]`
+        "The way under a small barrier, the shortest where the tall one stands."
+        return np.asarray(route(self.with_walls(self.tall), self.start, self.goal))

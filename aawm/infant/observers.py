@@ -6,12 +6,12 @@
 __all__ = ['NEEDS', 'OBSERVERS', 'LEARNER_LINES', 'TOUCHING', 'PATH_POINTS', 'CONTROLS', 'Observer', 'observer', 'enter_all',
            'observer_lines', 'make_observer', 'checked_surprise', 'constant', 'CopyLast', 'ConstantVelocity',
            'LongerOdd', 'ShorterOdd', 'PlaceControl', 'NearestObject', 'SamePlace', 'ObjectNow', 'ObjectFirst',
-           'walked', 'SamePath']
+           'walked', 'BentOdd', 'FewerWalls', 'UnlikeLast', 'reached', 'NewThing', 'KnownAgentNewThing', 'SamePath']
 
 # %% ../../nbs/infant/10_observers.ipynb #954f0b64
 import importlib
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..errors import ModelContractError, check_name, own_code
 from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
-from .stage import TEST
+from .stage import TEST, VISIBLE
 
 # %% ../../nbs/infant/10_observers.ipynb #7871de9e
 NEEDS = ("frames", "states")
@@ -30,6 +30,8 @@ class Observer:
 
     name = ""
     needs = "frames"  # or "states": is given metadata
+    gate: Any = None  # of a trained one: whether it has learnt
+    card: Any = None  # and where its weights come from
 
     def surprise(
         self,
@@ -51,8 +53,6 @@ def observer(cls):
 LEARNER_LINES = {
     "transformer": "frames; predicts how the picture changes.",
     "frame_transformer": "frames; predicts the whole next frame, as published.",
-    "bc_mlp": "states; imitates, from pairs of picture and action.",
-    "bc_rnn": "states; imitates, from whole trials.",
 }
 
 
@@ -120,7 +120,7 @@ class CopyLast(Observer):
         pictures = draw(batch, video, np.full(video.shape, TEST), frame.ravel(), self.size).numpy().reshape(
             len(batch), number, -1
         )
-        change = np.square(np.diff(pictures.astype(np.float32) / 255, axis=1)).mean(-1)
+        change = np.square(np.diff(pictures.astype(np.float32) / 255, axis=1)).mean(-1).round(9)
         found = np.full((len(batch), batch.state.shape[2]), np.nan)
         found[:, self.stride :: self.stride] = change
         return found
@@ -237,6 +237,89 @@ def walked(batch: Batch, trial: int) -> np.ndarray:  # px `[B, PATH_POINTS, 2]`
     frame = np.rint((first - 1)[:, None] + share * (last - first + 1)[:, None]).astype(int)
     return np.take_along_axis(track_of(batch, trial, who), frame[..., None], 1)
 
+# %% ../../nbs/infant/10_observers.ipynb #6f1b0002
+@observer
+class BentOdd(Observer):
+    "Finds a way odd by how much longer it is than its beeline."
+
+    name = "bent_odd"
+    needs = "states"
+
+    def surprise(self, batch: Batch):
+        way = walked(batch, TEST)
+        beeline = np.linalg.norm(way[:, -1] - way[:, 0], axis=-1)
+        length = np.linalg.norm(np.diff(way, axis=1), axis=-1).sum(1)
+        return constant(batch, np.round(length / np.maximum(beeline, 1), 3))
+
+
+@observer
+class FewerWalls(Observer):
+    "Finds a test odd by how few walls it has."
+
+    name = "fewer_walls"
+    needs = "states"
+
+    def surprise(self, batch: Batch):
+        return constant(batch, -batch.walls[:, TEST].sum((1, 2)))
+
+
+@observer
+class UnlikeLast(Observer):
+    "Finds the last picture of a test odd by how unlike it is to every last picture of history."
+
+    name = "unlike_last"
+    size = 42
+
+    def surprise(self, batch: Batch):
+        video, trial = (index.ravel() for index in np.indices(batch.length.shape))
+        last = draw(batch, video, trial, batch.length.ravel() - 1, self.size).numpy()
+        last = last.reshape(*batch.length.shape, -1).astype(np.float32)
+        return constant(batch, np.abs(last[:, TEST:] - last[:, :TEST]).mean(-1).min(1))
+
+# %% ../../nbs/infant/10_observers.ipynb #6f1b0005
+def reached(batch: Batch, trial: int) -> tuple[np.ndarray, np.ndarray]:  # who moved last and the thing next to it at the end, each `[B]`
+    "Who reached what in a trial."
+    rows = np.arange(len(batch))
+    who = actor(batch, trial)
+    last = batch.length[:, trial] - 1
+    here = places(batch, trial, last)
+    there = (batch.state[rows, trial, last, :, VISIBLE] > 0) & np.isin(batch.kind, ("object", "key", "agent"))
+    there[rows, who] = False
+    gap = np.linalg.norm(here - here[rows, who][:, None], axis=-1)
+    return who, np.where(there, gap, np.inf).argmin(1)
+
+
+@observer
+class NewThing(Observer):
+    "Finds it odd to reach a thing that was never reached before."
+
+    name = "new_thing"
+    needs = "states"
+
+    def surprise(self, batch: Batch):
+        before = np.stack([reached(batch, trial)[1] for trial in range(TEST)])
+        return constant(batch, (before != reached(batch, TEST)[1]).all(0))
+
+
+@observer
+class KnownAgentNewThing(Observer):
+    "The same of an agent that was seen before; of a new agent it expects nothing."
+
+    name = "known_new_thing"
+    needs = "states"
+
+    def surprise(self, batch: Batch):
+        who, thing = reached(batch, TEST)
+        agents, things = (np.stack(parts) for parts in zip(*(reached(batch, trial) for trial in range(TEST))))
+        known = (agents == who).any(0)
+        return constant(batch, np.where(known, ((agents != who) | (things != thing)).all(0), 0.5))
+
+
+CONTROLS = (
+    "copy_last", "constant_velocity", "longer_odd", "shorter_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
+    "unlike_last", "new_thing", "known_new_thing", "object_now", "object_first",
+)  # fmt: skip
+
 # %% ../../nbs/infant/10_observers.ipynb #c02425fc
 @observer
 class SamePath(Observer):
@@ -249,8 +332,3 @@ class SamePath(Observer):
         now = walked(batch, TEST)
         gaps = [np.linalg.norm(walked(batch, trial) - now, axis=-1).mean(1) for trial in range(TEST)]
         return constant(batch, np.round(np.min(gaps, 0), 3))
-
-
-CONTROLS = (
-    "copy_last", "constant_velocity", "longer_odd", "shorter_odd", "nearest_object", "same_place", "same_path", "object_now", "object_first",
-)  # fmt: skip

@@ -173,7 +173,6 @@ DRAFT_RULE = ("mean", "all")
 BIB_RULE = ("max", "all")
 MOTION_RULE = ("mean", "motion")  # for who has no scale of its own
 OWN_SCALE = dict.fromkeys(("transformer", "frame_transformer", "untrained", "copy_last"), DRAFT_RULE)
-OWN_SCALE |= dict.fromkeys(("bc_mlp", "bc_rnn"), BIB_RULE)
 
 
 def on_own_scale(

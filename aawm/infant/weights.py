@@ -32,7 +32,7 @@ class ObserverRecord(Form):
     "What a weights file says of an observer; it may say more."
 
     model_config = ConfigDict(extra="allow")
-    model: Literal["transformer", "frame_transformer", "bc_mlp", "bc_rnn"]  # of `LEARNERS`
+    model: Literal["transformer", "frame_transformer"]  # of `LEARNERS`
     config: dict[Line, bool | int | float | str]
     seed: Seed
     gate: Gate

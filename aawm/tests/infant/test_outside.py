@@ -140,8 +140,8 @@ def test_a_store_has_its_videos_or_says_which_are_not_there(tmp_path, monkeypatc
 def test_shipped_weights_are_checked_and_their_gate_is_passed():
     one = infant.pretrained("transformer")
     assert one.gate.passed and one.card["sha256"] and one.seed == 0
-    with pytest.raises(UsageError, match="no weights of the observer bc_mlp, seed 7"):
-        infant.pretrained("bc_mlp", 7)
+    with pytest.raises(UsageError, match="no weights of the observer frame_transformer, seed 7"):
+        infant.pretrained("frame_transformer", 7)
 
 
 def test_items_draw_themselves_small_and_without_torch():
