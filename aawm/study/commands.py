@@ -20,12 +20,12 @@ app = typer.Typer(name="study", help="Ask people what models are asked: build a 
 def build(
     task: Annotated[str, typer.Option(help="What is asked: goals, pickups or marple.")] = "goals",
     trials: Annotated[
-        int | None, typer.Option(min=2, max=200, help="Test trials a person sees: 24, of marple 10.")
+        int | None, typer.Option(min=2, max=200, help="Test trials a person sees: 24, of marple 6.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the trials.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("study"),
     store: Annotated[
-        Path | None, typer.Option(help="Test trials that models are evaluated on; those of profile quick.")
+        Path | None, typer.Option(help="Test trials that models are evaluated on; those of profile quick, or a few made for the study.")
     ] = None,
     evidence: Annotated[str, typer.Option(help="Of marple: V, V+A, V+L or V+A+L.")] = "V",
     speed: Annotated[float, typer.Option(help="Times real time, 0.25 to 100.")] = 1.0,
@@ -34,15 +34,22 @@ def build(
     replace: Annotated[bool, typer.Option("--replace", help="Replace a study in the folder.")] = False
 ):
     "Write a study of people: one page that opens from disk, its key, and a README for whoever hosts it."
+    from tempfile import TemporaryDirectory
+
     from aawm.errors import UsageError, check_name
     from aawm.files import resolve
-    from aawm.study.build import STUDY_TASKS, build_study
+    from aawm.study.build import STUDY_TASKS, build_study, small_store
 
-    store = store or Path(STUDY_TASKS[check_name(task, STUDY_TASKS, "task of a study")].store)
-    if not resolve(store).exists():
-        make = f"aawm {'marple generate' if task == 'marple' else 'generate'} {store}"
-        raise UsageError(f"{store} is not there; `make figures` or `{make}` makes test trials")
-    key = build_study(resolve(store), out, task, trials, seed, speed, evidence, words, consent, replace)
+    trials_of_quick = resolve(STUDY_TASKS[check_name(task, STUDY_TASKS, "task of a study")].store)
+    if store is not None and not store.exists():
+        raise UsageError(f"{store} is not there; leave --store out, and a study has trials of its own")
+    with TemporaryDirectory() as folder:
+        if store is None and not trials_of_quick.exists():
+            typer.echo("no test trials of profile quick are here; a small store is simulated, in about a minute")
+            store = small_store(task, Path(folder) / "trials")
+        key = build_study(
+            store or trials_of_quick, out, task, trials, seed, speed, evidence, words, consent, replace
+        )
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
     typer.echo(f"{out}: study {key['study']}, {len(key['items'])} drawings, {size:.1f} MB")
     typer.echo(f"open {out / 'index.html'}; keep study.json to yourself")
@@ -55,17 +62,22 @@ def score(
     folder: Annotated[Path, typer.Argument(help="The study's folder, with study.json.")],
     answers: Annotated[list[Path], typer.Argument(help="Files that participants saved, CSV or JSON.")],
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("people"),
+    strict: Annotated[bool, typer.Option("--strict", help="Score nothing if any file has a fault.")] = False,
 ):
-    "Check and score people's answers by the definitions of models."
+    "Check and score people's answers by the definitions of models; name whoever is left out, and why."
     from aawm.study.score import read_key, score_study
 
-    scores, people = score_study(folder, answers, out)
-    needed = read_key(folder).catches_needed
+    faults: list = []
+    scores, people = score_study(folder, answers, out, None if strict else faults)
+    rule = read_key(folder)
     typer.echo(
-        f"left out by rule: who has fewer than {needed} of {people.catches.iloc[0]} catch trials right"
+        f"left out by rule: who has fewer than {rule.catches_needed} of {people.catches.iloc[0]} catch trials right, "
+        f"more than {rule.most_fast:.0%} of answers in less than {rule.fast_ms} ms, or another's answers"
     )
-    for participant, row in people[~people.included].iterrows():
-        typer.echo(f"  {participant}: {row.catches_right} right, left out")
+    for participant, why in people.why[~people.included].items():
+        typer.echo(f"  {participant}: {why}")
+    for fault in faults:
+        typer.echo(f"  passed over: {fault['reason']}")
     shown = scores[
         (scores.behavior == "all")
         & ~scores.metric.isin(["ceiling", *(f"accuracy_{part}" for part in range(1, 10))])

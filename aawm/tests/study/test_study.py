@@ -268,17 +268,48 @@ def test_a_damaged_or_foreign_file_is_refused_in_one_line(key, study, tmp_path, 
     change, words = DAMAGES[damage]
     whole = write_answers(tmp_path / "whole.csv", simulate_answers(key, "whole", 1))
     file = write_answers(tmp_path / f"bad.{ending}", change(simulate_answers(key, "bad")))
-    assert leave("score", study / "study", whole, file, "--out", tmp_path / "people") == 3
+    assert leave("score", study / "study", whole, file, "--strict", "--out", tmp_path / "people") == 3
     said = capsys.readouterr().err.strip()
     assert (
         words in said and f"bad.{ending}" in said and "\n" not in said and not (tmp_path / "people").exists()
     )
 
 
+def test_one_bad_file_stops_no_class(key, study, tmp_path, capsys):
+    files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name, 1)) for name in ("ann", "copy")]
+    hasty = [row | {"rt": 3} for row in simulate_answers(key, "hasty", 2)]
+    files.append(write_answers(tmp_path / "hasty.csv", hasty))
+    files.append(write_answers(tmp_path / "part.csv", simulate_answers(key, "part")[:-1]))
+    twice = simulate_answers(key, "twice", 3)
+    files.append(write_answers(tmp_path / "twice.json", [*twice, *twice]))
+    assert leave("score", study / "study", *files, "--out", tmp_path / "people") == 0
+    said = capsys.readouterr().out
+    for words in (
+        "copy: the same answers as ann", "hasty: 100% of answers in less than 300 ms", "part did not answer all", "of twice's answers stand there twice"
+    ):
+        assert words in said
+    people = pd.read_csv(tmp_path / "people/people.csv", index_col="participant")
+    assert people.included.to_dict() == {"ann": True, "copy": False, "hasty": False, "twice": True}
+    assert people.median_rt["hasty"] == 3 and people.fast["ann"] == 0
+    assert pd.read_csv(tmp_path / "people/passed_over.csv").participant.tolist() == ["part", "twice"]
+
+
+def test_files_that_hosts_and_spreadsheets_join_are_read_whole(key, tmp_path):
+    ann, bob = (pd.DataFrame(simulate_answers(key, name)) for name in ("ann", "bob"))
+    texts = {
+        "order.csv": ann.to_csv(index=False) + bob[bob.columns[::-1]].to_csv(index=False),
+        "separator.csv": "\ufeff" + ann.to_csv(index=False, sep=";") + bob.to_csv(index=False, quoting=csv.QUOTE_ALL),
+        "lines.txt": "\n".join(json.dumps(one.to_dict("records")) for one in (ann, bob)),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert read_answers([tmp_path / name], key).groupby("participant").size().to_dict() == {"ann": len(ann), "bob": len(bob)}
+
+
 @pytest.mark.parametrize("change", [lambda rows: [rows[0] | {"answer": 101}, *rows[1:]], lambda rows: [rows[0], *rows], lambda rows: rows[:-1]])
 def test_damaged_answers_to_houses_are_refused(study, houses, tmp_path, capsys, change):
     file = write_answers(tmp_path / "bad.csv", change(simulate_answers(houses, "bad")))
-    assert leave("score", study / "marple", file, "--out", tmp_path / "people") == 3
+    assert leave("score", study / "marple", file, "--strict", "--out", tmp_path / "people") == 3
     assert "bad.csv" in capsys.readouterr().err and not (tmp_path / "people").exists()
 
 
@@ -516,6 +547,21 @@ def test_reload_back_and_a_closed_tab_lose_no_answer(browser, study, tmp_path):
     assert warns(page), "the answers since then are not saved"
     answers = read_answers([saved_file(page, tmp_path)], read_key(study / "pickups"))
     assert len(answers) == 9 and answers.participant.nunique() == 1 and answers.trial.nunique() == 9
+    page.close()
+
+
+def test_a_tap_on_the_slider_where_it_stands_counts(browser, study):
+    page = browser.new_page(viewport={"width": 400, "height": 800}, has_touch=True)
+    page.goto((study / "marple/index.html").as_uri())
+    for _ in range(2):
+        page.locator(".study-next").first.tap()
+    page.wait_for_selector(".study-sure input:not([disabled])")
+    page.locator(".study-sure input").tap()
+    page.locator(".study-next:not([disabled])").tap()
+    page.wait_for_selector(".study-sure input:not([disabled])")
+    page.locator("text=No change").tap()
+    page.wait_for_function("Object.values(sessionStorage).some((text) => JSON.parse(text).rows.length === 2)")
+    assert page.evaluate("JSON.parse(Object.values(sessionStorage)[0]).rows.map((row) => row.answer)") == [50, 50]
     page.close()
 
 

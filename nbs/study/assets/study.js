@@ -88,18 +88,21 @@
     return { pieces, objects, held };
   }
 
+  const isNarrow = () => innerWidth <= 640; // objects are numbered then, and their names stand under the houses
+
   function drawHouse(canvas, item, agent, time) {
     const pen = canvas.getContext("2d"), { house } = item, run = item.runs[agent], looks = study.looks;
     const scale = canvas.width / house.width, last = run.poses[0].length - 1;
     const step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step, now = houseAt(item, run, step);
     const box = (x, y, wide, high, color) => { pen.fillStyle = color; pen.fillRect(x * scale, y * scale, wide * scale, high * scale); };
-    const label = (text, x, y, wide, size, color = "#000", along = false) => {
+    const pixel = canvas.width / (canvas.clientWidth || canvas.width), narrow = isNarrow();
+    const label = (text, x, y, wide, size, color = "#000") => {
+      const high = Math.max(size * scale, 11 * pixel); // of the letters: what is smaller cannot be read
       pen.save();
       pen.translate(x * scale, y * scale);
-      if (along) pen.rotate(-Math.PI / 2);
-      pen.font = `${size * scale}px system-ui, sans-serif`;
+      pen.font = `${high}px system-ui, sans-serif`;
       const room = (wide * scale) / pen.measureText(text).width;
-      if (room < 1) pen.font = `${size * Math.max(room, 0.55) * scale}px system-ui, sans-serif`;
+      if (room < 1 && !narrow) pen.font = `${high * Math.max(room, 0.55)}px system-ui, sans-serif`;
       pen.textAlign = "center";
       pen.textBaseline = "middle";
       pen.lineWidth = 0.16 * scale;
@@ -129,10 +132,11 @@
       pen.arc((x + 0.5) * scale, (y + 0.5) * scale, 0.14 * scale, 0, 2 * Math.PI);
       pen.fillStyle = "#000";
       pen.fill();
-      label(words[`thing_${house.objects[place][0]}`], x + 0.5, y + (low ? 0.86 : 0.18), 1.4, 0.42);
+      if (narrow) label(String(place + 1), x + 0.5, y + 0.5, 1, 0.42);
+      else label(words[`thing_${house.objects[place][0]}`], x + 0.5, y + (low ? 0.86 : 0.18), 1.4, 0.42);
     }
     const [x, y] = [0, 1].map((axis) => run.poses[axis][step] + share * ((run.poses[axis][step + 1] ?? run.poses[axis][step]) - run.poses[axis][step]) + 0.5);
-    const angle = (run.poses[2][step] * Math.PI) / 2, ahead = [Math.cos(angle), Math.sin(angle)], side = [-ahead[1], ahead[0]], size = 0.62;
+    const angle = (run.poses[2][step] * Math.PI) / 2, ahead = [Math.cos(angle), Math.sin(angle)], side = [-ahead[1], ahead[0]], size = narrow ? 1 : 0.62;
     pen.beginPath();
     pen.moveTo((x + size * ahead[0]) * scale, (y + size * ahead[1]) * scale);
     for (const way of [1, -1]) pen.lineTo((x - 0.5 * size * ahead[0] + way * 0.8 * size * side[0]) * scale, (y - 0.5 * size * ahead[1] + way * 0.8 * size * side[1]) * scale);
@@ -170,18 +174,19 @@
     show(item) {
       const parts = [0, 1].map((agent) => {
         const canvas = picture(say("canvas", { agent: "AB"[agent] }), 40 * item.house.width, 40 * item.house.height), lines = element("p", { className: "study-lines" });
-        return { canvas, lines, node: element("div", {}, element("strong", { textContent: say("agent", { agent: "AB"[agent] }) }), canvas, lines) };
+        return { canvas, lines, node: element("div", {}, canvas, lines) };
       });
+      const names = item.house.objects.map(([name], place) => `${place + 1} ${words[`thing_${name}`]}`).join(", ");
       let note = null;
       const draw = (time) => {
         for (const [agent, { canvas, lines }] of parts.entries()) {
-          const held = drawHouse(canvas, item, agent, time), texts = [say("holds", { what: held.join(", ") || words.nothing })];
+          const held = drawHouse(canvas, item, agent, time), texts = [say("holds", { agent: "AB"[agent], what: held.join(", ") || words.nothing })];
           if (note?.hear) texts.push(say("hear", { what: words[`sound_${note.hear[agent]}`] }));
           if (note?.say) texts.push(say("says", { what: sentence(note.say[agent]) }));
           lines.replaceChildren(...texts.map((text) => element("span", { textContent: text })));
         }
       };
-      return { nodes: [element("div", { className: "study-pair" }, ...parts.map((part) => part.node))], draw, tell(place) { note = place === null ? null : item.notes[place]; } };
+      return { nodes: [element("div", { className: "study-pair" }, ...parts.map((part) => part.node)), element("p", { className: "study-names", textContent: names })], draw, tell(place) { note = place === null ? null : item.notes[place]; } };
     },
     feedback: (item) => ({ span: [item.stops.at(-1), item.stops.at(-1)], faster: 1, question: say("feedback", { what: "AB"[item.truth] }) }),
     question: (item) => words[`question_${item.scenario}`],
@@ -236,7 +241,13 @@
         if (!rating) controls.append(element("div", { className: "study-answers" }, ...buttons));
         controls.append(sure);
       }
-      controls.append(element("p", {}, again, " ", next));
+      const same = element("button", { className: "study-again", type: "button", textContent: words.no_change, disabled: true });
+      controls.append(element("p", {}, again, " ", ...(rating && trial.before !== null ? [same, " "] : []), next));
+      same.addEventListener("click", () => {
+        slider.value = trial.before;
+        rated();
+        next.click();
+      });
       display.append(controls);
 
       const ready = () => { next.disabled = opened === null || (asks && (confidence === null || (answer === null && !rating))); };
@@ -261,7 +272,7 @@
       const open = () => {
         opened ??= performance.now();
         question.textContent = trial.question;
-        again.disabled = false;
+        again.disabled = same.disabled = false;
         for (const button of buttons) button.disabled = false;
         shown.tell(trial.place);
         shown.draw(stop);
@@ -274,7 +285,7 @@
       };
       const play = () => {
         const begun = performance.now() + PAUSE;
-        again.disabled = true;
+        again.disabled = same.disabled = true;
         shown.tell(null);
         cancelAnimationFrame(request);
         const frame = (now) => {
@@ -292,6 +303,7 @@
         const key = event.key.toLowerCase(), name = { a: "obj0", b: "obj1", c: "obj2", n: "none" }[key];
         if (key === "r" && !again.disabled) again.click();
         else if (trial.choices.includes(name)) choose(name);
+        else if (key === "n" && same.isConnected) same.click();
         else if (rating && asks && opened !== null && /^[ab1-9]$/.test(key)) {
           slider.value = key === "a" ? 0 : key === "b" ? 100 : 10 * Number(key);
           rated();
@@ -337,7 +349,7 @@
   const shelf = `${study.study} ${asked}`;
   const COLUMNS = [
     "row", "participant", "study", "version", "seed", "task", "trial", "kind", "place", "position", "answer", ...(rating ? [] : ["confidence"]),
-    "rt", "replays", "started", "ended", "screen", "blurs", "reloads",
+    "rt", "replays", "started", "ended", "screen", "blurs", "reloads", "comment",
   ];
   const stored = () => {
     try {
@@ -355,6 +367,10 @@
 
   const given = (item) => person.rows.filter((row) => row.trial === item.trial).map((row) => row.answer);
   const done = (item) => given(item).length === item.questions || given(item).includes("none");
+  const timeLeft = () => {
+    const asks = (item) => item.questions, sum = (items) => items.map(asks).reduce((before, more) => before + more, 0);
+    return say("left", { n: Math.ceil((study.minutes * sum(study.items.filter((item) => !done(item)))) / sum(study.items)) });
+  };
   const table = () => {
     const same = { participant: person.participant, study: study.study, version: study.version, seed: study.seed, task: study.task };
     const { started, ended, screen, blurs, reloads } = person;
@@ -414,7 +430,7 @@
         span: scene.span(item, place),
         choices: () => scene.choices(before),
         question: scene.question(item, place),
-        progress: scene.progress(item, position, all, place),
+        progress: () => `${scene.progress(item, position, all, place)}, ${timeLeft()}`,
         before: () => before.at(-1) ?? null,
         on_finish({ answer, confidence, rt, replays }) {
           before.push(answer);
@@ -447,9 +463,17 @@
     else if (!(person.rows.length > person.saved)) state.textContent = words.saved;
     const again = pressed(words.try_again, () => handOver(state));
     const link = download(words.download, "study-download", () => { if (!hosted()) state.textContent = words.file_saved; });
+    const comment = element("textarea", { id: "comment", rows: 3, maxLength: 2000 });
+    comment.addEventListener("change", () => {
+      person.rows.push({ row: "comment", comment: comment.value });
+      keep();
+      if (hosted()) handOver(state);
+      else state.textContent = words.comment_kept;
+    });
     screenOf(
       element("h1", { textContent: words.end }), line(say("code", { code: person.participant })), line(state), line(link, " ", ...(hosted() ? [again] : [])),
       line(hosted() ? words.second_way : words.saved_hint),
+      element("label", { htmlFor: "comment", textContent: words.comment }), comment,
     );
     link.focus();
   }
