@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aawm.marple.golden import golden_house as golden_house
     from aawm.marple.houses import House as House, describe as describe
     from aawm.marple.inference import evaluate as evaluate, exact as exact, exact_method as exact_method
+    from aawm.marple.inference import fewest_wasted_moves as fewest_wasted_moves, holds_query as holds_query
     from aawm.marple.missions import (
         MISSIONS as MISSIONS, Mission as Mission, SCENARIOS as SCENARIOS, Scenario as Scenario, mission as mission, program as program,
         similarity as similarity,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     )
     from aawm.marple.planner import Run as Run, plan as plan
     from aawm.marple.scores import (
-        combine as combine, curves as curves, evidence_needed as evidence_needed, score_pairs as score_pairs, summary as summary,
+        combine as combine, curves as curves, evidence_needed as evidence_needed, rollout_steps as rollout_steps, score_pairs as score_pairs,
+        summary as summary,
     )
     from aawm.marple.vocabulary import ACTIONS as ACTIONS, FURNITURE as FURNITURE, OBJECTS as OBJECTS, ROOMS as ROOMS
     from aawm.marple.worlds import World as World
@@ -44,11 +46,11 @@ __getattr__, __dir__, __all__ = names_on_demand("aawm.marple", {
     "furnishing": "draw_house",
     "golden": "golden_house",
     "houses": "House describe",
-    "inference": "evaluate exact exact_method",
+    "inference": "evaluate exact exact_method fewest_wasted_moves holds_query",
     "missions": "MISSIONS SCENARIOS Mission Scenario mission program similarity",
     "pairs": "Pair draw_pair generate_pairs open_pairs verify_pairs",
     "planner": "Run plan",
-    "scores": "combine curves evidence_needed score_pairs summary",
+    "scores": "combine curves evidence_needed rollout_steps score_pairs summary",
     "vocabulary": "ACTIONS FURNITURE OBJECTS ROOMS",
     "worlds": "World",
 })  # fmt: skip

@@ -39,7 +39,6 @@ DIFFERENCES = """- The planner takes one of the shortest ways at random; the rel
   does not explain it. From its 784 starts a shortest run reaches the query after 19.2 steps on average, and after 34 at most.
 - Audio is the class of the action that follows the state shown, as the release's code has it: steps and turns sound alike, so
   do toggling and opening; each other action has a sound of its own. It masks a policy's first action.
-- What a witness says (`testimony`) is text alone. No method uses it, and it is in none of V, V+A, V+L and V+A+L.
 - Arrays made from these runs are free of the release's faults (doors missing, heading of one agent missing, held things missing)."""
 LICENCE = """The package's own (MIT, see `LICENSE`). Imported houses stay under the licence of their authors. Please cite the MARPLE paper and
 this package."""

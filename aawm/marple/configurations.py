@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['STATE_NAMES', 'LARGEST', 'Cells', 'Members', 'FurnitureName', 'ObjectName', 'HOUSES', 'LARGEST_HOUSES', 'Read',
            'Group', 'Nothing', 'name_among', 'ThingForm', 'PieceForm', 'RoomForm', 'DoorForm', 'GridForm',
-           'Configuration', 'grid_house', 'read_configuration', 'read_configuration_file', 'state_names', 'group',
-           'named', 'rooms_and_doors', 'to_configuration', 'Outline', 'is_template', 'configuration_files',
-           'import_houses', 'HousesForm', 'read_houses']
+           'Configuration', 'grid_house', 'read_configuration', 'read_configuration_file', 'state_names', 'Outline',
+           'is_template', 'configuration_files', 'import_houses', 'HousesForm', 'read_houses']
 
 # %% ../../nbs/marple/09_configurations.ipynb #ebd66344
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVar
 
@@ -177,60 +176,6 @@ def read_configuration_file(
 def state_names(state: int, abilities: int) -> dict:
     "A `state` as configurations write it: every ability, true or false."
     return {name: bool(state & bit) for name, bit in STATE_NAMES.items() if abilities & bit}
-
-
-def group(items: list) -> dict:
-    return {"num": len(items), "initial": items}
-
-
-def named(kind: int, number: int, x: int, y: int, state: int) -> dict:
-    name = KINDS[kind].name
-    return {
-        "type": name, "name": f"{name}_{number}", "id": number, "pos": [x, y],
-        "state": state_names(state, KINDS[kind].abilities)
-    }
-
-# %% ../../nbs/marple/09_configurations.ipynb #cf8bd169
-def rooms_and_doors(
-    house: House,
-    states: Sequence[int],  # of each piece of furniture
-    things_on: Callable[[int], list],  # number of a piece -> its things, each as `named` gives it
-) -> dict:
-    "The rooms and doors of a house in the release's form."
-    rooms = []
-    for place, room in enumerate(house.rooms):
-        pieces = [
-            named(piece.kind, piece.number, piece.x, piece.y, states[k]) | {"objs": group(things_on(k))}
-            for k, piece in enumerate(house.furniture)
-            if piece.room == place
-        ]
-        rooms.append(
-            {
-                "type": room.type, "name": f"{room.type}_{place + 1}", "id": place + 1,
-                "top": [room.x, room.y], "size": [room.width, room.height], "furnitures": group(pieces),
-                "floor_objs": group([])
-            }
-        )
-    doors = [
-        {
-            "type": "door", "name": "door", "id": k + 1, "pos": [door.x, door.y],
-            "state": "open" if door.open else "closed"
-        }
-        for k, door in enumerate(house.doors)
-    ]
-    return {"rooms": group(rooms), "doors": group(doors)}
-
-
-def to_configuration(house: House) -> dict:
-    "A house in the release's form, ready for JSON."
-    def things_on(index: int) -> list:
-        return [
-            named(thing.kind, thing.number, thing.x, thing.y, thing.state) for thing in house.on(index)
-        ]
-
-    states = [piece.state for piece in house.furniture]
-    size = {"width": house.width, "height": house.height}
-    return {"Grid": size | rooms_and_doors(house, states, things_on)}
 
 # %% ../../nbs/marple/09_configurations.ipynb #7d745a88
 class Outline(Read):

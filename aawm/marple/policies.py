@@ -503,18 +503,21 @@ def policy_accuracy(
     policy: Policy,
     scenes: Scenes,
     language: bool = False,  # the subgoal is heard
-) -> dict:  # mission -> share
-    "The share of actions that a policy finds likeliest, by mission."
-    right = torch.zeros(len(ORDER))
-    total = torch.zeros(len(ORDER))
+) -> dict:  # mission -> (share of actions, share of actions with their objects)
+    "How often a policy's likeliest action, and its likeliest object too, is the agent's, by mission."
+    right = torch.zeros(len(ORDER), 2)
+    total = torch.zeros(len(ORDER), 1)
     for which in torch.arange(len(scenes)).split(16):
         some = scenes.batch(which, torch.full((len(which),), float(language)))
         rows = some["rows"]
-        hit = policy.logits(some)[0].argmax(1) == rows[:, 2]
+        actions, things = policy.logits(some)
+        action = actions.argmax(1) == rows[:, 2]
+        handled = (rows[:, 2] == PICKUP) | (rows[:, 2] == DROP)
+        both = action & (~handled | (things.argmax(1) == rows[:, 3]))
         mission = scenes.mission[which][rows[:, 0]]
-        right.index_add_(0, mission, (hit * rows[:, 4]).float())
-        total.index_add_(0, mission, rows[:, 4].float())
-    return {name: float(right[k] / total[k]) for k, name in enumerate(ORDER) if total[k]}
+        right.index_add_(0, mission, torch.stack([action, both], 1) * rows[:, 4:].float())
+        total.index_add_(0, mission, rows[:, 4:].float())
+    return {name: tuple((right[k] / total[k]).tolist()) for k, name in enumerate(ORDER) if total[k]}
 
 # %% ../../nbs/marple/15_policies.ipynb #7e9fe47e
 def best_accuracy(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPOTS', 'TURN', 'TABLE', 'pose_number', 'pose_of', 'move_tables', 'Atlas', 'atlas_of', 'World', 'handle',
-           'objects_of_kind', 'pick_up', 'put_down', 'backdrop', 'arrays', 'moves_a_second']
+           'objects_of_kind', 'pick_up', 'put_down', 'backdrop', 'arrays']
 
 # %% ../../nbs/marple/06_worlds.ipynb #a279e83e
 from functools import lru_cache
@@ -285,26 +285,3 @@ def arrays(
     flat[everyone, agent, AGENT] = 1
     flat[everyone, agent, HEADING] = (world.place & 3) + (not released)
     return drawn
-
-# %% ../../nbs/marple/06_worlds.ipynb #53fab457
-def moves_a_second(
-    agents: int = 10_000,
-    steps: int = 50,
-    seed: int = 0,
-) -> float:  # agent moves a second on one core, the best of five
-    "Measure how many moves the simulator makes."
-    import time
-
-    from aawm.marple.golden import golden_house
-
-    rng = np.random.default_rng(seed)
-    house = golden_house()
-    world = World(house, house.starts()[rng.integers(len(house.starts()), size=agents)])
-    actions = rng.integers(FORWARD, RIGHT + 1, (steps, agents))
-    best = np.inf
-    for _ in range(5):
-        begun = time.process_time()
-        for action in actions:
-            world.step(action)
-        best = min(best, time.process_time() - begun)
-    return agents * steps / max(best, 1e-9)

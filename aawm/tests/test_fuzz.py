@@ -34,8 +34,7 @@ from aawm.infant.gate import GATE, Gate, read_gate, write_gate
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
 from aawm.marple.language import Recorded
-from aawm.marple.pairs import Plan
-from aawm.marple.released import export_released, read_action, read_start, trials_of
+from aawm.marple.released import read_action, read_start, trials_of
 from aawm.models import build, load_released, load_weights
 from aawm.models.weights import ship_weights, write_card
 from aawm.runs.cluster import slurm_settings
@@ -380,7 +379,8 @@ def beside_reader(folder: Path) -> Reader:
 
 def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     "A state, an action and the list of a released pair of runs."
-    place = export_released([Plan(1, houses=1).pair(0)], folder / "released")
+    place = folder / "released"
+    shutil.unpack_archive(FIXTURES / "marple" / "written.tar.xz", place, filter="data")
     readers = {"experiments": lambda: trials_of(place, place / "experiments.json")}
     files = {"experiments": place / "experiments.json"}
     for name, read in (("states", read_start), ("action", read_action)):

@@ -22,8 +22,7 @@ from aawm.infant.released import released_files
 from aawm.leaderboard.entries import LEADERBOARD, entry_files, shipped_entries
 from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
-from aawm.marple.pairs import Plan
-from aawm.marple.released import export_released as export_pairs, trials_of
+from aawm.marple.released import trials_of
 from aawm.models.weights import SHIPPED
 from aawm.store import read_table, verify_store, write_store
 from aawm.tests.conftest import FIXTURES
@@ -138,7 +137,6 @@ def filled_store(folder: Path, trials: int = 2) -> Path:
 WRITERS = {  # write a new folder from a store of two trials
     "store": lambda store, out: write_store(out, LAYOUT, *parts_of(store)),
     "raw trials": lambda store, out: export_raw(store, out, progress=False),
-    "pairs": lambda store, out: export_pairs([Plan(1, houses=1).pair(0)], out),
     "generated": lambda store, out: filled_store(out),
     "imported": lambda store, out: import_folder(store, out),
 }

@@ -167,7 +167,7 @@ def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
     prompts = len(collect_prompts(open_pairs(store), style="paper", examples=0))
     counts = {
         name: int(count)
-        for count, name in (part.split(" ", 1) for part in done.output.splitlines()[0].split("; "))
+        for count, name in (part.split(" ", 1) for part in done.stdout.splitlines()[0].split("; "))
     }
     assert (
         counts["prompts"] == counts["answers"] == prompts and 100 <= prompts <= 110
@@ -178,7 +178,7 @@ def test_ten_trials_with_every_kind_of_answer(store, tmp_path):
         counts["read"], counts["refused"], counts["cut short"], counts["unreadable"]
     ) > 0 and len(asked) > prompts
     again = infer(store, *options, "--out", tmp_path / "two.csv")
-    assert again.output.splitlines()[0] == done.output.splitlines()[0]
+    assert again.stdout.splitlines()[0] == done.stdout.splitlines()[0]
     one, two = (pd.read_csv(tmp_path / name) for name in ("one.csv", "two.csv"))
     pd.testing.assert_frame_equal(one, two)
     assert set(one.rule) == {"ratio"} and set(one.said_a.round(2)) <= {

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from aawm import marple
 from aawm.errors import UsageError
-from aawm.marple.evidence import Evidence, look, read_actions
+from aawm.marple.evidence import Evidence, look
 from aawm.marple.houses import House, Piece, Room, Thing
 from aawm.marple.inference import (
-    NOISE, TYPES, exact_method, imagine, moves_of, posterior, query_stage, reach, read_prefix, sound_chance,
-    stages
+    NOISE, TYPES, exact_method, imagine, posterior, query_stage, reach, read_prefix, stages
 )
 from aawm.marple.missions import mission
 from aawm.marple.pairs import Plan, house_of
@@ -147,17 +146,6 @@ def test_chances_of_all_sequences_sum_to_one():
     assert np.isclose(total, 1)
 
 
-def test_chances_of_all_that_can_be_heard_sum_to_one():
-    house = tiny()
-    for found in (LIT, FETCH):
-        for step in (None, *stages(house, found)):
-            for start in pose_number(house.starts(), house.width):
-                heard = [
-                    sound_chance(moves_of(house), step, int(start), action, NOISE) for action in range(11)
-                ]
-                assert min(heard) > 0 and np.isclose(sum(heard), 1)
-
-
 def test_exact_equals_a_hundred_thousand_sampled_runs():
     house = marple.golden_house()
     for name, query, within, start in (
@@ -190,18 +178,6 @@ def test_snapshots_equal_sampled_runs():
             [((where == here) & (stage == done)).mean() for stage, where in states]
         ) if name is LIT or not done else 0.0
     assert abs(found[LIT][0] - weights[LIT] / sum(weights.values())) < 0.05
-
-
-def test_golden_probabilities():
-    house = marple.golden_house()
-    runs = [marple.plan(house, name, (11, 13, 3)) for name in ("do_laundry", "change_outfit")]
-    assert all(marple.exact(house, runs, tau, (104, 5), 0.5) == (0.5, 0.5) for tau in (0, 3, 7, 10))
-    assert round(marple.exact(house, runs, 13, (104, 5), 0.5)[0], 4) == 0.9948
-    for w, exactly, softmax in ((0.6, 0.6923, 0.7311), (0.8, 0.9412, 0.9526), (1.0, 1.0, 0.9933)):
-        p = marple.exact(house, runs, 0, "laundry", w)
-        assert round(float(marple.combine(*p)), 4) == exactly and round(
-            float(marple.combine(*p, "softmax")), 4
-        ) == softmax
 
 
 @settings(**CLOSE)
@@ -254,14 +230,6 @@ def test_no_mission_and_no_name_reaches_a_method():
             assert not {"mission", "name", "run", "seed", "culprit", "query_step"} & set(vars(one))
             assert len(one.actions) == one.tau == len(one.poses) - 1 and "mission" not in repr(one)
         assert preferences[0] == preferences[1] and set(preferences[0].values()) == {0.5} and len(query) == 2
-
-
-def test_vision_alone_shows_all_that_history_holds():
-    for index in range(0, 10, 3):
-        for run in Plan(2, houses=2).pair(index).runs:
-            evidence = look(run, len(run) // 2)
-            actions, targets = read_actions(evidence.states)
-            assert (actions == evidence.actions).all() and (targets == evidence.targets).all()
 
 
 def test_bad_questions_get_one_line():

@@ -189,13 +189,6 @@ def test_splits_of_imported_houses_have_other_starts():
     assert len({tuple(run.text for k in range(4) for run in draw(k).runs) for draw in made}) == 3
 
 
-def test_a_misspelt_scenario_is_refused(tmp_path):
-    store = generate_pairs(tmp_path / "store", 1, scenarios=("shower",), houses=1, progress=False)
-    assert len(open_pairs(store, ["shower"])) == 1 and open_pairs(store, ["snack"]) == []
-    with pytest.raises(UsageError, match="'shower'"):
-        open_pairs(store, ["showr"])
-
-
 def test_culprits_are_drawn():
     culprits = [marple.draw_pair(marple.golden_house(), "laundry", seed).culprit for seed in range(40)]
     assert 8 < sum(culprits) < 32

@@ -16,7 +16,7 @@ from aawm.tests.conftest import ROOT
 
 FIGURES = {
     "infant": "stills_bib stills_social gate accuracy balanced controls privileges architecture stride ledger battery",
-    "marple": "house replay accuracy modality preferences evidence similarity people spread learning learned rules ledger",
+    "marple": "replay accuracy preferences evidence learned ledger",
 }
 
 
