@@ -87,12 +87,12 @@ readme: install
 	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' | cat -s > .part-README.md
 	test -s .part-README.md && mv .part-README.md README.md
 
-# the shipped weights entered and committed, tested on trials that come from that commit, and the page; scores are for a commit of their own
+# the shipped weights, tested on the trials of the release
 leaderboard: install
-	$(BIN)/aawm leaderboard enter --shipped --replace
-	git add leaderboard/entries && (git diff --cached --quiet -- leaderboard || git commit -m "Enter the shipped weights into the leaderboard" -- leaderboard)
-	$(BIN)/aawm leaderboard score
-	$(BIN)/aawm leaderboard page
+	store=data/leaderboard/$$($(BIN)/python -c 'from aawm.leaderboard.scoring import read_release, release_trials; print(release_trials(read_release("leaderboard")).name)') && \
+	for name in $(notdir $(basename $(wildcard leaderboard/entries/*.yaml))); do made= && \
+	for seed in 0 1 2; do $(BIN)/aawm evaluate data/weights/$$name-corrected-$$seed.safetensors $$store $$store-$$name-$$seed --split all --tasks single_goal,multi_goal --replace || exit 1; \
+	made="$$made --evaluation $$store-$$name-$$seed"; done && $(BIN)/aawm leaderboard score $$name $$made || exit 1; done
 
 # the dataset card and the nine raw trials under data/, when the simulator has changed
 sample: install

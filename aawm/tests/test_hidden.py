@@ -19,11 +19,10 @@ from aawm.evaluation.exchange import rollout_files
 from aawm.evaluation.results import find_evaluations
 from aawm.files import is_hidden, resolve, visible_files
 from aawm.infant.released import released_files
-from aawm.leaderboard.entries import LEADERBOARD, entry_files, shipped_entries
+from aawm.leaderboard.entries import LEADERBOARD, entry_files
 from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
 from aawm.marple.released import trials_of
-from aawm.models.weights import SHIPPED
 from aawm.store import read_table, verify_store, write_store
 from aawm.tests.conftest import FIXTURES
 
@@ -81,7 +80,6 @@ def pairs_of(folder: Path) -> Path:
 
 
 ENTRIES = sorted(resolve(LEADERBOARD).glob("entries/[a-z]*.yaml"))
-WEIGHTS = sorted(resolve(SHIPPED).glob("multistep_delta-corrected-*"))
 LESSON = sorted(resolve(LESSONS).glob("0[1-2]*.ipynb"))
 READERS = {  # make a folder; what is read of it
     "rollouts": (rollouts_of, lambda folder: rollout_files([folder])),
@@ -90,8 +88,6 @@ READERS = {  # make a folder; what is read of it
     "pairs": (pairs_of, trials_of),
     "videos": (lambda folder: copied(sorted((DATA / "infant").glob("*.json.gz")), folder), released_files),
     "entries": (lambda folder: copied(ENTRIES, folder / "entries"), entry_files),
-    "weights": (lambda folder: copied(WEIGHTS, folder), lambda folder: shipped_entries(folder, by="me", code="https://example.org",
-                files_at="https://example.org", about="a test")),
     "lessons": (lambda folder: copied(LESSON, folder), find_lessons),
 }  # fmt: skip
 
