@@ -60,7 +60,7 @@ class Row:
     @property
     def ranked(self) -> bool:
         "Does it compete?"
-        return bool(self.entry) and not self.privileged and len(self.entry.files) >= LEAST_SEEDS
+        return self.entry is not None and not self.privileged and len(self.entry.files) >= LEAST_SEEDS
 
     @cached_property
     def goal(self) -> np.ndarray:  # `[1 + DRAWS, seed]`
