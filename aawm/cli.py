@@ -343,7 +343,7 @@ def train(
 ):
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
     from aawm import training
-    from aawm.training.fitting import trained_model
+    from aawm.training.folder import trained_model
     from aawm.training.loop import read_log
 
     changes = {

@@ -42,11 +42,11 @@ from aawm.evaluation.scores import (
 )
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
-from ..training.fitting import trained_model
+from ..training.folder import trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
 from ..models.base import MODELS, WorldModel, build, choose_device, trust_code
 from ..models.weights import place_of_weights
-from ..training.check import defined_at
+from ..models.base import defined_at
 from ..on_demand import named_in_code
 from ..files import commit, read_json, replacing, sha256, visible_files, write_json
 from ..small_files import Form, Sha256, in_form, read_small

@@ -102,8 +102,8 @@ def score_pairs(
         chances = []
         for tau in taus.tolist():
             options = {} if depth is None else {"within": rollout_steps(depth, tau, pair.horizon)}
-            known = (pair.house, pair.runs, tau, pair.scenario, prior, variant, snapshot)
-            chances.append(evaluate(method, *known, **options))
+            chance = evaluate(method, pair.house, pair.runs, tau, pair.scenario, prior, variant, snapshot, **options)
+            chances.append(chance)
         rows += trial_rows(pair, number, taus, np.array(chances), rule)
     return pd.DataFrame(rows).assign(
         method=name, prior=str(prior), variant=variant, snapshot=snapshot, rule=rule,

@@ -14,7 +14,8 @@ from aawm.models import MODELS, build, variants_of
 from aawm.training import preset_settings
 from aawm.training.check import wandering
 from aawm.training.loop import captured_loss, checked_loss, training_step
-from aawm.training.run import ON_CPU, ON_GPU, as_it_was, float32_products
+from aawm.models.base import ON_CPU, ON_GPU, float32_products
+from aawm.training.run import as_it_was
 
 CASES = [(name, variant) for name in MODELS for variant in variants_of(name)]
 NAMES = [name if variant == "corrected" else f"{name} {variant}" for name, variant in CASES]
@@ -290,7 +291,8 @@ def test_a_users_own_precision_ends_no_run_and_stays():
         "torch.backends.fp32_precision = 'tf32'", "torch.backends.cudnn.rnn.fp32_precision = 'ieee'",
     )
     code = f"""import torch
-from aawm.training.run import ON_CPU, ON_GPU, as_it_was, float32_products
+from aawm.models.base import ON_CPU, ON_GPU, float32_products
+from aawm.training.run import as_it_was
 for line in {lines}:
     exec(line)
     before = [kind.fp32_precision for kind in ON_GPU + ON_CPU]

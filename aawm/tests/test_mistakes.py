@@ -151,7 +151,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("leaderboard enter mine --file nowhere --code https://c.org --files-at https://c.org --by me --about x", "no file"),
     ("leaderboard enter mine --file file --code c --files-at https://c.org --by me --about x", "https://"),
     ("leaderboard enter a/b --file file --code https://c.org --files-at https://c.org --by me --about x", "must be a plain name"),
-    ("leaderboard score mine --evaluation nowhere", "record.json is missing"),
+    ("leaderboard score mine --evaluation nowhere", "release.yaml is not there"),
     ("leaderboard page --folder empty", "release.yaml"),
     ("lessons --out file", "choose another folder"),
     ("lessons --data maybe", "unexpected extra argument"),

@@ -6,23 +6,21 @@
 __all__ = ['CONTEXTS', 'HORIZON', 'EQUAL_WITHIN', 'CHECKS', 'DEVICES_MEET', 'wandering', 'Subject', 'Skipped', 'Untried', 'check',
            'far', 'check_loss', 'check_state', 'check_other_device', 'check_shape', 'check_finite', 'check_extremes',
            'check_same_seed', 'check_batch', 'check_hidden', 'check_mutation', 'check_refusals', 'check_last_step',
-           'check_privileged_used', 'check_devices', 'Report', 'defined_at', 'outcome', 'check_model', 'made']
+           'check_privileged_used', 'check_devices', 'Report', 'outcome', 'check_model', 'made']
 
 # %% ../../nbs/training/07_check.ipynb #1060f9fe
 import copy
 import dataclasses
-import inspect
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from safetensors.torch import load, save
 
 from ..errors import ModelContractError, UsageError, check_name, own_code, place_of
 from ..models import WorldModel, build, make_config
-from ..models.base import OutsideModel, check_weights, choose_device, saved_state, trust_code, variants_of
+from ..models.base import OutsideModel, check_weights, choose_device, defined_at, saved_state, trust_code, variants_of
 from ..on_demand import named_in_code
 from ..schema import STATE_SIZE, STEPS, WINDOW
 
@@ -354,21 +352,6 @@ class Report:
         return "\n".join([f"{self.model} ({self.variant})", *lines])
 
     __repr__ = __str__
-
-# %% ../../nbs/training/07_check.ipynb #a723959f
-def defined_at(
-    model: object,  # a `WorldModel`, or anything with `rollout`
-    name: str,  # of a check
-) -> str:  # " (bad.py, loss at line 7)"; empty for models of the package and of a notebook
-    "The method of a user's own file that a check is about."
-    kind = model.inner if isinstance(model, OutsideModel) else type(model)
-    for method in ("loss",) if name == "loss" else ("imagine_from", "imagine", "rollout"):
-        written = getattr(kind, method, kind)
-        code = getattr(inspect.unwrap(written), "__code__", None) if callable(written) else None
-        file = Path(code.co_filename if code else "")
-        if code and file.is_file() and "aawm" not in (file.parent.name, file.parent.parent.name):
-            return f" ({file.name}, {method} at line {code.co_firstlineno})"
-    return ""
 
 # %% ../../nbs/training/07_check.ipynb #25013daa
 def outcome(

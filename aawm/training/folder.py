@@ -6,7 +6,7 @@
 __all__ = ['SETTINGS', 'WEIGHTS', 'HASHES', 'LOG', 'CHECKPOINT', 'CHECKPOINT_HASHES', 'describe_run', 'source_of',
            'describe_model', 'differences', 'flatten_settings', 'claim_folder', 'is_shorter', 'write_hashes',
            'read_hashes', 'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'RunSettings',
-           'run_settings', 'build_model', 'changed_source', 'load_run']
+           'run_settings', 'build_model', 'changed_source', 'load_run', 'trained_model']
 
 # %% ../../nbs/training/02_folder.ipynb #c144d57b
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from torch import nn
 import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
 from ..files import replacing, sha256, visible_files, write_json, write_text
-from ..models import WorldModel, check_weights, parameter_count
+from ..models import MODELS, WorldModel, check_weights, parameter_count
 from ..models.base import saved_state
-from ..models.weights import remember, stated_build, within_limits
+from ..models.weights import load_weights, place_of_weights, remember, stated_build, within_limits
 from ..small_files import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
@@ -271,3 +271,16 @@ def load_run(
     if isinstance(module, WorldModel):
         remember(module, settings)
     return module.to(device).eval()
+
+# %% ../../nbs/training/02_folder.ipynb #7ra10001
+def trained_model(
+    place: str | Path,  # a weights file, the folder of a finished run, or a registered name for what ships, as `sgnet@1`
+) -> WorldModel:
+    "The model of either, its files checked; `UsageError` where there is none."
+    path = place_of_weights(place)
+    if not path.exists():
+        raise UsageError(
+            f"{place} is not there; give a run folder, a weights file, or a model whose weights come with the package, "
+            f"such as {min(MODELS)} or {min(MODELS)}@1"
+        )
+    return load_run(path) if path.is_dir() else load_weights(path)

@@ -179,11 +179,12 @@ def bar_table(
 
 def telling(
     table: pd.DataFrame,  # as `bar_table` gives it
-) -> pd.DataFrame:  # without the rows of worlds without training that have no bar in any panel
+) -> pd.DataFrame:  # without worlds without training that have no bar in any panel, where any other is left
     "The rows worth a place in a figure: that nothing happens in a frozen world needs no row of zeros."
     untrained = table.model.map(lambda name: name in STYLES and STYLES[name].kind == UNTRAINED)
     most = table[["value", "false_positive"]].max(axis=1).groupby(table.series).transform("max")
-    return table[~untrained | (most >= 0.005)].reset_index(drop=True)
+    kept = ~untrained | (most >= 0.005)
+    return table[kept | ~kept.any()].reset_index(drop=True)
 
 # %% ../../nbs/viz/03_figures.ipynb #14d5d5a7
 FEWEST = 10  # a rate of false positives over fewer objects is not drawn

@@ -737,7 +737,7 @@ def test_a_model_that_breaks_down_is_not_taken_for_full_memory(test, asked):
     def broken(*inputs, **named):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    with pytest.raises(RuntimeError, match="mat1"):
+    with pytest.raises(ModelContractError, match="mat1"):
         roll_out(broken, asked[1], test, progress=False)
 
 

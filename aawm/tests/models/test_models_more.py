@@ -385,13 +385,15 @@ def test_check_model_finds_each_fault(kind, fault):
 
 
 def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
-    report = check_model(Steady())
-    assert report.passed and found(
-        report, "ok"
-    ) >= set(FAULTS.values()) | {"last context step used"} and not found(report, "warning")
-    assert found(check_model(Blind), "warning") == {"last context step used"} and check_model(Blind).passed
-    assert found(check_model(Deaf), "warning") == {"privileged values used"} and check_model(Deaf).passed
-    assert found(check_model("oracle"), "warning") == set()
+    def warned(model):
+        report = check_model(model)
+        assert report.passed, report
+        return found(report, "warning") - {"another device", "CPU and GPU agree"}  # not tried without a GPU
+
+    assert found(check_model(Steady()), "ok") >= set(FAULTS.values()) | {"last context step used"}
+    assert warned(Steady()) == warned("oracle") == set()
+    assert warned(Blind) == {"last context step used"}
+    assert warned(Deaf) == {"privileged values used"}
 
 
 class Still:

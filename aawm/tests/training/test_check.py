@@ -80,6 +80,7 @@ def test_a_model_that_was_checked_elsewhere_comes_back(monkeypatch):
     model = build("transformer", **preset_settings("smoke", "transformer")[0])
     places = []
     monkeypatch.setattr(model, "to", lambda place: places.append(str(place)) or model)
+    monkeypatch.setattr(check, "choose_device", torch.device)
     check_model(model, device="meta")
     assert places == ["meta", "cpu"]
 
