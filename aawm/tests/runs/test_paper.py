@@ -103,13 +103,13 @@ def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["budgets", "data_and_symmetries"])
+@pytest.mark.parametrize("name", ["budgets", "data_and_symmetries", "recipes"])
 def test_pages_on_learning_are_drawn_from_their_tables(name, tmp_path):
     "Their assertions hold for the committed rows; without a table there is no page."
-    tables = {"budgets": "points", "data_and_symmetries": "right_object"}
+    tables = {"budgets": "points", "data_and_symmetries": "right_object", "recipes": "recipes"}
     run_notebook(ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "page.ipynb", {})
     rows = pd.read_csv(ROOT / f"figures/studies/{tables[name]}.csv")
-    assert len(rows) and rows.drop(columns=["settings"], errors="ignore").notna().all(axis=None)
+    assert len(rows) and rows.drop(columns=["settings", "recipe"], errors="ignore").notna().all(axis=None)
     parameter = "objects" if name == "data_and_symmetries" else "table"
     with pytest.raises(Exception, match="none.csv"):
         run_notebook(
