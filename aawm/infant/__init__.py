@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from aawm.infant.reasoners import Bayesian as Bayesian, Ideal as Ideal
     from aawm.infant.released import export_released as export_released, import_released as import_released
-    from aawm.infant.gate import Gate as Gate, read_gate as read_gate
+    from aawm.infant.learning_check import LearningCheck as LearningCheck, read_check as read_check
     from aawm.infant.outside import score_answers as score_answers, write_requests as write_requests
     from aawm.infant.scores import (
         belief_passed as belief_passed, crossed_table as crossed_table, pair_table as pair_table, score as score, scored as scored,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TRAINING_SETS as TRAINING_SETS,
     )
     from aawm.infant.training import fit as fit, load_observer as load_observer
-    from aawm.infant.change import ChangeConfig as ChangeConfig, ChangeObserver as ChangeObserver, ChangeTransformer as ChangeTransformer
+    from aawm.infant.objects import ObjectConfig as ObjectConfig, ObjectObserver as ObjectObserver, ObjectTransformer as ObjectTransformer
     from aawm.infant.transformer import (
         TransformerConfig as TransformerConfig, TransformerObserver as TransformerObserver, VideoTransformer as VideoTransformer,
     )
@@ -53,12 +53,12 @@ __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "observers": "CONTROLS OBSERVERS Observer make_observer observer",
     "reasoners": "Bayesian Ideal",
     "released": "export_released import_released",
-    "gate": "Gate read_gate",
+    "learning_check": "LearningCheck read_check",
     "outside": "score_answers write_requests",
     "scores": "belief_passed crossed_table pair_table score scored watch",
     "stage": "BIB_SETS ITEMS OUTCOMES SETS SOCIAL_SETS TRAINING_SETS",
     "training": "fit load_observer",
-    "change": "ChangeConfig ChangeObserver ChangeTransformer",
+    "objects": "ObjectConfig ObjectObserver ObjectTransformer",
     "transformer": "TransformerConfig TransformerObserver VideoTransformer",
     "weights": "pretrained ship_observer",
 })  # fmt: skip

@@ -106,7 +106,7 @@ def export(
 
 # %% ../../nbs/infant/19_commands.ipynb #88c687e7
 def chosen_observer(
-    name: str,  # of an observer, `module:Class`, a run's folder, or a learner, as `transformer` or `transformer-1` (seed 1)
+    name: str,  # of an observer, `module:Class`, a run's folder, or a learner, as `object_transformer` or `object_transformer-1` (seed 1)
     device: str = "cpu",
 ):
     "An observer by its name, or a trained one from its folder or from the package's weights."
@@ -180,9 +180,9 @@ def play(
     typer.echo(f"{save_gif(film, save)}: written, {film.title}, {film.subtitle}")
 
 # %% ../../nbs/infant/19_commands.ipynb #91fe0891
-@app.command(epilog="Example: aawm infant train transformer data/train_preference data/train_single_object --out data/run --preset smoke")
+@app.command(epilog="Example: aawm infant train state_transformer data/train_preference data/train_single_object --out data/run --preset smoke")
 def train(
-    model: Annotated[str, typer.Argument(help="transformer or frame_transformer.")],
+    model: Annotated[str, typer.Argument(help="state_transformer, object_transformer or transformer.")],
     stores: Annotated[list[Path], typer.Argument(help="Folders of training sets.")],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     preset: Annotated[str, typer.Option(help="smoke, quick, laptop or paper.")] = "laptop",
@@ -195,7 +195,7 @@ def train(
     from aawm import infant
 
     folder = infant.fit(model, stores, out, preset, seed=seed, device=device, steps=steps, progress=progress)
-    typer.echo(f"{folder}: {infant.read_gate(folder)}")
+    typer.echo(f"{folder}: {infant.read_check(folder)}")
 
 
 @app.command("list", epilog="Example: aawm infant list observers")

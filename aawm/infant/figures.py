@@ -28,7 +28,8 @@ from matplotlib.patches import FancyBboxPatch, Patch, Rectangle
 
 from ..errors import UsageError
 from .episodes import Batch, actor, last_walk, make_batch, track_of
-from .scores import BIB_RULE, CROSSED, DRAFT_RULE, on_own_scale
+from .observers import LEARNER_LINES
+from .scores import BIB_RULE, CROSSED, DRAFT_RULE, FIRST_STEP, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
 from .views import OUTCOME_WORDS, WALK
 from ..ledger import verdict_word
@@ -58,8 +59,8 @@ PUBLISHED_SCALE = {  # published observer -> reduction and window of its surpris
 PUBLISHED_NAMES = tuple(PUBLISHED_SCALE)
 MARKS_ALONE = {"Video-RNN": "x", "VT": "+"}  # published, and no observer of ours -> marker
 COUNTERPARTS = {  # ours -> published
-    "bayesian": "HBToM", "transformer": "Transformer", "frame_transformer": "Transformer",
-}  # fmt: skip
+    "bayesian": "HBToM", "transformer": "Transformer",
+}
 LABELS = {
     name: name.replace("instrumental_", "tool: ").replace("efficiency_", "efficiency: ").replace("_", " ")
     for name in SETS
@@ -112,7 +113,8 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
     "ideal": ("Ideal", "#222222", "*"),
     "bayesian": ("Bayesian", "#009E73", "D"),
     "transformer": ("Transformer", "#D55E00", "o"),
-    "frame_transformer": ("Transformer, whole frames", "#F0A070", "o"),
+    "state_transformer": ("objects from states", "#0072B2", "s"),
+    "object_transformer": ("objects from pictures", "#56B4E9", "^"),
     "untrained": ("random network", "#BFBFBF", "o"),  # of the published form, smaller
     "copy_last": ("copy last", "#999933", "v"),
     "constant_velocity": ("constant velocity", "#CC79A7", "<"),
@@ -277,15 +279,17 @@ def fig_stills(
 # %% ../../nbs/infant/17_figures.ipynb #6d9986d6
 def chosen_scores(
     scores: pd.DataFrame,  # of `score`, several observers and seeds, with a column `version`
-) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, reduction, window, accuracy, low, high, pairs, seeds`
-    "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs."
+) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, reduction, window, accuracy, low, high, pairs, seeds, first_step`
+    "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs, the accuracy of the first step."
     rows = on_own_scale(scores)
     keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
+    first = scores[(scores.reduction == FIRST_STEP[0]) & (scores.window == FIRST_STEP[1])]
+    first = first.groupby(keys[:6], sort=False).accuracy.mean().rename("first_step")
     summary = rows.groupby(keys, sort=False).agg(
         accuracy=("accuracy", "mean"), low=("low", "mean"), high=("high", "mean"), pairs=("pairs", "first"),
         seeds=("seed", "nunique")
     )
-    return summary.reset_index()
+    return summary.reset_index().merge(first, "left", left_on=keys[:6], right_index=True)
 
 # %% ../../nbs/infant/17_figures.ipynb #30010336
 KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in words
@@ -295,8 +299,8 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in wor
     "HE": ("H \u00d7 E", "#000000", "D", "history and ending, crossed"),
 }
 # observers with intervals
-MARKED = ("bayesian", "transformer", "frame_transformer", "untrained")
-SHORTCUTS = (  # controls that could answer any set; the others are a concept, or of belief alone
+MARKED = ("bayesian", "state_transformer", "object_transformer", "transformer", "untrained")
+SHORTCUTS = (  # controls that could answer any set; the others are a concept, or of belief alone, and stand in the grid of controls
     "untrained", "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
     "unlike_last",
 )  # fmt: skip
@@ -430,7 +434,7 @@ def accuracy_note(
 ) -> list:  # sentences
     "How to read the figure."
     # NaN: nobody was trained
-    seeds = table.seeds[table.observer.isin(("transformer", "frame_transformer"))].max()
+    seeds = table.seeds[table.observer.isin(LEARNER_LINES)].max()
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
     given = "Open marks, × and +: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. "
@@ -440,11 +444,11 @@ def accuracy_note(
         "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
         "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
         if (table.pair_type == "HE").any() else "one. n: pairs.",
-        "Surprise: as published, of Transformers the mean over all frames; of others the mean over the frames of motion.",
+        "Surprise: of the Transformer, as published, the mean over all frames; of others the mean over the frames of motion.",
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"Infants of 11 months: + looked longer at the unexpected video, 0 did not ({INFANTS_SOURCE}; one task on efficiency)." if seen else "",
-        f"{METADATA} is given more than pictures.",
+        f"{METADATA} is given more than pictures. Observers of objects are given which thing will move.",
     ]
 
 # %% ../../nbs/infant/17_figures.ipynb #b700ef4e
@@ -498,8 +502,8 @@ def fig_accuracy(
     note: str = "",
 ):  # figure, table: the rows of all observers, then of the published ones, as `source` says
     "Every set and kind of pair in a row, observers as marks."
-    scores = on_own_scale(scores)
     table = chosen_scores(scores)
+    scores = on_own_scale(scores)
     versions = list(dict.fromkeys(table.version))
     if len(versions) != 1:
         raise UsageError(f"the figure shows one version of the sets, the scores hold {', '.join(versions) or 'none'}; select one")
@@ -585,6 +589,8 @@ PRIVILEGES = pd.DataFrame(
     [
         ("Transformer", "pictures", "-", "training sets", "-"),
         ("random network", "pictures", "-", "nothing", "-"),
+        ("objects from pictures", "pictures", "what will move", "training sets", "coloured regions are things"),
+        ("objects from states", "states", "regions, what will move", "training sets", "no kinds, no shapes"),
         ("Bayesian", "states", "kinds, places, walls", "nothing", "goals, costs, efficiency"),
         ("Ideal", "states", "kinds, places, walls", "nothing", "every concept: it checks the displays"),
         ("copy last", "pictures", "-", "nothing", "expects that nothing changes"),
@@ -755,7 +761,8 @@ def share_range(
     measured: str,  # as a ledger has it, with intervals in brackets
 ) -> str:
     "The share that was measured, or the lowest and the highest of several."
-    shares = [100 * float(share) for share in re.findall(r"\d\.\d\d", re.sub(r"\(.*?\)", "", measured))]
+    parts = [part for part in re.sub(r"\(.*?\)", "", measured).split(";") if ", first step" not in part]
+    shares = [100 * float(share) for part in parts for share in re.findall(r"\d\.\d\d", part)]
     return " to ".join(
         f"{share:.0f}" for share in dict.fromkeys((min(shares), max(shares)))
     ) + " %" if shares else "nothing"
@@ -793,7 +800,8 @@ def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, t
         ax.set(xlim=(0, 1), ylim=(len(ledger) - 0.4, -1.0))
         ax.axis("off")
         body = "Holds or fails: the uncertainty over pairs and seeds leaves no other answer. Undecided: more is needed, as named; a trial is a "
-        body += "pair. Not tested: the observer predicts no better than a rule without learning. Measured: pairs right, of several numbers the "
+        body += "pair. Not tested: the observer predicts no better than a rule without learning, or, on goals, does not use history. "
+        body += "Measured: pairs right, of several numbers the "
         body += "lowest and the highest. Chance: 50 %."
         where = "Where: tables and text of the draft on machine social cognition; BIB: the Baby Intuitions Benchmark."
         add_note(figure, [body, where, note])

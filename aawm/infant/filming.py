@@ -18,6 +18,7 @@ from aawm.infant.stage import (
     ANGLE, CELLS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TRIALS, TURN,
     VISIBLE, Entity,
 )
+from .views import item_svg, trial_svg
 
 # %% ../../nbs/infant/03_filming.ipynb #f6407e65
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,6 @@ class Trial:
         return f"Trial({len(self.states)} frames, {self.states.shape[1]} entities, {int(self.walls[1:-1, 1:-1].sum())} walls inside)"
 
     def _repr_svg_(self) -> str:
-        from aawm.infant.views import trial_svg
-
         return trial_svg(self)
 
 # %% ../../nbs/infant/03_filming.ipynb #b1a3794d
@@ -58,8 +57,6 @@ class Video:
             raise BadData(f"item {self.item} of {self.set} has {len(self.trials)} trials, expected {TRIALS}")
 
     def _repr_svg_(self) -> str:
-        from aawm.infant.views import item_svg
-
         return item_svg([self])
 
 
@@ -67,8 +64,6 @@ class Item(list[Video]):
     "The videos of one item."
 
     def _repr_svg_(self) -> str:
-        from aawm.infant.views import item_svg
-
         return item_svg(self)
 
 # %% ../../nbs/infant/03_filming.ipynb #db3ad764

@@ -30,7 +30,7 @@ class Observer:
 
     name = ""
     needs = "frames"  # or "states": is given metadata
-    gate: Any = None  # of a trained one: whether it has learnt
+    check: Any = None  # of a trained one: whether it has learnt
     card: Any = None  # and where its weights come from
 
     def surprise(
@@ -51,8 +51,9 @@ def observer(cls):
 
 # %% ../../nbs/infant/10_observers.ipynb #16f1d3ca
 LEARNER_LINES = {
-    "transformer": "frames; predicts how the picture changes.",
-    "frame_transformer": "frames; predicts the whole next frame, as published.",
+    "state_transformer": "states; predicts steps by attention over things, regions read from states.",
+    "object_transformer": "frames; the same, regions parsed from pictures of 84 px.",
+    "transformer": "frames; predicts the whole next frame, as published.",
 }
 
 

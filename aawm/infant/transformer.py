@@ -19,7 +19,7 @@ from ..errors import UsageError
 from .drawing import draw
 from .episodes import Batch
 from .observers import Observer, observer
-from .stage import TEST, TRIALS
+from .stage import STILL_BEFORE, TEST, TRIALS
 
 # %% ../../nbs/infant/14_transformer.ipynb #623bec3a
 @dataclass(frozen=True)
@@ -115,10 +115,11 @@ class FramePredictor(nn.Module):
         now, came = (to_patches(batch[name], self.config.patch) for name in ("input", "target"))
         return (now - came).square().mean((-1, -2))[batch["input_seen"]]
 
-    def measured(self, batch: dict) -> tuple:  # errors of its own and of the rule, each `[n]`
-        "The errors where something changes."
+    def measured(self, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        "Where something changes: errors of its own and of the rule, and which are of a first step, each `[n]`."
         rule = self.rule_error(batch)
-        return self.error(batch)[rule > 0], rule[rule > 0]
+        first = batch["input_sample"] == (STILL_BEFORE - 1) // self.config.stride
+        return self.error(batch)[rule > 0], rule[rule > 0], first[batch["input_seen"]][rule > 0]
 
     def rule_loss(self, batch: dict) -> torch.Tensor:
         "What the loss would be, did it repeat the last frame."
@@ -133,7 +134,7 @@ class FramePredictor(nn.Module):
 class VideoTransformer(FramePredictor):
     "Encoder over one trial, decoder over another, patch by patch."
 
-    name = "frame_transformer"
+    name = "transformer"
 
     def __init__(self, config: TransformerConfig | None = None):
         super().__init__()
@@ -242,7 +243,7 @@ class TransformerBatches:
 class TransformerObserver(Observer):
     "A trained model that watches."
 
-    name = "frame_transformer"
+    name = "transformer"
 
     def __init__(self, model: VideoTransformer, seed: int = 0, at_once: int = 8):
         self.model = model.eval()

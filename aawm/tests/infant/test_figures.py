@@ -11,8 +11,8 @@ import pytest
 
 from aawm import infant
 from aawm.infant.claims import CLAIMS, Scores
-from aawm.infant.figures import above_controls, accuracy_rows, chosen_scores, draw_grid, fig_accuracy
-from aawm.infant.gate import NOT_LEARNT
+from aawm.infant.figures import above_controls, accuracy_rows, chosen_scores, draw_grid, fig_accuracy, share_range
+from aawm.infant.learning_check import NO_HISTORY, NOT_LEARNT
 from aawm.infant.play import Film
 from aawm.ledger import check_claims, standard_error, verdict_word
 
@@ -83,12 +83,33 @@ def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
         set=["efficiency_path", "efficiency_time"], observer=["transformer"] * 2, accuracy=[0.2, 0.3]
     )
     claim = [CLAIMS[2]]
-    for gate, verdict in ((0.4, "fails"), (1.0, "not tested"), (np.nan, "fails")):
+    for share, verdict in ((0.4, "fails"), (1.0, "not tested"), (np.nan, "fails")):
         row = check_claims(
-            claim, {("faithful",): Scores(scored(**names, gate=[gate] * 2))}, ("version",)
+            claim, {("faithful",): Scores(scored(**names, learning=[share] * 2, history=[0.0] * 2))}, ("version",)
         ).iloc[0]
-        assert row.verdict == verdict and (row.needs == NOT_LEARNT) == (gate == 1.0) and "0.2" in row.measured
+        assert row.verdict == verdict and (row.needs == NOT_LEARNT) == (share == 1.0) and "0.2" in row.measured
     assert verdict_word("not tested", NOT_LEARNT) == "not tested: the observer has not learnt to predict"
+
+
+def test_a_claim_about_goals_needs_an_observer_that_uses_history():
+    names = dict(set=["instrumental_blocking_barrier"], observer=["transformer"], accuracy=[0.2], learning=[0.4])
+    for history, verdict in ((1.0, "holds"), (0.0, "not tested")):
+        table = Scores(scored(**names, history=[history]))
+        row = check_claims([CLAIMS[4]], {("faithful",): table}, ("version",)).iloc[0]
+        assert row.verdict == verdict and (row.needs == NO_HISTORY) == (verdict == "not tested")
+
+
+def test_the_first_step_and_constant_velocity_stand_beside_a_claim():
+    sets = ["efficiency_path", "efficiency_time"]
+    rows = [
+        scored(set=sets, observer=[observer] * 2, accuracy=[share] * 2, window=[window] * 2)
+        for observer, window, share in (
+            ("transformer", "all", 0.99), ("transformer", "first", 0.31), ("constant_velocity", "motion", 0.97)
+        )
+    ]
+    row = check_claims([CLAIMS[2]], {("faithful",): Scores(pd.concat(rows))}, ("version",)).iloc[0]
+    assert "first step" in row.measured and "0.31" in row.measured and "constant_velocity 0.97" in row.measured
+    assert share_range(row.measured) == "97 to 99 %"
 
 
 def test_each_observer_is_on_its_own_scale():
@@ -104,7 +125,7 @@ def test_each_observer_is_on_its_own_scale():
     assert chosen_scores(table).accuracy.tolist() == [0.0, 0.3, 0.6, 0.7] and {
         "reduction", "window"
     } <= set(chosen_scores(table))
-    assert Scores(table).scores.accuracy.tolist() == [0.0, 0.3, 0.6, 0.7], "claims are on the same scale"
+    assert Scores(table).tables[""].accuracy.tolist() == [0.0, 0.3, 0.6, 0.7], "claims are on the same scale"
 
 
 def test_published_marks_have_their_scale_and_those_alone_are_drawn():

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from aawm import infant
@@ -39,9 +40,9 @@ def test_real_files_are_as_our_displays(real):
 
 
 def test_real_files_are_scored(real):
-    assert (infant.score("ideal", real).accuracy == 1).all()
-    assert (infant.score("bayesian", real).accuracy == 1).all()
-    assert (infant.score("same_path", real).accuracy == 0).all(), "the odd one goes an old path"
+    found = pd.concat([infant.score(name, real) for name in ("ideal", "bayesian", "same_path")])
+    whole = found[found.window != "first"]  # one step may be the same in both videos
+    assert (whole.accuracy == (whole.observer != "same_path")).all(), "the odd one goes an old path"
 
 
 def test_out_and_in_again_is_the_identity(real, tmp_path):

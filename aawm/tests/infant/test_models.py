@@ -1,4 +1,4 @@
-"""Shapes and counts of the learned observers, causality, what they read, the gate, and pictures."""
+"""Shapes and counts of the learned observers, what they read, what they must not, the learning check, and pictures."""
 
 import dataclasses
 
@@ -7,13 +7,11 @@ import pytest
 import torch
 
 from aawm import infant
-from aawm.infant import change
-from aawm.infant.change import (
-    ChangeConfig, ChangeObserver, ChangeTransformer, mirrored, queries_of, strip_of, tokens_of,
-)
 from aawm.errors import ModelContractError, UsageError
-from aawm.infant.gate import measure_gate, read_gate
-from aawm.infant.observers import checked_surprise
+from aawm.infant.episodes import actor
+from aawm.infant.learning_check import exchange_objects, measure_learning, read_check
+from aawm.infant.objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer, turned_places, turned_plan
+from aawm.infant.regions import regions_of_pictures, regions_of_states
 from aawm.infant.training import LEARNERS, build, fit, load_observer
 from aawm.infant.transformer import TransformerConfig, VideoTransformer
 
@@ -30,7 +28,8 @@ def few(tmp_path, names=("preference", "goal_attribution", "belief")):
 def test_published_sizes():
     config = TransformerConfig()
     assert (config.size, config.patches, config.values, config.keep * config.patches) == (84, 49, 432, 735)
-    assert count(VideoTransformer()) == count(build("frame_transformer", "paper")) == 2_425_904
+    assert count(VideoTransformer()) == count(build("transformer", "paper")) == 2_425_904
+    assert 80_000 < count(build("object_transformer")) < 150_000
 
 
 def test_a_later_sample_changes_no_earlier_prediction():
@@ -81,7 +80,7 @@ def test_every_set_is_known_from_the_package_alone():
         assert len(infant.make_item(name, 0)) in (1, 2, 4)
 
 
-SMALL = ChangeConfig(width=32, layers=1, feed_forward=64)
+SMALL = ObjectConfig(width=16, heads=2, layers=1, feed_forward=32, filters=8)
 
 
 @pytest.fixture(scope="module")
@@ -90,68 +89,65 @@ def pair():
     return [infant.make_batch(video) for video in infant.make_item("preference", 0)]
 
 
-def changed_model():
+@pytest.mark.parametrize("name", ["preference", "efficiency_path", "instrumental_no_barrier", "train_instrumental"])
+def test_pictures_and_states_give_the_same_regions(name):
+    batch = infant.make_batch(infant.make_item(name, 0)[0])
+    told = regions_of_states(batch)
+    seen = regions_of_pictures(batch)
+    assert np.array_equal(told.walls, seen.walls) and np.array_equal(told.barrier, seen.barrier)
+    places = [one.place[0, np.arange(9), :, one.mover[0]] for one in (told, seen)]
+    off = np.linalg.norm(places[0] - places[1], axis=-1) * 100
+    assert np.quantile(off, 0.9) < 8 and np.median(off) < 2, off
+
+
+def test_what_comes_later_changes_no_earlier_surprise(pair):
+    one = ObjectObserver(ObjectTransformer(SMALL))
+    before = one.surprise(pair[0])[0]
+    frames = np.flatnonzero(np.isfinite(before))
+    state = pair[0].state.copy()
+    mover = actor(pair[0])[0]
+    frame = frames[2] - 1  # seen in the third step alone, and after it
+    state[0, 8, frame:, mover, :2] += 3
+    after = one.surprise(dataclasses.replace(pair[0], state=state))[0]
+    assert np.array_equal(before[frames[:2]], after[frames[:2]]) and not np.array_equal(before[frames], after[frames])
+
+
+def test_history_reaches_the_prediction_and_company_does_not(pair, tmp_path):
     torch.manual_seed(0)
-    model = ChangeTransformer(SMALL)
-    torch.nn.init.normal_(model.head.draw.weight, std=0.1)
-    return model.eval()
+    one = ObjectObserver(ObjectTransformer(SMALL))
+    before, after = (np.nanmean(one.surprise(batch)) for batch in (pair[0], exchange_objects(pair[0])))
+    assert abs(before - after) > 1e-6
+    both = infant.make_batch(few(tmp_path, ("preference", "train_preference")))
+    alone, together = one.surprise(both[[1]])[0], one.surprise(both)[1]
+    assert np.allclose(alone, together, equal_nan=True, atol=1e-5)
 
 
-def test_before_training_the_change_is_none(pair):
-    fresh = ChangeObserver(ChangeTransformer(SMALL))
-    own, rule = (checked_surprise(one, pair[0])[0] for one in (fresh, fresh.naive()))
-    assert np.allclose(own, rule, equal_nan=True, atol=1e-6) and np.nanmax(own) > 1e-4, "something moves"
+def test_a_training_picture_is_turned_as_a_whole():
+    places = np.array([[0.3, -0.5]], np.float32)
+    plan = np.zeros((1, 1, 10, 10))
+    plan[0, 0, 6, 2] = 1  # the cell of that place
+    for turn in range(8):
+        row, column = ((turned_places(places, np.array([turn]))[0] + 1) * 5).astype(int)
+        assert turned_plan(plan, np.array([turn]))[0, 0, row, column] == 1
 
 
-def test_what_comes_later_changes_no_predicted_change(pair):
-    model = changed_model()
-    trial = np.full(1, 8)
-    strip = strip_of(pair[0], np.zeros(1, int), trial, SMALL)
-    memory = model.encode(tokens_of(strip_of(pair[0], np.zeros(1, int), np.zeros(1, int), SMALL), SMALL))
-    sample = np.arange(strip.count[0] - 1)[None]
-    for t in (4, 6, 8):
-        later = dataclasses.replace(strip, patches=strip.patches.clone())
-        later.patches[strip.sample > t] = 255 - later.patches[strip.sample > t]
-        with torch.no_grad():
-            one, other = (
-                model.decode(memory, tokens_of(shown, SMALL), queries_of(shown, sample))
-                for shown in (strip, later)
-            )
-        assert torch.allclose(one[:, : t + 1], other[:, : t + 1], atol=1e-6) and not torch.allclose(
-            one[:, t + 1 :], other[:, t + 1 :], atol=1e-3
-        )
-
-
-def test_a_shared_history_is_encoded_once_and_company_changes_nothing(pair):
-    watcher = ChangeObserver(changed_model())
-    calls = []
-    encode = watcher.model.encode
-    watcher.model.encode = lambda tokens: calls.append(len(tokens["seen"])) or encode(tokens)
-    curves = [watcher.surprise(one)[0] for one in pair]
-    assert sum(calls) == SMALL.pairings, "the second member of the item brings no new history"
-    assert not np.array_equal(*curves, equal_nan=True) and np.array_equal(
-        watcher.surprise(pair[1])[0], curves[1], equal_nan=True
-    )
-
-
-def test_a_training_picture_is_mirrored_as_a_whole(pair):
-    picture = infant.draw(pair[0], [0], [8], [40], 42)
-    for turn, same in {
-        1: picture.flip(1), 2: picture.flip(2), 3: picture.rot90(2, (1, 2)), 4: picture.transpose(1, 2)
-    }.items():
-        assert torch.equal(mirrored(picture, np.array([turn])), same)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("name", list(FRONTS))
+def test_shipped_observers_have_learnt_and_use_history(name, seed):
+    check = infant.pretrained(name, seed).check
+    assert check.passed and check.uses_history and check.onset_share < 1
 
 
 @pytest.mark.parametrize("model", LEARNERS)
-def test_a_run_measures_its_gate_and_the_observer_knows_it(tmp_path, model):
+def test_a_run_measures_its_check_and_the_observer_knows_it(tmp_path, model):
     store = infant.generate(tmp_path / "store", "train_preference", 10, progress=False)
     run = fit(model, store, tmp_path / "run", "smoke", steps=2, device="cpu", progress=False)
-    gate = read_gate(run)
+    check = read_check(run)
     one = load_observer(run)
-    assert one.gate == gate and (gate.observer, one.name) == (model, model)
+    assert one.check == check and (check.observer, one.name) == (model, model) and check.episodes == 2
     tests = infant.generate(tmp_path / "tests", "preference", 2, progress=False)
-    assert infant.score(one, tests).gate.tolist() == [gate.share] * 4
-    assert np.isnan(infant.score("same_place", tests).gate).all()
+    assert infant.score(one, tests).learning.tolist() == [check.share] * 5
+    assert np.isnan(infant.score("same_place", tests).learning).all()
 
 
 @pytest.mark.parametrize("names", [("nope", "smoke"), ("transformer", "nope")])
@@ -160,26 +156,22 @@ def test_training_refuses_names_that_are_not_known(tmp_path, names):
         fit(names[0], tmp_path / "store", tmp_path / "run", names[1], progress=False)
 
 
-def test_a_network_that_diverged_has_no_gate():
+def test_a_network_that_diverged_has_no_check():
     class Diverged(torch.nn.Module):
         name = "diverged"
         rule = "repeat the last frame"
 
         def measured(self, batch):
-            return batch * torch.nan, batch
+            return batch * torch.nan, batch, batch > 0
 
         def rule_loss(self, batch):
             return batch.mean()
 
     with pytest.raises(ModelContractError, match="diverged, seed 3: its error is nan"):
-        measure_gate(Diverged(), [torch.ones(2)], 3)
+        measure_learning(Diverged(), [torch.ones(2)], 3)
 
 
-def test_what_several_seeds_see_is_drawn_once(monkeypatch):
-    drawn = []
-    own = change.strip_of
-    monkeypatch.setattr(change, "strip_of", lambda *args, **how: drawn.append(1) or own(*args, **how))
-    batch = infant.make_batch(infant.make_item("preference", 0)[0])
-    seeds = [change.ChangeObserver(build("transformer", "smoke"), seed) for seed in (0, 1)]
-    curves = [one.surprise(batch) for one in seeds]
-    assert len(drawn) == 2 and all(np.isfinite(curve).any() for curve in curves)
+def test_a_test_set_is_not_trained_on(tmp_path):
+    store = infant.generate(tmp_path / "store", "preference", 2, progress=False)
+    with pytest.raises(UsageError, match="holds preference, which tests; train on train_single_object, train_preference"):
+        fit("state_transformer", store, tmp_path / "run", "smoke", progress=False)
