@@ -183,7 +183,8 @@ def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):
     for part, now in (("true_belief", 1), ("false_belief", 0)):
         assert (found["object_now"][part] == now).all() and (found["object_first"][part] == 1 - now).all()
     passed = infant.belief_passed(infant.score("ideal", store(tmp_path, "belief", 12)))
-    assert passed.passed.all() and not infant.belief_passed(infant.score("object_now", made)).passed.any()
+    whole = passed[passed.window != "first"]  # one step may be the same in both videos
+    assert whole.passed.all() and not infant.belief_passed(infant.score("object_now", made)).passed.any()
 
 
 def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
