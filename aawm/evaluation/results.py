@@ -44,9 +44,8 @@ from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..training.folder import trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
-from ..models.base import MODELS, WorldModel, build, choose_device, trust_code
+from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
-from ..models.base import defined_at
 from ..on_demand import named_in_code
 from ..files import commit, read_json, replacing, sha256, visible_files, write_json
 from ..small_files import Form, Sha256, in_form, read_small

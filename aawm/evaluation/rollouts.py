@@ -31,10 +31,8 @@ from tqdm.auto import tqdm
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_memory, own_code, whole_number
 from ..events import event_panel
 from ..files import digest, read_json, write_json
-from ..models.base import OutsideModel, choose_device
+from ..models.base import OutsideModel, choose_device, defined_at, float32_products
 from ..models.streams import Streams, combined
-from ..models.base import defined_at
-from ..models.base import float32_products
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
