@@ -12,7 +12,7 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/infant/00_overview.ipynb #f3196b83
 if TYPE_CHECKING:
-    from aawm.infant.battery import arena_surprise as arena_surprise, battery_table as battery_table, make_pairs as make_pairs
+    from aawm.infant.arena_violations import arena_surprise as arena_surprise, violations_table as violations_table, make_pairs as make_pairs
     from aawm.infant.bib_sets import MAKERS as MAKERS, Scene as Scene, maker as maker
     from aawm.infant.card import dataset_card as dataset_card
     from aawm.infant.drawing import draw as draw, frames as frames
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from aawm.infant.weights import pretrained as pretrained, ship_observer as ship_observer
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
-    "battery": "arena_surprise battery_table make_pairs",
+    "arena_violations": "arena_surprise violations_table make_pairs",
     "bib_sets": "MAKERS Scene maker",
     "card": "dataset_card",
     "drawing": "draw frames",

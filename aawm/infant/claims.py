@@ -51,17 +51,17 @@ class Scores(Evidence):
         if "stride" in rows:
             rows = rows[rows.stride.isna() | (rows.stride == stride)]
         if not len(rows):
-            return Absent(f"a stride of {stride}")
+            return Absent(f"a sample every {stride} frames")
         rights = []
         for row in rows.itertuples():
             count = row.pairs
             hits = row.accuracy * row.pairs
             shares = np.clip(hits - np.arange(count), 0, 1)
-            # pairs of two strides are independent
+            # pairs of runs that sample differently are independent
             which = f"{name} {row.part} {row.pair_type} {getattr(row, 'stride', '')}"
             names = [f"{which} {k}" for k in range(count)]
             rights.append(pd.DataFrame({"seed": row.seed, "trial": names, "hits": shares, "of": 1}))
-        source = f"{observer}, stride {stride}" if observer == "transformer" else observer
+        source = f"{observer}, every {stride} frames" if observer == "transformer" else observer
         measured = ratio(
             f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)
         )
@@ -116,7 +116,7 @@ def claim_5(of: Scores):
     return above(of.transformer("goal_attribution"), 0.5)
 
 # %% ../../nbs/infant/18_claims.ipynb #1db0e27e
-@claim(6, "text", "A finer stride lifts blocking", "With a stride of 3 frames the Transformer does better on the blocking barrier than with 6")
+@claim(6, "text", "More samples lift blocking", "With a sample every 3 frames the Transformer does better on the blocking barrier than with one every 6")
 def claim_6(of: Scores):
     name = "instrumental_blocking_barrier"
     return above(of.transformer(name, 3), of.transformer(name))

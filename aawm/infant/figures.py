@@ -9,7 +9,7 @@ __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'CO
            'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills',
            'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
            'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline',
-           'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture', 'draw_strides', 'fig_stride',
+           'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture', 'draw_samplings', 'fig_sampling',
            'share_range', 'fig_ledger']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
@@ -688,13 +688,13 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
     return figure, pd.DataFrame(rows, columns=["side", "place", "text"])
 
 # %% ../../nbs/infant/17_figures.ipynb #dcdd7724
-def draw_strides(
+def draw_samplings(
     ax: Axes,
     here: pd.DataFrame,  # of one set: `pair_type, stride, accuracy, low, high`
     seeds: pd.DataFrame,  # the same for each seed: `pair_type, stride, seed, accuracy`
     strides: list,  # of the figure, in order
 ) -> None:
-    "Accuracy of each kind of pair by stride, side by side where there are several."
+    "Accuracy of each kind of pair by frames between samples, side by side where there are several."
     kinds = [kind for kind in KINDS_OF_PAIRS if kind in set(here.pair_type)]
     for shift, kind in zip(0.12 * (np.arange(len(kinds)) - (len(kinds) - 1) / 2), kinds):
         _, color, marker, _ = KINDS_OF_PAIRS[kind]
@@ -715,7 +715,7 @@ def draw_strides(
     ax.set_xticks(range(len(strides)), strides)
 
 # %% ../../nbs/infant/17_figures.ipynb #c6db9da5
-def fig_stride(
+def fig_sampling(
     scores: pd.DataFrame,  # of Transformers, with a column `stride`
     note: str = "",
 ):  # figure, table
@@ -729,7 +729,7 @@ def fig_stride(
         figure, axes = plt.subplots(3, 3, figsize=(WIDTH, 5.2), sharex=True, sharey=True)
         for ax, name in zip(axes.flat, BIB_SETS):
             here = table[table.set == name]
-            draw_strides(ax, here, rows[rows.set == name], strides)
+            draw_samplings(ax, here, rows[rows.set == name], strides)
             ax.set_title(
                 f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7
             )
@@ -740,7 +740,7 @@ def fig_stride(
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
-        axes[2, 1].set_xlabel("stride: frames from one sample of the Transformer to the next")
+        axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
         body = "A pair is right where the video after < is the more surprising one. n: pairs of each kind. Dotted: chance. "
         body += "Lines at marks: 95 % Wilson intervals over pairs."
         trained = (
@@ -748,9 +748,9 @@ def fig_stride(
             if seeds == 1
             else f"Marks: means over {seeds} training seeds, dots the seeds."
         )
-        add_note(figure, [body, trained, "Only this stride was trained." if len(strides) == 1 else "", note])
+        add_note(figure, [body, trained, "Trained with this number alone." if len(strides) == 1 else "", note])
     plt.close(figure)
-    return figure, table
+    return figure, table.rename(columns={"stride": "frames between samples"})
 
 # %% ../../nbs/infant/17_figures.ipynb #edbeab93
 # white with a frame

@@ -6,8 +6,8 @@ import pytest
 from aawm import infant
 from aawm.errors import AawmError, UsageError
 from aawm.evaluation.rollouts import FrozenWorld
-from aawm.infant import battery
-from aawm.infant.battery import COMPARED, SHOWN, arena_surprise, battery_table, make_pairs, try_pair
+from aawm.infant import arena_violations
+from aawm.infant.arena_violations import COMPARED, SHOWN, arena_surprise, violations_table, make_pairs, try_pair
 from aawm.schema import AGENT_INDEX, GOAL, GOAL_RADIUS, OBJECT_INDEX
 
 
@@ -56,8 +56,8 @@ def test_one_seed_gives_the_same_pair(pairs):
 
 def test_the_last_allowed_try_may_give_the_last_pair(pairs, monkeypatch):
     one = pairs["delivery"][0]  # less moves in its expected member
-    monkeypatch.setattr(battery, "try_pair", lambda display, seed: one if seed[2] == 1 else None)
-    monkeypatch.setattr(battery, "PAIR_TRIES", 2)
+    monkeypatch.setattr(arena_violations, "try_pair", lambda display, seed: one if seed[2] == 1 else None)
+    monkeypatch.setattr(arena_violations, "PAIR_TRIES", 2)
     assert make_pairs("delivery", 1) == [one] and make_pairs("delivery", 0) == []
     with pytest.raises(AawmError, match="only 1 of 2 pairs"):
         make_pairs("delivery", 2)
@@ -85,7 +85,7 @@ def test_a_model_that_knows_what_is_expected_is_right_and_sees_nothing_after_the
         assert (
             value.shape == (2, 2, COMPARED) and (value[:, 0] == 0).all() and (value[:, 1].mean(-1) > 0).all()
         )
-        table = battery_table({"prophet": Prophet(some), "frozen": FrozenWorld()}, {display: some}, samples=1)
+        table = violations_table({"prophet": Prophet(some), "frozen": FrozenWorld()}, {display: some}, samples=1)
         assert table.accuracy.tolist() == [1, 0.5], "how much moves tells nothing"
 
 

@@ -171,4 +171,4 @@ def test_crossed_rows_are_read_apart_from_pairs():
     )
     assert of.accuracy("transformer", "goal_attribution").value == 0.9
     row = check_claims([CLAIMS[5]], {("faithful",): of}, ("version",)).iloc[0]
-    assert row.verdict == "holds" and "history x ending: transformer, stride 6 0.20" in row.measured
+    assert row.verdict == "holds" and "history x ending: transformer, every 6 frames 0.20" in row.measured

@@ -15,7 +15,7 @@ from aawm.runs.manifest import read_paper
 from aawm.tests.conftest import ROOT
 
 FIGURES = {
-    "infant": "stills_bib stills_social gate accuracy balanced controls privileges architecture stride ledger battery",
+    "infant": "stills_bib stills_social learning_check accuracy balanced controls privileges architecture sampling ledger arena_violations",
     "marple": "replay accuracy preferences evidence learned ledger",
 }
 
