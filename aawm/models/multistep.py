@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from aawm.models.base import (
-    Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, lstm_step, perceptron,
-    read_context, register, window_context,
+    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, last_shown, lstm_step,
+    perceptron, read_context, register, window_context,
 )
 from ..schema import STATE_SIZE
 
@@ -30,6 +30,7 @@ class MultistepConfig:
     recurrent_layers: int = 2
     hidden_size: int = 128
     hidden_layers: int = 2
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
 # %% ../../nbs/models/02_multistep.ipynb #0ab81b24
 def start_recurrent(
@@ -109,7 +110,7 @@ class MultistepPredictor(WorldModel):
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
         c = self.config
-        self.input_embed = nn.Linear(STATE_SIZE, c.embedding_size)
+        self.input_embed = nn.Linear(STATE_SIZE + RELATIONS * c.relations, c.embedding_size)
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, STATE_SIZE)
         self.scaler, self.weighted = Scaler(), ErrorWeights()
@@ -118,8 +119,12 @@ class MultistepPredictor(WorldModel):
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int):
         "The steps after `states [B, T, 35]`, scaled like them: displacements from the last shown state."
         anchor = last_shown(states, lengths)
+
+        def read(seen):
+            return self.input_embed(first_inputs(seen, self.scaler, self.config.relations))
+
         return unroll(
-            self.rnn, self.input_embed, lambda top, _: anchor + self.mlp(top), states, lengths, horizon
+            self.rnn, read, lambda top, _: anchor + self.mlp(top), states, lengths, horizon
         )
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
@@ -172,10 +177,12 @@ class DeltaConfig:
     recurrent_size: int = 64
     recurrent_layers: int = 2
     hidden_size: int = 128
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
 # %% ../../nbs/models/02_multistep.ipynb #673c606f
 def unroll_changes(
     model: nn.Module,  # with `rnn`, `fc1` and `fc2`
+    read: Callable,  # states `[..., 35]` -> what the LSTM reads
     states: torch.Tensor,  # the context `[B, T, 35]`
     lengths: torch.Tensor | None,  # `[B]`: steps shown; None: all
     horizon: int,  # steps to predict
@@ -185,7 +192,7 @@ def unroll_changes(
     def decode(top, state):
         return state + model.fc2(functional.relu(model.fc1(top)))
 
-    return unroll(model.rnn, nn.Identity(), decode, states, lengths, horizon)
+    return unroll(model.rnn, read, decode, states, lengths, horizon)
 
 
 @register("multistep_delta")
@@ -199,7 +206,7 @@ class MultistepDelta(WorldModel):
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
         c = self.config
-        self.rnn = nn.LSTM(STATE_SIZE, c.recurrent_size, c.recurrent_layers, batch_first=True)
+        self.rnn = nn.LSTM(STATE_SIZE + RELATIONS * c.relations, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.fc1, self.fc2 = nn.Linear(c.recurrent_size, c.hidden_size), nn.Linear(c.hidden_size, STATE_SIZE)
         with torch.no_grad():
             self.fc2.weight.mul_(0.01)
@@ -209,7 +216,11 @@ class MultistepDelta(WorldModel):
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int) -> torch.Tensor:
         "The steps after `states [B, T, 35]`, scaled like them: changes, summed."
-        return unroll_changes(self, states, lengths, horizon)
+
+        def read(seen):
+            return first_inputs(seen, self.scaler, self.config.relations)
+
+        return unroll_changes(self, read, states, lengths, horizon)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         return weighted_loss(self, batch)
@@ -242,7 +253,7 @@ class PublishedMultistepDelta(WorldModel):
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int) -> torch.Tensor:
         "The steps after `states [B, T, 35]`, in metres: changes, summed."
-        return unroll_changes(self, states, lengths, horizon)
+        return unroll_changes(self, nn.Identity(), states, lengths, horizon)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         return summed_loss(self, batch)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from aawm.models.base import (
-    Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, last_shown, perceptron, register,
+    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, last_shown, perceptron,
+    register,
 )
 from .multistep import MultistepConfig, start_recurrent, summed_loss, unroll, weighted_loss
 from ..schema import ENTITIES, FEATURES, STATE_SIZE
@@ -28,7 +29,7 @@ class Oracle(WorldModel):
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
         c = self.config
-        self.input_embed = nn.Linear(2 * STATE_SIZE, c.embedding_size)
+        self.input_embed = nn.Linear(2 * STATE_SIZE + RELATIONS * c.relations, c.embedding_size)
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, len(ENTITIES) + STATE_SIZE)
         self.scaler, self.weighted = Scaler(), ErrorWeights()
@@ -41,7 +42,7 @@ class Oracle(WorldModel):
         anchor = last_shown(states, lengths)
 
         def read(state):
-            return self.input_embed(torch.cat([state, along(end_state, state) - state], -1))
+            return self.input_embed(torch.cat([first_inputs(state, self.scaler, self.config.relations), along(end_state, state) - state], -1))
 
         def decode(top, state):
             share, bend = self.mlp(top).split([len(ENTITIES), STATE_SIZE], -1)

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from ..errors import check_name
 from aawm.models.base import (
-    Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, one_hot, perceptron,
-    register, run_recurrent, sample_categorical,
+    RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, first_inputs, one_hot,
+    perceptron, register, run_recurrent, sample_categorical,
 )
 from .streams import Streams
 from ..schema import STATE_SIZE
@@ -121,10 +121,12 @@ class DiscreteConfig:
     classes: int = 8  # of each category
     hidden_size: int = 128  # of the decoder, and of prior and posterior in the corrected variant
     hidden_layers: int = 3
+    prior_layers: int = 1  # hidden layers of the prior (corrected)
     spread: float = 1.0  # of the decoder's Gaussian, in spreads of a step's change (corrected)
     balance: float = 0.8  # share of the KL's gradient that trains the prior (corrected)
     free_nats: float = 1.0  # KL per step that costs nothing (corrected)
     decodes: str = "changes"  # or `states`, as Dreamer does (corrected)
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
     def __post_init__(self):
         check_name(self.decodes, DECODED, "what the decoder makes")
@@ -142,10 +144,12 @@ class ContinuousConfig:
     latents: int = 32  # numbers in a latent
     hidden_size: int = 128  # of the decoder, and of prior and posterior in the corrected variant
     hidden_layers: int = 3
+    prior_layers: int = 1  # hidden layers of the prior (corrected)
     spread: float = 0.3  # of the decoder's Gaussian, in spreads of a step's change (corrected)
     balance: float = 0.8  # share of the KL's gradient that trains the prior (corrected)
     free_nats: float = 3.0  # KL per step that costs nothing, as in Dreamer (corrected)
     decodes: str = "changes"  # or `states`, as Dreamer does (corrected)
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
     def __post_init__(self):
         check_name(self.decodes, DECODED, "what the decoder makes")
@@ -256,8 +260,8 @@ class RSSM(LatentSteps):
         c = self.config
         self.latent = c.latent()
         self.encoder_rnn = nn.GRU(self.latent.size, c.recurrent_size, batch_first=True)
-        self.fc_prior = perceptron(c.recurrent_size, c.hidden_size, 1, self.latent.parameters, nn.ELU)
-        self.see = nn.Linear(STATE_SIZE, c.hidden_size)
+        self.fc_prior = perceptron(c.recurrent_size, c.hidden_size, c.prior_layers, self.latent.parameters, nn.ELU)
+        self.see = nn.Linear(STATE_SIZE + RELATIONS * c.relations, c.hidden_size)
         self.recall = nn.Linear(c.recurrent_size, c.hidden_size, bias=False)
         self.fc_post = nn.Linear(c.hidden_size, self.latent.parameters)
         self.decoder_mlp = perceptron(
@@ -271,7 +275,7 @@ class RSSM(LatentSteps):
 
     def embed(self, states: torch.Tensor):
         "What the posterior reads of the observations, all steps at once."
-        return self.see(states)
+        return self.see(first_inputs(states, self.scaler, self.config.relations))
 
     def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
         "The latent's distribution, from an embedded observation and the memory."

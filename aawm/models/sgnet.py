@@ -15,8 +15,8 @@ from torch import nn
 
 from ..errors import UsageError
 from aawm.models.base import (
-    Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, perceptron, register, run_recurrent,
-    window_context,
+    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, perceptron, register,
+    run_recurrent, window_context,
 )
 from .rssm import Gaussian
 from .streams import Streams
@@ -34,6 +34,7 @@ class SGNetConfig:
     dropout: float = 0.0
     decoded: int = 5  # steps of the context at which paths are decoded in training (corrected)
     chunks: int = 3  # chunks after the context, each read from the one before, at most (corrected)
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
     def __post_init__(self):
         for name in ("latents", "samples", "goal_steps", "decoded", "chunks"):
@@ -153,12 +154,12 @@ class Paths(nn.Module):
 
 # %% ../../nbs/models/05_sgnet.ipynb #f5d30c51
 def read_shown(
-    model: nn.Module,  # with `embed`, `start` and `step`
+    model: nn.Module,  # with `embedded`, `start` and `step`
     context: Context,  # states in the model's scale
 ) -> tuple[torch.Tensor, torch.Tensor]:  # encoder output `[B, hidden]`, goals' summary `[B, hidden / 4]`, at the last shown step
     "Run the encoder along contexts of different lengths."
     encoded, summary = model.start(context.states)
-    for step, seen in enumerate(model.embed(context.states).unbind(1)):
+    for step, seen in enumerate(model.embedded(context.states).unbind(1)):
         next_encoded, _, next_summary = model.step(seen, encoded, summary)
         shown = (step < context.lengths)[:, None]  # a trial whose context has ended waits
         encoded = torch.where(shown, next_encoded, encoded)
@@ -177,7 +178,7 @@ def append_chunks(
     current = context.last()
     chunks: list[torch.Tensor] = []
     for chunk in range(-(-horizon // model.config.goal_steps)):
-        for seen in model.embed(chunks[-1]).unbind(1) if chunks else ():
+        for seen in model.embedded(chunks[-1]).unbind(1) if chunks else ():
             encoded, _, summary = model.step(seen, encoded, summary)
         ahead = model.goals.goals_ahead(model.goals(encoded))
         chunks.append(current[:, None] + model.paths.sample(encoded, ahead, context.generator, chunk))
@@ -197,7 +198,7 @@ class SGNet(WorldModel):
         super().__init__(config, variant)
         c = self.config
         size = self.config.hidden_size
-        self.embed = linear(STATE_SIZE, size)
+        self.embed = linear(STATE_SIZE + RELATIONS * c.relations, size)
         self.encoder = nn.GRUCell(size + size // 4, size)
         self.goals = Goals(c)
         self.paths = Paths(c, bounded=self.bounded)
@@ -216,6 +217,10 @@ class SGNet(WorldModel):
         encoded = run_recurrent(self.encoder, self.drop(torch.cat([seen, summary], -1)), encoded)
         goals = self.goals(encoded)
         return encoded, goals, self.goals.all_goals(goals)
+
+    def embedded(self, states: torch.Tensor):
+        "What the encoder reads of states, in the model's scale."
+        return self.embed(first_inputs(states, self.scaler, self.config.relations))
 
     def start(self, states: torch.Tensor):
         "What is carried before the first step."
@@ -243,7 +248,7 @@ def read(
     "Run the encoder over states of which all count."
     outputs = []
     features = []
-    for seen in model.embed(states).unbind(1):
+    for seen in model.embedded(states).unbind(1):
         encoded, goals, summary = model.step(seen, encoded, summary)
         outputs.append(encoded)
         features.append(goals)

@@ -11,7 +11,7 @@ __all__ = ['FORMS', 'LONGEST_WAVE', 'SLACK', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import nn
@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from ..errors import UsageError, check_name
 from aawm.models.base import (
-    Batch, ChangeScaler, Context, FeatureWeights, Logs, Scaler, WorldModel, last_shown, register,
-    sample_categorical,
+    RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Scaler, WorldModel, first_inputs, last_shown,
+    register, sample_categorical,
 )
 from .codebooks import codebook, hold_last, nearest_token
 from aawm.schema import (
@@ -35,6 +35,8 @@ FORMS = ("tokens", "regression")  # what the corrected variant predicts
 class TransformerConfig:
     "Sizes of a Transformer; the defaults train in seconds."
 
+    may_be_zero: ClassVar[tuple[str, ...]] = ("reach",)  # the other whole numbers are sizes
+
     width: int = 64
     layers: int = 2
     heads: int = 4
@@ -43,6 +45,8 @@ class TransformerConfig:
     noise: float = 0.3  # on inputs in training, in spreads of a step's change (corrected)
     form: str = "tokens"  # or `regression` (corrected)
     codes: int = 256  # tokens of each codebook (corrected, form `tokens`)
+    reach: int = 0  # steps that attention spans, the present one among them; 0: all (corrected)
+    relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
     def __post_init__(self):
         check_name(self.form, FORMS, "form of the transformer")
@@ -110,8 +114,9 @@ class StackSizes(Protocol):
 class Attention(nn.Module):
     "Causal attention with several heads, over a window or over kept keys and values."
 
-    def __init__(self, c: StackSizes, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
         super().__init__()
+        self.reach = reach  # steps that it spans; 0: all
         self.heads = c.heads
         self.dropout = c.dropout
         self.rotary = rotary
@@ -129,12 +134,17 @@ class Attention(nn.Module):
             key = rotate(key, positions)
         dropout = self.dropout if self.training else 0.0
         if kept is None:
+            near = self.near(query.shape[2], query.device) if self.reach else None
             mixed = functional.scaled_dot_product_attention(
-                query, key, value, is_causal=True, dropout_p=dropout
+                query, key, value, attn_mask=near, is_causal=near is None, dropout_p=dropout
             )
         else:
             mixed = self.look_back(query, key, value, positions, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
+
+    def near(self, steps: int, device: torch.device) -> torch.Tensor:
+        "Which steps each may see, bool `[steps, steps]`: the last `reach`."
+        return torch.ones(steps, steps, dtype=torch.bool, device=device).tril().triu(1 - self.reach)
 
     def look_back(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, positions: torch.Tensor,
@@ -144,17 +154,18 @@ class Attention(nn.Module):
         trial = torch.arange(len(query), device=query.device)
         keys[trial, :, positions[:, 0]], values[trial, :, positions[:, 0]] = key[:, :, 0], value[:, :, 0]
         places = int(positions.max()) + 1
-        past = (torch.arange(places, device=query.device) <= positions)[:, None, None]
-        return look_up(query, keys[:, :, :places], values[:, :, :places], past)
+        ago = positions - torch.arange(places, device=query.device)
+        past = (ago >= 0) & (ago < (self.reach or places))
+        return look_up(query, keys[:, :, :places], values[:, :, :places], past[:, None, None])
 
 # %% ../../nbs/models/04_transformer.ipynb #c4677dd5
 class Block(nn.Module):
     "Attention and a perceptron, each added to what it read."
 
-    def __init__(self, c: StackSizes, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
         super().__init__()
         self.ln1, self.ln2 = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
-        self.attn = Attention(c, rotary)
+        self.attn = Attention(c, rotary, reach)
         self.mlp = nn.Sequential(nn.Linear(c.width, 4 * c.width), nn.GELU(), nn.Linear(4 * c.width, c.width))
         self.drop = nn.Dropout(c.dropout)
 
@@ -167,9 +178,9 @@ class Block(nn.Module):
 class Stack(nn.Module):
     "All blocks, and a last normalisation."
 
-    def __init__(self, c: StackSizes, rotary: bool):
+    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(c, rotary) for _ in range(c.layers))
+        self.blocks = nn.ModuleList(Block(c, rotary, reach) for _ in range(c.layers))
         self.ln_f = nn.LayerNorm(c.width)
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
@@ -435,9 +446,9 @@ class Transformer(WorldModel):
         super().__init__(config, variant)
         c = self.config
         tokens = self.config.form == "tokens"
-        self.embedder = state_embedder(c.width, STATE_SIZE * (1 + tokens))
+        self.embedder = state_embedder(c.width, STATE_SIZE * (1 + tokens) + RELATIONS * c.relations)
         self.drop = nn.Dropout(c.dropout)
-        self.transformer = Stack(c, rotary=True)
+        self.transformer = Stack(c, rotary=True, reach=c.reach)
         if tokens:
             self.tokens = StepTokens(c.width, c.codes)
         else:
@@ -456,12 +467,13 @@ class Transformer(WorldModel):
         "The trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
         scaled = self.scaler(states)
         changed = (states - before) / (self.scaler.spread * self.change.spread)
-        inputs = torch.cat([scaled, changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)], -1)
+        inputs = torch.cat([first_inputs(scaled, self.scaler, self.config.relations), changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)], -1)
         return self.transformer(self.drop(self.embedder(inputs)), positions, kept)
 
     def next_states(self, states: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
         "By regression: the state after each of `states [B, T, 35]`, both scaled, and all keys and values."
-        mixed, new = self.transformer(self.drop(self.embedder(states)), positions, kept)
+        seen = first_inputs(states, self.scaler, self.config.relations)
+        mixed, new = self.transformer(self.drop(self.embedder(seen)), positions, kept)
         return states + self.change.spread * self.decoder(mixed), new
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
