@@ -30,7 +30,7 @@ from ..schema import STATE_SIZE, flatten, positions
 from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
-FORMAT = 2  # of files of requests; another one where arrays, fields or parts are others
+FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others
 MANY_CONTEXTS = ("loss_around_events",)  # requested by name only
 OPTION_TASKS = ("single_goal", "multi_goal", "move")  # whose names can hold an option, see `task_named`
 TASK_VERSIONS = {name: 1 for name in TASK_TABLE} | {"taken_back": 2, "pickup": 2}
@@ -175,11 +175,10 @@ def part_about(
     about: dict,  # as `requests_about` gives it
     requests: pd.DataFrame,  # of all parts
     part: int,
-    sealed: Iterable = (),  # what is known of the rollouts of the part before
 ) -> dict:
     "What the file of one part says of itself."
     parts = request_parts(requests)
-    own = about | {"part": part, "parts": int(parts.max()) + 1, "sealed": list(sealed)}
+    own = about | {"part": part, "parts": int(parts.max()) + 1}
     return (
         own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__}
     )
@@ -379,7 +378,6 @@ class RequestsAbout(Form):
     privileged: list[Line]
     part: int
     parts: int
-    sealed: list
     digest: Sha256
     aawm: Line
 

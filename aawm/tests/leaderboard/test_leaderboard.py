@@ -1,6 +1,7 @@
 """The leaderboard: a program in NumPy alone is entered and scored; entries hold no numbers, and what is hostile or of other trials is refused."""
 
 import ast
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,16 +13,15 @@ import pytest
 import yaml
 
 from aawm import cli
-from aawm.errors import BadData, UsageError
+from aawm.errors import BadData
 from aawm.evaluation import read_evaluation
+from aawm.evaluation.exchange import task_id
 from aawm.evaluation.rollouts import PLAIN_WORLDS
 from aawm.files import write_text
 from aawm.leaderboard.board import Row, board_rows, board_table, markdown_table, plain_text_of, rank_words
-from aawm.leaderboard.entries import (
-    check_entry_name, draw_release, enter, entry_files, form_text, read_entry, read_release
-)
+from aawm.leaderboard.entries import check_entry_name, entry_files, form_text, read_entry, read_release
 from aawm.leaderboard.scoring import (
-    LEAST, Answers, goal_draws, rates, read_scores, refuse_others, release_trials, scores_path, waits
+    LEAST, PROTOCOL, Answers, goal_draws, rates, read_scores, release_trials, score_entry, scores_path
 )
 from aawm.tests.conftest import FIXTURES, ROOT
 
@@ -49,7 +49,7 @@ def fork(tmp_path_factory):
     (folder / "carry.py").write_text(ast.literal_eval(ast.parse(shown).body[0].value).lstrip())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        release = draw_release("leaderboard", TRIALS).model_copy(update={"seed": 7})
+        release = read_release(ROOT / "leaderboard").model_copy(update={"seed": 7, "trials": TRIALS})
         write_text("leaderboard/release.yaml", form_text(release))
         links = ("--code", "https://example.org", "--files-at", "https://example.org/f")
         files = [word for _ in range(3) for word in ("--file", "carry.py")]
@@ -71,9 +71,9 @@ def fork(tmp_path_factory):
 
 @pytest.fixture
 def inside(fork, monkeypatch):
-    "Its folder as the working folder; entry and scores are afterwards as they were."
+    "Its folder as the working folder; entry, release and scores are afterwards as they were."
     monkeypatch.chdir(fork)
-    files = [ENTRY, *Path("leaderboard/scores").iterdir()]
+    files = [ENTRY, Path("leaderboard/release.yaml"), *Path("leaderboard/scores").iterdir()]
     before = {file: file.read_text() for file in files}
     yield ENTRY
     for file, text in before.items():
@@ -81,6 +81,11 @@ def inside(fork, monkeypatch):
 
 
 # what an entry may say
+
+
+def scores_now():
+    "The entry's scores as it stands, on the release as it stands."
+    return read_scores("leaderboard", NAME, read_entry(ENTRY).model_dump())
 
 
 def content() -> dict:
@@ -120,17 +125,18 @@ def test_odd_names_and_those_of_rules_and_devices_are_no_entries(name):
     check_entry_name("con-1")
 
 
-def test_names_that_differ_only_in_case_are_refused(tmp_path):
-    (tmp_path / "mine.yaml").write_text(json.dumps(content()))
-    entry = read_entry(tmp_path / "mine.yaml")
-    path = enter(tmp_path / "entries", "mine", entry)
-    with pytest.raises(UsageError, match="but for case"):
-        enter(tmp_path / "entries", "Mine", entry, replace=True)
-    assert entry_files(tmp_path) == [path] and read_entry(path) == entry
-    (tmp_path / "entries/MINE.yaml").write_text(json.dumps(content()))
-    if len(list((tmp_path / "entries").iterdir())) == 2:  # on a file system that tells them apart
-        with pytest.raises(BadData, match="only in case"):
-            entry_files(tmp_path)
+def test_names_that_differ_only_in_case_are_refused(inside, capsys):
+    words = ("--about", "x", "--code", "https://a.org", "--files-at", "https://a.org", "--file", "carry.py", "--by", "me")
+    run("leaderboard", "enter", NAME.upper(), *words, "--replace", code=2)
+    assert "but for case" in capsys.readouterr().err and entry_files("leaderboard") == [inside]
+    twin = inside.with_stem(NAME.upper())
+    twin.write_text(inside.read_text())
+    try:
+        if len(list(inside.parent.iterdir())) == 2:  # on a file system that tells them apart
+            with pytest.raises(BadData, match="only in case"):
+                entry_files("leaderboard")
+    finally:
+        twin.unlink()
 
 
 def test_an_entry_says_who_what_and_where(inside, capsys):
@@ -141,7 +147,7 @@ def test_an_entry_says_who_what_and_where(inside, capsys):
     run("leaderboard", "enter", NAME, *words, code=2)
     assert "--replace" in capsys.readouterr().err and inside.read_text() == before
     run("leaderboard", "enter", NAME, *words, "--replace")
-    assert read_entry(inside).by == "somebody else" and waits(inside), "its scores are of another form"
+    assert read_entry(inside).by == "somebody else" and scores_now() is None, "its scores are of another form"
 
 
 def test_what_a_stranger_writes_is_shown_as_text():
@@ -152,52 +158,47 @@ def test_what_a_stranger_writes_is_shown_as_text():
 # one test set for all
 
 
-def test_a_release_draws_its_trials_once(inside, tmp_path):
-    with pytest.raises(UsageError, match="drawn already"):
-        draw_release("leaderboard")
-    assert draw_release(tmp_path / "a").seed != draw_release(tmp_path / "b").seed
-    assert read_release(ROOT / "leaderboard").trials >= 3000
-
-
 def test_all_rows_are_of_the_same_objects(inside):
     rows = board_rows("leaderboard")
     assert {row.name for row in rows} == {NAME, "true_world", *PLAIN_WORLDS}
     for answers in zip(*(row.scores.answers for row in rows)):
         assert len({(each.truth, tuple(each.trial)) for each in answers}) == 1
-    mine = next(row for row in rows if row.name == NAME)
     outcomes = read_evaluation("mine-1").outcomes.query("task == 'single_goal'").sort_values(["trial", "object"])
-    assert mine.scores.answers[0].said[1] == "".join(map(str, outcomes.prediction.astype(int)))
-    other = mine.scores.model_copy(update={"data_hash": "0" * 64})
-    write_text(scores_path(inside), form_text(other))
+    assert scores_now().answers[0].said[1] == "".join(map(str, outcomes.prediction.astype(int)))
+    assert scores_now().answers[0].truth == "".join(map(str, outcomes.truth.astype(int)))
+    other = scores_now().model_copy(update={"data_hash": "0" * 64})
+    write_text(scores_path("leaderboard", NAME), form_text(other))
     with pytest.raises(BadData, match="different trials"):
         board_rows("leaderboard")
 
 
-def test_scores_of_another_release_or_form_wait(inside):
-    assert not waits(inside) and read_scores(scores_path(inside)).trials == TRIALS
-    write_text(scores_path(inside), form_text(read_scores(scores_path(inside)).model_copy(update={"release": "0.0"})))
-    assert waits(inside) and NAME not in [row.name for row in board_rows("leaderboard")]
+@pytest.mark.parametrize("change", [{"seed": 8}, {"trials": 46}, {"release": "0.0"}])
+def test_scores_of_another_release_wait(inside, change):
+    assert scores_now().trials == TRIALS
+    changed = read_release("leaderboard").model_copy(update=change)
+    write_text("leaderboard/release.yaml", form_text(changed))
+    assert scores_now() is None and board_rows("leaderboard") == []
 
 
 def test_evaluations_of_another_model_seed_or_store_are_refused(inside):
     made = [read_evaluation(f"mine-{seed}") for seed in range(3)]
-    entry = read_entry(inside)
-    refuse_others(made, entry, made[0].record["data_hash"])
-    for evaluations, change, said in (
+    store = release_trials(read_release("leaderboard"), 1, False)
+    before = scores_path("leaderboard", NAME).read_text()
+    for evaluations, record, said in (
         (made[:2], {}, "training seeds"), (made[::-1], {}, "training seeds"), (made, {"model": "other"}, "model"),
-        (made, {"privileged": ["end_state"]}, "privileged")
+        (made, {"privileged": ["end_state"]}, "privileged"), (made, {"data_hash": "0" * 64}, "data_hash")
     ):
+        changed = [dataclasses.replace(each, record=each.record | record) for each in evaluations]
         with pytest.raises(BadData, match=said):
-            refuse_others(evaluations, entry.model_copy(update=change), made[0].record["data_hash"])
-    with pytest.raises(BadData, match="data_hash"):
-        refuse_others(made, entry, "0" * 64)
+            score_entry("leaderboard", NAME, store, changed)
+    assert scores_path("leaderboard", NAME).read_text() == before
 
 
 def test_scored_again_it_has_the_same_scores(inside):
-    before = scores_path(inside).read_text()
+    before = scores_path("leaderboard", NAME).read_text()
     made = [word for seed in range(3) for word in ("--evaluation", f"mine-{seed}")]
     run("leaderboard", "score", NAME, *made, "--no-progress")
-    assert scores_path(inside).read_text() == before
+    assert scores_path("leaderboard", NAME).read_text() == before
 
 
 # ranks and the page
@@ -213,7 +214,7 @@ def test_rates_are_those_of_a_slow_count():
 
 
 def test_a_question_with_few_objects_of_a_kind_does_not_count(inside):
-    scores = read_scores(scores_path(inside))
+    scores = scores_now()
 
     def goal(stay: int) -> np.ndarray:
         truth = "1" * LEAST + "0" * stay
@@ -251,4 +252,4 @@ def test_the_page_shows_entries_and_references(inside):
 def test_entries_of_this_repository_are_in_form():
     paths = entry_files(ROOT / "leaderboard")
     assert len(paths) >= 10 and all(len(read_entry(path).files) == 3 for path in paths)
-    assert all(row.scores.trials == read_release(ROOT / "leaderboard").trials for row in board_rows(ROOT / "leaderboard"))
+    assert read_release(ROOT / "leaderboard").tasks == [task_id(name) for name in PROTOCOL.record()["tasks"]]
