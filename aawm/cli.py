@@ -645,10 +645,11 @@ def compare(
     typer.echo(table.round(3).to_string(index=False))
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
-@app.command(epilog="Example: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm")
+@app.command(epilog="Examples: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm; "
+    "aawm play data/trials --run event_transformer --save trial.html")
 def play(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
-    trial: Annotated[int, typer.Option(help="Its place in the store, from 0.")] = 0,
+    trial: Annotated[int | None, typer.Option(help="Its place in the store, from 0; the first with a delivery where not given.")] = None,
     run: Annotated[
         list[Path] | None,
         typer.Option(
@@ -659,7 +660,9 @@ def play(
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
     out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook in JupyterLab, or only write it.")] = True,
-    save: Annotated[Path | None, typer.Option(help="Write an animation, a .gif, instead of a notebook.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Instead of a notebook, write a page that moves by itself (.html), or an animation (.gif).")
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     trust_code: Trust = None,
@@ -667,20 +670,19 @@ def play(
     "Watch a trial as it moves, beside what models imagine of it."
     from aawm.files import check_gif, resolve
 
-    if save is not None:
+    if save is not None and save.suffix.lower() != ".html":
         check_gif(save)
-    from aawm.runs.play import open_page, view_trial, write_page
+    from aawm.runs.play import delivered_trial, open_page, save_page, view_trial, write_page
 
     runs = list(run or ())
     warn_of_source(*runs)
+    trial = delivered_trial(store) if trial is None else trial
+    view = view_trial(store, trial, runs, context, seed, device=device)
     if save is not None:
         from aawm.viz import save_animation
 
-        typer.echo(
-            f"{save_animation(view_trial(store, trial, runs, context, seed, device=device), save)}: written"
-        )
+        typer.echo(f"{(save_page if save.suffix.lower() == '.html' else save_animation)(view, save)}: written")
         return
-    view_trial(store, trial, runs, context, seed, device=device)
     places = [str(one.resolve()) if one.exists() or ".py:" in str(one) else str(one) for one in runs]
     parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(places)}
     parameters |= {"context": context or 0, "seed": seed, "device": device}

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['ASSETS', 'JSPSYCH', 'POLICY', 'STEP_IN_HOUSES', 'HOUSE_LOOKS', 'STUDY_TASKS', 'STUDY_FORMAT', 'FAST_MS', 'MOST_FAST',
-           'ENOUGH_TRIALS', 'asset', 'study_words', 'page_item', 'key_item', 'arena_contents', 'house_contents',
-           'StudyTask', 'study_contents', 'embedded', 'study_page', 'build_study', 'host_readme', 'small_store']
+           'ENOUGH_TRIALS', 'asset', 'study_words', 'page_item', 'key_item', 'room_look', 'arena_contents',
+           'house_contents', 'StudyTask', 'study_contents', 'embedded', 'filled', 'study_page', 'build_study',
+           'host_readme', 'small_store']
 
 # %% ../../nbs/study/03_build.ipynb #42636512
 import json
@@ -96,6 +97,12 @@ def key_item(
     } | about
 
 
+def room_look() -> dict:
+    "What a page has to know to draw the arena."
+    place = {"side": ROOM, "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS, "lifted": LIFTED_CM}
+    return {"scene": "arena", "step_seconds": STEP_SECONDS, "colors": dict(ENTITY_COLORS) | {"observer": OBSERVER_COLOR}} | place
+
+
 def arena_contents(
     store: str | Path,  # of trials
     task: str,  # goals or pickups
@@ -106,11 +113,7 @@ def arena_contents(
     "What page and key hold of a study of the arena."
     test = trial_set(store, split=None)
     items = study_items(test, trials, seed, task)
-    page = {
-        "scene": "arena", "step_seconds": STEP_SECONDS, "side": ROOM,
-        "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS
-    }
-    page |= {"lifted": LIFTED_CM, "colors": dict(ENTITY_COLORS) | {"observer": OBSERVER_COLOR}}
+    page = room_look()
     page["items"] = [page_item(test, item) for item in items]
     key = {"scoring": "strict", "data_hash": test.data_hash, "split": test.split or "all"}
     return page, key | {"items": [key_item(test, item) for item in items]}
@@ -203,6 +206,14 @@ def embedded(
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
+def filled(
+    template: str,  # of a page, with `%places%`
+    values: dict,  # place -> text; other places are files of `ASSETS`
+) -> str:
+    "A page with its places filled once, so that no text of one is read as a place of another."
+    return re.sub(r"%([a-z.-]+)%", lambda match: values[match[1]] if match[1] in values else asset(match[1]), template)
+
+
 def study_page(
     page: dict,  # of `study_contents`
     words: dict,
@@ -212,11 +223,7 @@ def study_page(
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", consent) if part.strip()]
     values = {"language": escape(words["language"]), "title": escape(words["title"]), "policy": POLICY}
     values |= {"study": embedded(page), "words": embedded(words), "consent": embedded(paragraphs)}
-
-    def part(match: re.Match) -> str:
-        return values[match[1]] if match[1] in values else asset(match[1])
-
-    return re.sub(r"%([a-z.-]+)%", part, asset("page.html"))
+    return filled(asset("page.html"), values)
 
 # %% ../../nbs/study/03_build.ipynb #3be8def9
 def build_study(

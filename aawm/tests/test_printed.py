@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from markdown_it import MarkdownIt
 
 from aawm.cli import app
 from aawm.tests.conftest import FIXTURES, ROOT
@@ -100,6 +101,31 @@ def lines_of(text: str) -> list[str]:
     fenced = "\n".join(re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)).splitlines()
     lines = [re.split(r"\s+# ", line.strip())[0] for line in [*re.findall(r"(?m)^ {4}(.+)$", text), *fenced]]
     return [part for line in lines for part in line.split(" && ") if SHELL.match(part)]
+
+
+COMMAND = re.compile(r"(git clone|pip install|make (figures|install|test|docs|lab|readme)\b|aawm [a-z-]+ )")
+
+
+def bare_commands(text: str) -> list[str]:
+    "Commands that a reader sees as prose, by CommonMark: at the beginning of a line, and not in code."
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    words = [child for token in tokens for child in token.children or () if child.type == "text"]
+    return [child.content for child in words if COMMAND.match(child.content.strip())]
+
+
+def test_every_command_is_seen_as_code():
+    bare = {page: found for page, cells in texts().items() for text in cells if (found := bare_commands(text))}
+    assert not bare
+    assert bare_commands("- A point.\n\n    make figures") == ["make figures"], "four spaces continue a list's item"
+    assert not bare_commands("A point.\n\n    make figures\n\n`make docs` and\n```sh\naawm list models\n```")
+
+
+def test_the_readme_is_short_and_its_pictures_have_few_words():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    alts = re.findall(r"!\[([^\]]*)\]\(", text)
+    assert len(text.splitlines()) <= 150 and len(alts) >= 3
+    assert not [alt for alt in alts if not 5 < len(alt.split()) < 40]
+    assert "badge" not in text and "\n```sh\ngit clone" in text
 
 
 def helps(command=None, name: str = "aawm") -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from aawm.evaluation import SCORINGS, find_tasks, trial_set
 from aawm.marple import score_pairs
 from aawm.marple.pairs import generate_pairs, open_pairs
 from aawm.marple.scores import scored_at
+from aawm.study.challenge import challenge_page
 from aawm.study.build import asset, build_study, study_words
 from aawm.study.score import (
     person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
@@ -258,7 +259,8 @@ DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and wha
     "a row twice": (lambda rows: [rows[0], *rows], "cannot have answered"),
     "not whole": (lambda rows: rows[:-1], "did not answer all"),
     "a formula for a name": (lambda rows: [row | {"participant": "=1+1"} for row in rows], "participant"),
-    "no answers": (lambda rows: [row | {"row": "other"} for row in rows], "no answers"),
+    "no answers": (lambda rows: [row | {"row": ""} for row in rows], "no answers"),
+    "rows of another kind": (lambda rows: [*rows, rows[-1] | {"row": "anser"}], "anser"),
 }
 
 
@@ -562,6 +564,53 @@ def test_a_tap_on_the_slider_where_it_stands_counts(browser, study):
     page.locator("text=No change").tap()
     page.wait_for_function("Object.values(sessionStorage).some((text) => JSON.parse(text).rows.length === 2)")
     assert page.evaluate("JSON.parse(Object.values(sessionStorage)[0]).rows.map((row) => row.answer)") == [50, 50]
+    page.close()
+
+
+def test_a_key_on_the_slider_where_it_stands_counts(browser, study):
+    page = begun(browser, (study / "marple/index.html").as_uri())
+    page.locator(".study-next").first.click()
+    slider = page.locator(".study-sure input:not([disabled])")
+    slider.focus()
+    page.keyboard.press("Tab")
+    slider.focus()
+    assert page.locator(".study-next").is_disabled(), "nothing is said yet"
+    page.keyboard.press("Home")
+    page.locator(".study-next:not([disabled])").click()
+    slider.wait_for()
+    slider.focus()
+    page.keyboard.press("Home")  # it stands at 0 already, so it sends no `input`
+    page.locator(".study-next:not([disabled])").click()
+    page.wait_for_function("JSON.parse(Object.values(sessionStorage)[0]).rows.length === 2")
+    assert page.evaluate("JSON.parse(Object.values(sessionStorage)[0]).rows.map((row) => row.answer)") == [0, 0]
+    page.close()
+
+
+def test_a_comment_is_in_the_file(browser, study, tmp_path, nearly):
+    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly)
+    answer_next(page)
+    page.locator("#comment").fill('=1+1, "quoted"\nand a second line')
+    page.locator("h1").click()
+    page.wait_for_selector("text=Your comment is in the file")
+    assert warns(page), "the comment is not saved yet"
+    answers = read_answers([saved_file(page, tmp_path)], read_key(study / "pickups"))
+    assert answers.comment.unique().tolist() == ["'=1+1, \"quoted\" and a second line"], "one line, and no formula"
+    page.close()
+
+
+def test_the_challenge_tells_how_one_did_and_keeps_nothing(browser, study, tmp_path):
+    (tmp_path / "challenge.html").write_text(challenge_page(generate(tmp_path / "trials", 54, seed=7, progress=False)), encoding="utf-8")
+    page = begun(browser, (tmp_path / "challenge.html").as_uri())
+    for number in range(6):
+        page.locator(".study-answers button:not([disabled])").first.click()
+        page.locator(".study-sure input").fill("80")
+        page.locator(".study-next").click()
+        page.wait_for_selector("text=/What happened: [ABC] was picked up/")
+        page.locator(".study-next:not([disabled])").click()
+    page.wait_for_selector("text=How did you do?")
+    assert re.search(r"You: [0-6] / 6.*Event Transformer[^:]*: [0-6] / 6", page.inner_text("body"), re.DOTALL)
+    assert page.evaluate("sessionStorage.length") == 0 and not warns(page)
+    page.screenshot(path=tmp_path / "end.png")
     page.close()
 
 

@@ -4,14 +4,9 @@
   const part = (name) => JSON.parse(document.getElementById(name).textContent);
   const study = part("study"), words = part("words"), consent = part("consent");
   const say = (name, values = {}) => words[name].replace(/\{(\w+)\}/g, (whole, key) => values[key] ?? whole);
-  const OBJECTS = ["obj0", "obj1", "obj2"], LETTERS = { obj0: "A", obj1: "B", obj2: "C" };
   const PAUSE = 500; // ms before a drawing moves
+  const challenge = study.challenge ?? null; // a game on a public page: it tells what happened, and keeps nothing
 
-  const element = (kind, values = {}, ...inside) => {
-    const made = Object.assign(document.createElement(kind), values);
-    made.append(...inside);
-    return made;
-  };
   const picture = (label, width, height) => {
     const canvas = element("canvas", { className: `study-${study.scene}`, width, height, ariaLabel: label });
     canvas.setAttribute("role", "img");
@@ -19,61 +14,9 @@
   };
 
   // stimuli: every track is a first value and differences; arena: cm and degrees, houses: cells and quarter turns
-  const unfold = (track) => { let sum = 0; return track.map((change) => (sum += change)); };
   for (const item of study.items) {
     for (const name of Object.keys(item.tracks ?? {})) item.tracks[name] = item.tracks[name].map(unfold);
     for (const run of item.runs ?? []) run.poses = run.poses.map(unfold);
-  }
-
-  // the room from above
-  function drawRoom(canvas, item, time) {
-    const pen = canvas.getContext("2d"), scale = canvas.width / study.side;
-    const last = item.tracks.obj0[0].length - 1, step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step;
-    const mix = (track) => track[step] + share * ((track[step + 1] ?? track[step]) - track[step]);
-    const at = (name) => [mix(item.tracks[name][0]), mix(item.tracks[name][1])];
-    const place = ([x, z]) => [(x / 100 + study.side / 2) * scale, (study.side / 2 - z / 100) * scale];
-    const label = (text, [x, y], size, color) => {
-      pen.fillStyle = color;
-      pen.font = `bold ${size * scale}px system-ui, sans-serif`;
-      pen.textAlign = "center";
-      pen.textBaseline = "middle";
-      pen.fillText(text, x, y);
-    };
-    pen.fillStyle = "#f7f7f4";
-    pen.fillRect(0, 0, canvas.width, canvas.height);
-    const goal = place(study.goal.map((value) => value * 100)), half = 0.45 * scale;
-    pen.strokeStyle = study.colors.observer;
-    pen.lineWidth = 0.09 * scale;
-    pen.setLineDash([0.35 * scale, 0.25 * scale]);
-    pen.beginPath();
-    pen.arc(...goal, study.radius * scale, 0, 2 * Math.PI);
-    pen.stroke();
-    pen.setLineDash([]);
-    pen.fillStyle = study.colors.observer;
-    pen.fillRect(goal[0] - half, goal[1] - half, 2 * half, 2 * half);
-    for (const [number, name] of ["agent0", "agent1"].entries()) {
-      const [x, y] = place(at(name)), angle = (item.tracks[name][2][step] * Math.PI) / 180, size = 1.3 * scale;
-      const ahead = [Math.sin(angle), -Math.cos(angle)], side = [-ahead[1] * 0.42 * size, ahead[0] * 0.42 * size];
-      pen.beginPath();
-      pen.moveTo(x + 0.65 * size * ahead[0], y + 0.65 * size * ahead[1]);
-      pen.lineTo(x - 0.4 * size * ahead[0] + side[0], y - 0.4 * size * ahead[1] + side[1]);
-      pen.lineTo(x - 0.4 * size * ahead[0] - side[0], y - 0.4 * size * ahead[1] - side[1]);
-      pen.closePath();
-      pen.fillStyle = study.colors[name];
-      pen.fill();
-      label(String(number + 1), [x, y], 0.55, "#fff");
-    }
-    for (const name of OBJECTS) {
-      const [x, y] = place(at(name)), lifted = item.tracks[name][2][step] > study.lifted;
-      pen.beginPath();
-      pen.arc(x, y, 0.42 * scale, 0, 2 * Math.PI);
-      pen.fillStyle = study.colors[name];
-      pen.fill();
-      pen.strokeStyle = lifted ? "#000" : "#fff";
-      pen.lineWidth = (lifted ? 0.16 : 0.05) * scale;
-      pen.stroke();
-      label(LETTERS[name], [x, y], 0.6, "#000");
-    }
   }
 
   // a house from above, with one agent; furniture, objects and what is held as they are at a step
@@ -156,7 +99,7 @@
     span: (item, place) => [place ? item.context - 1 : 0, item.context - 1], // after the first answer it stands still
     show(item) {
       const canvas = picture(words.canvas, 720, 720);
-      return { nodes: [canvas], draw: (time) => drawRoom(canvas, item, time), tell() {} };
+      return { nodes: [canvas], draw: (time) => drawRoom(canvas, study, item, time), tell() {} };
     },
     feedback(item) {
       const names = item.happened.map((name) => say("feedback_object", { what: LETTERS[name] }));
@@ -352,6 +295,7 @@
     "rt", "replays", "started", "ended", "screen", "blurs", "reloads", "comment",
   ];
   const stored = () => {
+    if (challenge) return null;
     try {
       return JSON.parse(sessionStorage.getItem(shelf));
     } catch {
@@ -359,6 +303,7 @@
     }
   };
   const keep = () => {
+    if (challenge) return;
     try {
       sessionStorage.setItem(shelf, JSON.stringify(person));
     } catch { /* as above */ }
@@ -380,7 +325,7 @@
   };
   const saved = (count) => { person.saved = Math.max(person.saved, count); keep(); };
   addEventListener("beforeunload", (event) => {
-    if (!(person?.rows.length > person.saved)) return;
+    if (challenge || !(person?.rows.length > person.saved)) return;
     event.preventDefault();
     event.returnValue = true; // browsers before 2024
   });
@@ -415,7 +360,7 @@
     return link;
   }
   function soFar() {
-    if (!person.rows.length) return [];
+    if (challenge || !person.rows.length) return [];
     const state = stateLine();
     return [" ", download(words.so_far, "study-so-far", () => hosted() ? handOver(state) : (state.textContent = words.file_saved)), " ", state];
   }
@@ -444,7 +389,7 @@
     return { timeline: questions.slice(before.length) };
   }
 
-  const feedback = (item) => ({ type: WatchAndAnswer, item, ...scene.feedback(item), progress: words.practice });
+  const feedback = (item) => ({ type: WatchAndAnswer, item, ...scene.feedback(item), progress: challenge ? "" : words.practice });
   const screenOf = (...parts) => {
     const box = element("div", { className: "study-text study-alone" }, ...parts);
     document.body.replaceChildren(box);
@@ -457,7 +402,14 @@
     return button;
   };
 
+  function result() {
+    const right = person.rows.filter(({ trial, answer }) => study.items.find((item) => item.trial === trial).happened[0] === answer);
+    const rows = [[challenge.you, right.length], ...challenge.others].map(([name, count]) => line(`${name}: ${count} / ${study.items.length}`));
+    screenOf(element("h1", { textContent: challenge.end }), ...rows, line(challenge.rule), pressed(challenge.again, () => location.reload()));
+  }
+
   function finish() {
+    if (challenge) return result();
     const state = stateLine();
     if (hosted() && person.rows.length > person.saved) handOver(state);
     else if (!(person.rows.length > person.saved)) state.textContent = words.saved;
@@ -489,10 +441,10 @@
     const practice = study.items.filter((item) => item.kind === "practice" && !done(item));
     const rest = person.order.map((trial, place) => [named.get(trial), place + 1]).filter(([item]) => !done(item));
     const timeline = [
-      ...(person.rows.length ? [] : [page([words.intro_1, words.intro_2, words.intro_3, words.intro_4], words.continue, words.title)]),
+      ...(person.rows.length ? [] : [page(challenge?.intro ?? [words.intro_1, words.intro_2, words.intro_3, words.intro_4], words.continue, challenge?.title ?? words.title)]),
       ...practice.flatMap((item) => [node(item, 0, person.order.length), feedback(item)]),
-      ...(rest.length === person.order.length ? [page([words.practice_over], words.start)] : []),
-      ...rest.map(([item, position]) => node(item, position, person.order.length)),
+      ...(rest.length === person.order.length && !challenge ? [page([words.practice_over], words.start)] : []),
+      ...rest.flatMap(([item, position]) => [node(item, position, person.order.length), ...(challenge ? [feedback(item)] : [])]),
     ];
     document.body.replaceChildren();
     if (timeline.length) jsPsych.run(timeline);
@@ -513,5 +465,6 @@
       element("h1", { textContent: words.back }), line(say("kept", { n: person.rows.length })), line(pressed(words.go_on, begin)),
       line(download(words.so_far, "study-so-far")), line(pressed(words.begin_anew, welcome)),
     );
-  } else welcome();
+  } else if (challenge) begin();
+  else welcome();
 })();
