@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['BEGIN', 'END', 'BEGIN_HIDDEN', 'END_HIDDEN', 'YOUR_CODE', 'YOUR_WORDS', 'CELL_KINDS', 'CHECKED_BY', 'SETUP',
            'LESSONS', 'NBGRADER_CONFIGURATION', 'COPIES', 'SHARED', 'without_part', 'kind_of', 'with_own_import',
-           'instructor_copy', 'student_copy', 'hosted_copy', 'say_slips_in_words', 'slide_type', 'slides_copy',
-           'is_lesson', 'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trials', 'lesson_model', 'share_data']
+           'instructor_copy', 'student_copy', 'setup_cell', 'hosted_copy', 'say_slips_in_words', 'slide_type',
+           'slides_copy', 'is_lesson', 'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trials',
+           'lesson_model', 'share_data']
 
 # %% ../../nbs/lessons/11_copies.ipynb #60d618b0
 import copy
@@ -21,7 +22,7 @@ import nbformat
 
 from .. import __version__
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
-from ..files import digest, exclusive, replacing, repository_root, resolve, visible_files, write_text
+from ..files import commit, digest, exclusive, replacing, repository_root, resolve, visible_files, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
@@ -124,15 +125,21 @@ def student_copy(
     return lesson
 
 
-SETUP = f"""# on Colab this installs the package; where it is installed it says slips in words, and nothing else
+SETUP = """# on Colab this installs the package; where it is installed it says slips in words, and nothing else
 import importlib.util
 
 if importlib.util.find_spec("aawm") is None:
-    %pip install --quiet git+https://github.com/aawm/aawm@v{__version__}
+    %pip install --quiet git+https://github.com/aawm/aawm@COMMIT
 
 from aawm.lessons.copies import say_slips_in_words
 
 say_slips_in_words(get_ipython())"""
+
+
+def setup_cell() -> str:
+    "What installs this very package: the commit that the copies are made from, or the tag of the version of a wheel."
+    made_from = commit().removesuffix("+changes")
+    return SETUP.replace("COMMIT", f"v{__version__}" if made_from.startswith("version ") else made_from)
 
 
 def hosted_copy(
@@ -140,7 +147,7 @@ def hosted_copy(
 ):  # notebook
     "The student's copy with a first cell that installs the package where it is missing."
     lesson = student_copy(lesson)
-    lesson.cells.insert(0, nbformat.v4.new_code_cell(SETUP, id="setup"))
+    lesson.cells.insert(0, nbformat.v4.new_code_cell(setup_cell(), id="setup"))
     return lesson
 
 # %% ../../nbs/lessons/11_copies.ipynb #7a51b202
