@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from ..arrays import read_csv, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
-from ..files import replacing, visible_files
+from ..files import new_folder, replacing, visible_files
 from .episodes import make_batch, open_episodes
 from .scores import FACTS, score_table
 from .stage import RATE, TEST
@@ -83,22 +83,23 @@ def write_requests(
     seed = whole_number(seed, "seed", 0)
     if visible_files(out):
         raise UsageError(f"{out} is not empty; name a new folder for the requests")
-    (out / FILES).mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
-    rows = []
-    for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
-        frames, lengths = film_of(episodes, row, size)
-        name = f"{number:05d}.{form}"
-        if form == "mp4":
-            write_film(out / FILES / name, frames)
-        else:
-            with replacing(out / FILES / name) as temporary, open(temporary, "wb") as file:
-                np.savez_compressed(file, frames=frames, lengths=lengths)
-        rows.append((name, *lengths))
-    table = pd.DataFrame(rows, columns=["file", *(f"trial_{trial}" for trial in range(TEST + 1))])
-    table.to_csv(out / FILES / LENGTHS, index=False)
-    facts = pd.DataFrame({name: episodes[name].values[order] for name in FACTS})
-    facts.assign(file=table.file).to_parquet(out / KEY, index=False)
+    with new_folder(out) as folder:
+        (folder / FILES).mkdir()
+        rows = []
+        for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
+            frames, lengths = film_of(episodes, row, size)
+            name = f"{number:05d}.{form}"
+            if form == "mp4":
+                write_film(folder / FILES / name, frames)
+            else:
+                with replacing(folder / FILES / name) as temporary, open(temporary, "wb") as file:
+                    np.savez_compressed(file, frames=frames, lengths=lengths)
+            rows.append((name, *lengths))
+        table = pd.DataFrame(rows, columns=["file", *(f"trial_{trial}" for trial in range(TEST + 1))])
+        table.to_csv(folder / FILES / LENGTHS, index=False)
+        facts = pd.DataFrame({name: episodes[name].values[order] for name in FACTS})
+        facts.assign(file=table.file).to_parquet(folder / KEY, index=False)
     return out
 
 # %% ../../nbs/infant/25_outside.ipynb #fd3844b0

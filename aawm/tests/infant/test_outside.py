@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
-from aawm.infant import released
+from aawm.infant import outside, released
 from aawm.infant.commands import app
 from aawm.infant.outside import read_answers
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
@@ -169,3 +169,10 @@ def test_crossed_scores_are_rows_beside_pairs():
         and rows.columns.tolist() == list(SCORE_COLUMNS)
     )
     assert crossed_scores(videos.iloc[:2], infant.make_observer("same_place")).empty
+
+
+def test_requests_that_fail_leave_no_folder(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(outside, "film_of", lambda *words: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        infant.write_requests(place / "set", tmp_path / "requests")
+    assert not list(tmp_path.iterdir())
