@@ -59,7 +59,8 @@ LAPTOP_TRAINING = TrainingSettings(
     learning_rate=3e-3, warm_up=100, validate_every=400
 )
 LAPTOP_MULTISTEP = (
-    {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256, "relations": True}, LAPTOP_TRAINING
+    {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256, "relations": True},
+    dataclasses.replace(LAPTOP_TRAINING, steps=1600),
 )
 LAPTOP_EVENT = (
     {"width": 64, "layers": 2, "carries": 256, "samples": 8, "resample_every": 5},
@@ -87,11 +88,8 @@ LAPTOP = {
         ),
     ),
     "transformer": (
-        {"width": 96, "layers": 3, "heads": 4},
-        TrainingSettings(
-            steps=2600, batch=8, window=300, symmetries="renumbered",
-            learning_rate=1e-3, warm_up=100, validate_every=500, validation_windows=128
-        ),
+        {"width": 96, "layers": 3, "heads": 4, "reach": 16, "relations": True},
+        dataclasses.replace(LAPTOP_TRAINING, steps=1100, window=32, at_pickups=0.9, learning_rate=2e-3),
     ),
     "sgnet": (
         {"hidden_size": 96},
