@@ -81,11 +81,11 @@ LAPTOP = {
     ),
     "multistep_delta": ({"recurrent_size": 128, "hidden_size": 256, "relations": True}, LAPTOP_TRAINING),
     "rssm_continuous": (
-        {"recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2},
-        TrainingSettings(
-            steps=1950, batch=64, window=80, context=20, at_pickups=0.5, symmetries="renumbered",
-            learning_rate=3e-3, warm_up=100, clip=100.0, validate_every=500
-        ),
+        {
+            "recurrent_size": 192, "latents": 64, "hidden_size": 256, "hidden_layers": 2,
+            "prior_layers": 2, "free_nats": 0.0, "relations": True
+        },
+        dataclasses.replace(LAPTOP_TRAINING, steps=1800, window=32, at_pickups=0.9, clip=100.0),
     ),
     "transformer": (
         {"width": 96, "layers": 3, "heads": 4, "reach": 16, "relations": True},
