@@ -103,19 +103,14 @@ def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["budgets", "data_and_symmetries", "recipes"])
-def test_pages_on_learning_are_drawn_from_their_tables(name, tmp_path):
-    "Their assertions hold for the committed rows; without a table there is no page."
-    tables = {"budgets": "points", "data_and_symmetries": "right_object", "recipes": "recipes"}
-    run_notebook(ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "page.ipynb", {})
-    rows = pd.read_csv(ROOT / f"figures/studies/{tables[name]}.csv")
+def test_the_page_of_recipes_is_drawn_from_its_table(tmp_path):
+    "Its assertions hold for the committed rows; without a table there is no page."
+    page = ROOT / "nbs/studies/recipes.ipynb"
+    run_notebook(page, tmp_path / "page.ipynb", {})
+    rows = pd.read_csv(ROOT / "figures/studies/recipes.csv")
     assert len(rows) and rows.drop(columns=["settings", "recipe"], errors="ignore").notna().all(axis=None)
-    parameter = "objects" if name == "data_and_symmetries" else "table"
     with pytest.raises(Exception, match="none.csv"):
-        run_notebook(
-            ROOT / f"nbs/studies/{name}.ipynb", tmp_path / "none.ipynb",
-            {parameter: str(tmp_path / "none.csv")}
-        )
+        run_notebook(page, tmp_path / "none.ipynb", {"table": str(tmp_path / "none.csv")})
 
 
 def test_second_goals_that_stay_are_simulated_again_from_their_seeds():
