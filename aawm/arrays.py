@@ -242,9 +242,7 @@ def read_npz(
         raise unreadable(path, "arrays", fault) from fault
 
 # %% ../nbs/07_arrays.ipynb #0c4ed426
-def read_npy(
-    path: str | Path,
-) -> np.ndarray:
+def read_npy(path: str | Path) -> np.ndarray:
     "The array of an npy file, in memory; nothing in it is unpickled."
     if not Path(path).is_file():
         raise UsageError(f"{path} is no file; name an npy file")
@@ -270,9 +268,7 @@ def read_csv(
         raise unreadable(path, "a table", fault) from fault
 
 
-def read_parquet(
-    path: str | Path,
-) -> pd.DataFrame:
+def read_parquet(path: str | Path) -> pd.DataFrame:
     "The table of a parquet file."
     if not Path(path).is_file():
         raise UsageError(f"{path} is no file; name a parquet file")

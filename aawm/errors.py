@@ -104,9 +104,7 @@ def place_of(
     return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""
 
 
-def out_of_memory(
-    fault: BaseException,
-) -> bool:
+def out_of_memory(fault: BaseException) -> bool:
     "Is this how a machine or a device says that its memory is full?"
     words = ("out of memory", "not enough memory", "can't allocate memory")
     return isinstance(fault, MemoryError) or any(word in str(fault) for word in words)

@@ -123,9 +123,7 @@ def read_json(
     return content if default is None or isinstance(content, type(default)) else default
 
 # %% ../nbs/02_files.ipynb #f669d511
-def is_hidden(
-    path: str | Path,
-) -> bool:
+def is_hidden(path: str | Path) -> bool:
     "Whether a file is one that systems put beside others: its name, or a folder's, begins with a dot, or is `__MACOSX`."
     return any(
         part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts

@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'added_sources', 'variances', 'standard_error',
-           'seedwise', 'exactly', 'ratio', 'share_floor', 'Finding', 'Absent', 'tails', 'as_measured', 'above', 'below',
-           'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering', 'measured_words', 'because_words',
-           'check_claims', 'verdict_word', 'ledger_grid']
+           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
+           'ratio', 'share_floor', 'Finding', 'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every',
+           'most', 'Evidence', 'Claim', 'entering', 'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -91,7 +90,12 @@ class Measured:
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
 
     def __add__(self, other: "Measured") -> "Measured":
-        values, assumed = added_sources(self, other)
+        # the sources of a sum: one that both have is added seed by seed
+        values = dict(self.values)
+        assumed = dict(self.assumed)
+        for source, theirs in other.values.items():
+            values[source] = seedwise(values[source], theirs, source) if source in values else theirs
+            assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
         corrected = self.corrected or other.corrected
         untested = self.untested or other.untested
@@ -113,19 +117,6 @@ class Measured:
     def __str__(self) -> str:
         low, high = self.ends()
         return f"{self.value:.2f}" if low == high else f"{self.value:.2f} ({low:.2f} to {high:.2f})"
-
-# %% ../nbs/04_ledger.ipynb #8ca2fba3
-def added_sources(
-    one: Measured,
-    other: Measured,
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:  # values by seed and assumed deviations, by source
-    "The sources of a sum: one that both have is added seed by seed."
-    values = dict(one.values)
-    assumed = dict(one.assumed)
-    for source, theirs in other.values.items():
-        values[source] = seedwise(values[source], theirs, source) if source in values else theirs
-        assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
-    return values, assumed
 
 # %% ../nbs/04_ledger.ipynb #56f72d5b
 def variances(
@@ -164,10 +155,7 @@ def seedwise(one: np.ndarray, two: np.ndarray, source: str) -> np.ndarray:
         return np.asarray(one) + np.asarray(two)
 
 # %% ../nbs/04_ledger.ipynb #7fbc097e
-def exactly(
-    value: float,
-    name: str = "",
-) -> Measured:
+def exactly(value: float, name: str = "") -> Measured:
     "A number that is given, such as a threshold or a printed one: it has no uncertainty."
     return Measured(name or f"{value:g}", {"given": np.array([float(value)])})
 
@@ -268,13 +256,6 @@ def tails(
     return (upper_tail(t, error[1]), upper_tail(-t, error[1])) if not math.isnan(t) else (1.0, 1.0)
 
 # %% ../nbs/04_ledger.ipynb #113ec9ee
-def as_measured(
-    number: Measured | float,
-) -> Measured:
-    "A number with its uncertainties, of which a plain one has none."
-    return number if isinstance(number, Measured) else exactly(number)
-
-
 def above(
     one: Measured | Absent | None,  # `None`: not measured
     other: Measured | Absent | float | None,
@@ -285,7 +266,7 @@ def above(
         return (one or Absent()).finding()
     if other is None or isinstance(other, Absent):
         return (other or Absent()).finding()
-    other = as_measured(other)
+    other = other if isinstance(other, Measured) else exactly(other)
     apart = one - other
     value = apart.value - by
     text = f"{one.name} {one.value:.2f} above {other.name}{f' {other.value:.2f}' if other.name != f'{other.value:g}' else ''}"
@@ -314,10 +295,7 @@ def partial(
     return min((len(ordered) - least + 1) * ordered[least - 1], 1.0)
 
 # %% ../nbs/04_ledger.ipynb #fe83a631
-def at_least(
-    least: int,
-    findings: Sequence[Finding],
-) -> Finding:
+def at_least(least: int, findings: Sequence[Finding]) -> Finding:
     "Do at least so many hold?"
     if not 1 <= least <= len(findings):
         raise UsageError(
@@ -400,21 +378,8 @@ def entering(
 LEDGER_COLUMNS = ("verdict", "needs", "comparisons", "held", "seeds", "because", "measured")
 BY_CONSTRUCTION = "by construction"
 
-
-def measured_words(
-    read: dict,  # as `Evidence.read`
-) -> str:
-    "Numbers in words."
-    parts = [
-        f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
-        for name, sources in read.items()
-    ]
-    return "; ".join(parts) or "nothing"
-
 # %% ../nbs/04_ledger.ipynb #602850c7
-def because_words(
-    finding: Finding,
-) -> str:
+def because_words(finding: Finding) -> str:
     "Which comparisons keep a claim from holding."
     if finding.verdict in (HOLDS, NOT_TESTED):
         return finding.untested
@@ -441,6 +406,10 @@ def check_claims(
             constructed = bool(claim.given) and finding.verdict == HOLDS
             needs = [numbers.missing if need == "models" else need for need in finding.needs]
             needs = [finding.untested] if finding.untested else [BY_CONSTRUCTION] if constructed else needs
+            parts = [
+                f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
+                for name, sources in numbers.read.items()
+            ]
             facts = {
                 "verdict": finding.verdict, "needs": ", ".join(needs), "comparisons": finding.comparisons,
                 "held": sum(leaf.verdict == HOLDS for leaf in finding.leaves()),
@@ -449,7 +418,7 @@ def check_claims(
                     default=0
                 ),
                 "because": claim.given if constructed else because_words(finding),
-                "measured": measured_words(numbers.read)
+                "measured": "; ".join(parts) or "nothing",
             }
             rows.append(
                 (

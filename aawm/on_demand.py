@@ -59,9 +59,7 @@ def entry_lines(
     return [head, f"    {words}"] if words else [head]
 
 # %% ../nbs/05_on_demand.ipynb #95c108b0
-def parameters_of(
-    node: ast.FunctionDef,
-) -> list[ast.arg]:
+def parameters_of(node: ast.FunctionDef) -> list[ast.arg]:
     "All parameters of a function, but for `self` and `cls`."
     given = node.args
     every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
@@ -115,9 +113,7 @@ def add_sections(
             add_sections(method, part, lines)
 
 
-def document(
-    module: types.ModuleType,
-) -> None:
+def document(module: types.ModuleType) -> None:
     "Add what parameters are to the docstrings of all that a module defines."
     try:
         source = inspect.getsource(module)

@@ -7,7 +7,7 @@ __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'SOURCE_LINE', 'BADGE', 'WITH_A_TRI
            'SPHINX_CONFIGURATION', 'STYLE', 'FOLDING', 'TEXTS', 'figure_folders', 'address', 'site_links',
            'page_heading', 'draws', 'picture_words', 'definitions', 'module_table', 'reference_page', 'without_answers',
            'maker_of', 'written_outputs', 'opened_with', 'write_extra', 'page_of', 'toctree', 'room_title', 'room_page',
-           'folder_page', 'figures_page', 'figure_parts', 'main_toctrees', 'write_pages', 'build_site']
+           'folder_page', 'figure_parts', 'main_toctrees', 'write_pages', 'build_site']
 
 # %% ../nbs/85_site.ipynb #35579fb7
 import ast
@@ -402,19 +402,6 @@ def folder_page(
     ) + "\n"
 
 # %% ../nbs/85_site.ipynb #9c32d813
-def figures_page(
-    root: str | Path,  # the repository
-    linked: set,  # files that the page needs, added to
-) -> str:  # markdown
-    "All committed figures, with words, numbers and the notebook that made each."
-    parts = ["# Figures\n\nMade from simulated trials and models small enough for a laptop, with numbers and settings."]
-    for (folder, makers), (paper, (profile, title)) in zip(figure_folders(root).items(), FIGURES.items()):
-        which = f"PAPER={paper} " if paper else ""
-        parts.append(f"## {title}\n\nMade by `make figures {which}PROFILE={profile}`.")
-        parts += figure_parts(folder, makers, root, linked)
-    return "\n\n".join(parts) + "\n"
-
-
 def figure_parts(
     folder: Path,  # of figures
     makers: Path,  # folder of the notebooks that make them
@@ -519,7 +506,12 @@ def write_pages(
     linked: set[Path] = set()
     shutil.rmtree(out, ignore_errors=True)
     texts = {"conf.py": SPHINX_CONFIGURATION, "_static/site.css": STYLE, "_static/site.js": FOLDING}
-    texts |= {"reference.md": reference_page(table, root), "figures.md": figures_page(root, linked)}
+    parts = ["# Figures\n\nMade from simulated trials and models small enough for a laptop, with numbers and settings."]
+    for (folder, makers), (paper, (profile, title)) in zip(figure_folders(root).items(), FIGURES.items()):
+        which = f"PAPER={paper} " if paper else ""
+        parts.append(f"## {title}\n\nMade by `make figures {which}PROFILE={profile}`.")
+        parts += figure_parts(folder, makers, root, linked)
+    texts |= {"reference.md": reference_page(table, root), "figures.md": "\n\n".join(parts) + "\n"}
     executed = {makers: folder for folder, makers in figure_folders(root).items()}
     paths = visible_files(notebooks, "**/*.ipynb")
     for path in paths:

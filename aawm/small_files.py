@@ -50,9 +50,7 @@ def value_place(
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
 
 
-def first_fault(
-    fault: ValidationError,
-) -> str:  # a line
+def first_fault(fault: ValidationError) -> str:  # a line
     "What pydantic found, in one line."
     first, *others = fault.errors(include_url=False)
     place = value_place(

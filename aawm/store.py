@@ -7,8 +7,8 @@ __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'LARGEST_MANIFEST', 'StoreFile', 
            'chunk_file', 'create_arrays', 'exact', 'write_chunk', 'write_arrays', 'table_file', 'write_table',
            'store_hash', 'missing_chunks', 'finish_store', 'write_store', 'FileRecord', 'Manifest', 'read_manifest',
            'check_file', 'check_files', 'verify_store', 'read_table', 'CheckedArray', 'open_store',
-           'refuse_other_settings', 'Construction', 'is_finished', 'refuse_strangers', 'begin', 'finished_chunk',
-           'keep_chunk', 'remove_strays', 'build_store']
+           'refuse_other_settings', 'Construction', 'is_finished', 'begin', 'finished_chunk', 'keep_chunk',
+           'build_store']
 
 # %% ../nbs/03_store.ipynb #5a24f75e
 import hashlib
@@ -547,14 +547,6 @@ def is_finished(work: Construction) -> bool:
     return True
 
 # %% ../nbs/03_store.ipynb #63f1c5b8
-def refuse_strangers(work: Construction) -> None:
-    "Raise `UsageError` if the folder holds anything but a store that was begun there."
-    ours = (work.path / MANIFEST, work.unfinished / "settings.json")
-    if work.path.exists() and not any(file.exists() for file in ours):
-        if strange := sorted({file.name for file in visible_files(work.path)} - {UNFINISHED, ARRAYS}):
-            raise UsageError(f"{work.path} is not empty and holds no {work.layout.name} (it has {strange[0]}); choose a new folder")
-
-
 def begin(work: Construction) -> dict[str, dict]:  # records of the files that hold the shapes of the arrays
     "Begin a store, or make sure that the one begun there has these settings."
     begun = read_json(work.unfinished / "settings.json")
@@ -566,10 +558,7 @@ def begin(work: Construction) -> dict[str, dict]:  # records of the files that h
     return files
 
 # %% ../nbs/03_store.ipynb #0cc92389
-def finished_chunk(
-    work: Construction,
-    number: int,
-) -> bool:
+def finished_chunk(work: Construction, number: int) -> bool:
     "Whether a chunk's record can be read and its files are those that the record describes."
     record = read_json(work.record(number))
     try:
@@ -587,16 +576,6 @@ def keep_chunk(
     "Write a chunk, and then its record."
     files = write_chunk(work.path, work.layout, number, arrays)
     write_json(work.record(number), {"files": files, "content": content})
-
-
-def remove_strays(
-    path: Path,  # the store's folder
-    files: dict[str, dict],  # those that belong to it
-) -> None:
-    "Remove what a killed run may have left half-written."
-    for file in [*(path / ARRAYS).rglob("*"), *path.glob(".part-*")]:
-        if file.is_file() and file.relative_to(path).as_posix() not in files:
-            file.unlink()
 
 # %% ../nbs/03_store.ipynb #a538d5bd
 def build_store(
@@ -616,7 +595,10 @@ def build_store(
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:
         if not is_finished(work) or work.unfinished.exists():
-            refuse_strangers(work)
+            ours = (work.path / MANIFEST, work.unfinished / "settings.json")
+            if work.path.exists() and not any(file.exists() for file in ours):
+                if strange := sorted({file.name for file in visible_files(work.path)} - {UNFINISHED, ARRAYS}):
+                    raise UsageError(f"{work.path} is not empty and holds no {work.layout.name} (it has {strange[0]}); choose a new folder")
             with exclusive(work.unfinished, work.path):
                 if not is_finished(work):  # another run may have finished it while this one waited
                     _build(work, make, finish)
@@ -650,5 +632,7 @@ def _build(work: Construction, make: Callable, finish: Callable) -> None:
         files = files | record["files"]
     last = finish([record["content"] for record in records])
     files |= write_arrays(work.path, work.layout, last.pop("arrays", {}))
-    remove_strays(work.path, files)
+    for file in [*(work.path / ARRAYS).rglob("*"), *work.path.glob(".part-*")]:
+        if file.is_file() and file.relative_to(work.path).as_posix() not in files:
+            file.unlink()
     finish_store(work.path, work.layout, files=files, settings=work.settings, **last)

@@ -8,7 +8,7 @@ __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'ORACLE', 'AT_FLOOR', '
            'CONDITIONS', 'score_name', 'PaperEvidence', 'ReleasedEvidence', 'leads', 'times', 'less', 'unless',
            'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7', 'claim_8', 'claim_9',
            'claim_10', 'claim_11', 'claim_12', 'claim_13', 'claim_14', 'claim_15', 'claim_16', 'claim_17',
-           'paper_evidence', 'paper_ledger', 'order_agreement', 'contrasts']
+           'paper_ledger', 'order_agreement', 'contrasts']
 
 # %% ../../nbs/evaluation/08_claims.ipynb #f0eddbab
 import itertools
@@ -363,11 +363,12 @@ AUTHORS_TABLES = ("published", "authors' tables")  # scoring and variant of the 
 CONDITIONS = ("scoring", "variant")
 
 
-def paper_evidence(
-    results: "Results",  # as gathered
-    released: bool = True,  # the authors' tables besides
-) -> dict[tuple[str, str], PaperEvidence]:  # by scoring and variant
-    "Evidence for each pair of scoring and variant that the claims are checked on."
+def paper_ledger(
+    results: "Results",  # as gathered across scorings
+    released: bool = True,
+) -> pd.DataFrame:  # as `check_claims`, with `scoring, variant`
+    "Check every claim of the paper on every pair of scoring and variant."
+    # evidence for each pair of scoring and variant that the claims are checked on
     tables = results.outcomes, results.trial_curves
     outcomes, curves = (
         table if "scoring" in table else table.assign(scoring=results.records[0]["scoring"])
@@ -382,15 +383,7 @@ def paper_evidence(
             evidence[scoring, variant] = PaperEvidence(*here)
     if not evidence:
         raise UsageError("no corrected or published model was evaluated with a scoring the claims are about; evaluate first")
-    return evidence | ({AUTHORS_TABLES: ReleasedEvidence()} if released else {})
-
-
-def paper_ledger(
-    results: "Results",  # as gathered across scorings
-    released: bool = True,
-) -> pd.DataFrame:  # as `check_claims`, with `scoring, variant`
-    "Check every claim of the paper on every pair of scoring and variant."
-    return check_claims(CLAIMS, paper_evidence(results, released), CONDITIONS)
+    return check_claims(CLAIMS, evidence | ({AUTHORS_TABLES: ReleasedEvidence()} if released else {}), CONDITIONS)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #a41e0004
 def order_agreement(

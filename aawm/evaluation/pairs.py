@@ -22,9 +22,7 @@ from ..schema import AGENT_INDEX, GROUND_PLANE, OBJECT_INDEX, OBJECTS, STEPS, po
 AHEAD = 30  # steps imagined after a pickup
 
 
-def pickup_rows(
-    test: TrialSet,
-) -> pd.DataFrame:  # rows of a plan
+def pickup_rows(test: TrialSet) -> pd.DataFrame:  # rows of a plan
     "Every logged pickup before which two steps are shown and after which `AHEAD` are left."
     row, thing = np.nonzero((test.pickup_step >= 2) & (test.pickup_step <= STEPS - AHEAD))
     return plan_rows(row, test.pickup_step[row, thing], thing[:, None], True, horizon=AHEAD)

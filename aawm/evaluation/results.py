@@ -112,9 +112,7 @@ def no_rollouts() -> Rollouts:
     )
 
 
-def failures(
-    record: dict,
-) -> str:
+def failures(record: dict) -> str:
     "How many rollouts failed, of how many, and which test."
     why = ", ".join(f"{number} {test}" for test, number in record["faults"].items())
     return f"{record['non_finite']} of {record['counts']['rollouts']} rollouts failed" + (f": {why}" if why else "")
@@ -148,9 +146,7 @@ class Evaluation:
         return f"Evaluation({', '.join(names)}{given}: {sizes}, {failures(self.record)})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
-def thresholds(
-    scoring: Scoring,
-) -> dict:
+def thresholds(scoring: Scoring) -> dict:
     "The numbers that labels depend on."
     from aawm.events.labels import END_SHARE, MOVING, NEAR
 
@@ -167,9 +163,7 @@ def thresholds(
     }
 
 # %% ../../nbs/evaluation/06_results.ipynb #749ff384
-def rollouts_record(
-    scorer: Scorer,
-) -> dict[str, Any]:  # fields of a record
+def rollouts_record(scorer: Scorer) -> dict[str, Any]:  # fields of a record
     "What was rolled out, what was left out, and what went wrong."
     wanted = scorer.plan[scorer.plan.left_out == ""]
     goals = wanted[wanted.task == "multi_goal"]

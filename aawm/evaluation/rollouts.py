@@ -10,7 +10,7 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects',
            'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
            'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'networks_of', 'is_evaluable', 'check_signature',
-           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'halve',
+           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
            'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
@@ -45,9 +45,7 @@ from ..sketch import Picture, side_by_side
 REQUEST = ["row", "start", "context", "horizon"]
 
 
-def to_the_end(
-    requests: pd.DataFrame,
-) -> np.ndarray:  # bool `[n]`
+def to_the_end(requests: pd.DataFrame) -> np.ndarray:  # bool `[n]`
     "Which rollouts go on to the end of the trial, as the model sees it."
     return (requests.context + requests.horizon >= STEPS).to_numpy()
 
@@ -176,18 +174,12 @@ def as_trials(
     return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #88603337
-def shown_last(
-    requests: pd.DataFrame,
-    test: TrialSet,
-) -> np.ndarray:  # float32 `[request, 35]`
+def shown_last(requests: pd.DataFrame, test: TrialSet) -> np.ndarray:  # float32 `[request, 35]`
     "The last step that each request shows."
     return test.flat[requests.row.values, (requests.start + requests.context).values - 1]
 
 
-def true_rollouts(
-    requests: pd.DataFrame,
-    test: TrialSet,
-) -> Rollouts:
+def true_rollouts(requests: pd.DataFrame, test: TrialSet) -> Rollouts:
     "What a model that knows everything would roll out: the trials themselves."
     horizon = requests.horizon.values
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
@@ -470,9 +462,7 @@ def is_evaluable(model: object) -> typing.TypeGuard[Evaluable]:
     return bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
 
 
-def check_signature(
-    model: Evaluable,
-) -> None:
+def check_signature(model: Evaluable) -> None:
     "Raise `ModelContractError` where a rollout would not take what it is called with."
     run = getattr(model, "run", model.rollout)
     try:
@@ -611,20 +601,6 @@ class on_device:
         for network, (home, training) in zip(self.networks, self.before):
             network.to(home).train(training)
 
-# %% ../../nbs/evaluation/02_rollouts.ipynb #c8b9d31a
-def halve(
-    size: int,  # trials of the batch that did not fit
-    fault: BaseException,
-) -> int:
-    "The next smaller batch; `EnvironmentProblem` where there is none."
-    if size == 1:
-        raise EnvironmentProblem(
-            "out of memory with a single trial in the batch; free memory or use device='cpu'"
-        ) from fault
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return size // 2
-
 # %% ../../nbs/evaluation/02_rollouts.ipynb #d2290ea2
 def rollout_key(
     model: Evaluable,
@@ -691,7 +667,13 @@ def roll_out(
             except (RuntimeError, MemoryError) as fault:
                 if not out_of_memory(fault):
                     raise
-                batch_size = halve(len(requested), fault)
+                if len(requested) == 1:
+                    raise EnvironmentProblem(
+                        "out of memory with a single trial in the batch; free memory or use device='cpu'"
+                    ) from fault
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                batch_size = len(requested) // 2
                 continue
             steps[filled : filled + len(rolled)] = rolled.numpy()
             first = first + len(requested)

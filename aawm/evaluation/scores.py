@@ -492,20 +492,14 @@ class ScoreTables(NamedTuple):
     trial_curves: pd.DataFrame  # `TRIAL_CURVE_COLUMNS`: what each trial adds to the curves
 
 
-def joined(
-    parts: list[pd.DataFrame],
-    columns: tuple[str, ...],
-) -> pd.DataFrame:
+def joined(parts: list[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
     "Parts of a table below each other."
     return pd.concat(
         parts, ignore_index=True
     )[list(columns)] if parts else pd.DataFrame(columns=list(columns))
 
 
-def score(
-    scorer: Scorer,
-    tasks: Iterable[Task],
-) -> ScoreTables:
+def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:
     "All tables from rollouts and truth."
     scores: list[tuple] = []
     curves: list[pd.DataFrame] = []

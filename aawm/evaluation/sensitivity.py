@@ -66,10 +66,7 @@ def offset_plan(
 NOT_ROLLED_OUT = "not rolled out"
 
 
-def leave_out_missing(
-    plan: pd.DataFrame,
-    rollouts: Rollouts,
-) -> pd.DataFrame:  # the same, `left_out` filled in
+def leave_out_missing(plan: pd.DataFrame, rollouts: Rollouts) -> pd.DataFrame:  # the same, `left_out` filled in
     "Leave out the rows that no rollout answers."
     missing = (plan.left_out == "").to_numpy() & (rollouts.find(plan) < 0)
     return plan.assign(left_out=plan.left_out.mask(missing, NOT_ROLLED_OUT))

@@ -255,10 +255,7 @@ def plan_single_goal(
     return leave_out_begun(plan, test, scoring.goal_radius) if scoring.rollout_alone else plan
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #b8b0469f
-def plan_multi_goal(
-    test: TrialSet,
-    scoring: Scoring,
-) -> pd.DataFrame:
+def plan_multi_goal(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Are the second and the third object delivered? (paper, Figure 3C)"
     tried = np.isin(test.scenario, MULTI_GOAL_SCENARIOS) & ((test.pickup_step >= 0).sum(1) >= 2)
     row = np.flatnonzero(test.multi_goal | tried)
@@ -277,10 +274,7 @@ def plan_multi_goal(
     return leave_out_begun(plan, test, scoring.goal_radius) if scoring.rollout_alone else plan
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #d80b3df2
-def plan_taken_back(
-    test: TrialSet,
-    scoring: Scoring,
-) -> pd.DataFrame:
+def plan_taken_back(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Does an object that an adversary takes away lie at the goal in the end? (not in the paper)"
     row, thing = np.nonzero(test.taken_step >= 1) if scoring.rollout_alone else (
         np.zeros(0, dtype=np.int64),
@@ -299,10 +293,7 @@ def pickup_context(
     return pickup - np.select([pickup > 15, pickup > 10], [PICKUP_LEAD, 5], 1)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #4acee93b
-def plan_pickup(
-    test: TrialSet,
-    scoring: Scoring,
-) -> pd.DataFrame:
+def plan_pickup(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Is the object picked up plausibly? (paper, Figure 4A)"
     gathered = np.isin(test.scenario, GATHERING_SCENARIOS) & (test.pickup_step >= 0).any(1)
     row = np.flatnonzero(gathered if scoring.rollout_alone else test.single_goal)
@@ -318,10 +309,7 @@ def plan_pickup(
 GOAL_LAG = 10  # steps shown past the goal
 
 
-def plan_move(
-    test: TrialSet,
-    scoring: Scoring,
-) -> pd.DataFrame:
+def plan_move(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Which objects are moved? (paper, Figure 5A); `truth` is filled in by the scores"
     goal = test.goal_step.max(1)
     second = np.take_along_axis(test.pickup_step, test.pickup_order, axis=1)[:, 1]
@@ -336,10 +324,7 @@ LOSS_STRIDE = 5  # steps between contexts
 LOSS_REACH = 60  # farthest context from the event, steps
 
 
-def plan_error(
-    test: TrialSet,
-    scoring: Scoring,
-) -> pd.DataFrame:
+def plan_error(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Errors by rollout step, from step 50 (paper, Figures 5C to 5E; SWM draft, Figure 3)."
     row = np.arange(len(test))
     return plan_rows(
@@ -477,9 +462,7 @@ def find_tasks(
     return chosen
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #afc900f7
-def register_task(
-    task: Task,
-) -> Task:  # the same
+def register_task(task: Task) -> Task:  # the same
     "Enter a task from outside the package, so that its name will do; a second one of that name takes its place."
     if task.name in TASKS:
         raise UsageError(

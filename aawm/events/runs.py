@@ -57,9 +57,7 @@ def peak_in_runs(
     return np.minimum.reduceat(at_peak, np.cumsum(runs.length) - runs.length)
 
 # %% ../../nbs/events/01_runs.ipynb #7230a681
-def offsets(
-    runs: Runs,
-) -> np.ndarray:  # `[sum of lengths]`: 0, 1, ..., for each run in turn
+def offsets(runs: Runs) -> np.ndarray:  # `[sum of lengths]`: 0, 1, ..., for each run in turn
     "The place of every step of every run within its run."
     before = np.cumsum(runs.length) - runs.length
     return np.arange(int(runs.length.sum())) - np.repeat(before, runs.length)

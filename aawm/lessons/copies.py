@@ -200,9 +200,7 @@ c.ExecutePreprocessor.timeout = 900  # seconds a cell
 COPIES = {"student": hosted_copy, "instructor": instructor_copy, "slides": slides_copy}
 
 
-def is_lesson(
-    lesson: nbformat.NotebookNode,
-) -> bool:
+def is_lesson(lesson: nbformat.NotebookNode) -> bool:
     "Whether a notebook is a lesson: something in it is for students to do, and it is no source of the library."
     return any(kind_of(cell) for cell in lesson.cells) and not any(
         "#| default_exp" in cell.source for cell in lesson.cells

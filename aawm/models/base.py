@@ -6,13 +6,12 @@
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'GROUND', 'RELATIONS', 'REACH', 'Logs', 'MODELS', 'PUBLISHED',
            'TRUST', 'ON_GPU', 'ON_CPU', 'make_config', 'as_type', 'NoSettings', 'context_lengths', 'hide', 'last_shown',
            'Context', 'run_recurrent', 'read_context', 'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler',
-           'ChangeScaler', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights',
-           'calibrate_scales', 'Batch', 'parameter_count', 'Declared', 'WorldModel', 'evaluating', 'check_rollout',
-           'check_privileged', 'OutsideModel', 'register', 'noted_code', 'code_file', 'note_code', 'code_of',
-           'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name', 'variants_of', 'build',
-           'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot', 'choose_device',
-           'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state', 'saved_state',
-           'plain_name', 'check_weights']
+           'ChangeScaler', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch',
+           'parameter_count', 'Declared', 'WorldModel', 'evaluating', 'OutsideModel', 'register', 'noted_code',
+           'code_file', 'note_code', 'code_of', 'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name',
+           'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
+           'choose_device', 'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state',
+           'saved_state', 'plain_name', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -356,18 +355,6 @@ class ErrorWeights(FeatureWeights):
         )[1] / scaler.spread.square()
         self.weights.copy_(weights * far.sum() / (weights * far).sum())
 
-def calibrate_scales(
-    model: nn.Module,  # with a `scaler`, or without anything that is calibrated
-    states: torch.Tensor,  # training trials `[N, T, 35]`
-) -> None:
-    "Calibrate scalers, then what is measured in their units."
-    for module in model.modules():
-        if isinstance(module, Scaler):
-            module.calibrate(states)
-    for module in model.modules():
-        if isinstance(module, (ChangeScaler, ErrorWeights)):
-            module.calibrate(states, model.scaler)
-
 # %% ../../nbs/models/01_base.ipynb #23a9f35b
 class Batch(TypedDict, total=False):
     "Windows of training trials, as training hands them to `loss`; positions in metres, rotations as unit quaternions."
@@ -385,9 +372,7 @@ class Batch(TypedDict, total=False):
 Logs = dict[str, torch.Tensor | float]  # name -> one number, detached: parts of the loss, in the loss's units
 
 # %% ../../nbs/models/01_base.ipynb #e06cfdb6
-def parameter_count(
-    model: nn.Module,
-) -> int:
+def parameter_count(model: nn.Module) -> int:
     "How many numbers training sets."
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -435,7 +420,12 @@ class WorldModel(Declared):
 
     def calibrate(self, states: torch.Tensor) -> None:  # all training trials `[N, 300, 35]`
         "Look at the training trials once, before training; models that standardise do so here."
-        calibrate_scales(self, states)
+        for module in self.modules():
+            if isinstance(module, Scaler):
+                module.calibrate(states)
+        for module in self.modules():
+            if isinstance(module, (ChangeScaler, ErrorWeights)):
+                module.calibrate(states, self.scaler)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         "What training descends, a tensor of one number, and numbers to log."
@@ -478,9 +468,27 @@ class WorldModel(Declared):
         samples: int | None = None,  # futures per trial; None: one, and no axis for them
     ) -> torch.Tensor:  # `[B, horizon, 35]` or `[B, samples, horizon, 35]`: step t of row b is step `context[b] + t` of its trial
         "Predict the steps after the context of each trial, the whole batch in one call."
-        states, horizon = check_rollout(states, horizon, samples)
+        # refuse states, horizons and numbers of samples that no model could use
+        if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
+            got = tuple(getattr(states, "shape", ())) or type(states).__name__
+            raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
+        if not states.is_floating_point():
+            raise UsageError(f"states: expected floating point, got {states.dtype}")
+        if samples is not None:  # None: one future without an axis of its own
+            whole_number(samples, "samples", 1)
+        horizon = whole_number(horizon, "horizon", 1, STEPS - 1)
         lengths = context_lengths(context, states.shape[0], states.shape[1])
-        inputs = [hide(states, lengths), lengths.to(states.device), *check_privileged(self, privileged, states).values()]
+        # give a model what it declared; refuse to go on without
+        given = privileged or {}
+        for name in self.privileged:
+            if name not in given:
+                raise UsageError(f"{self.name} is given {name}: pass privileged={{{name!r}: ...}}")
+        declared = {name: given[name] for name in self.privileged}
+        if "end_state" in declared and declared["end_state"].shape != (states.shape[0], STATE_SIZE):
+            raise UsageError(
+                f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}"
+            )
+        inputs = [hide(states, lengths), lengths.to(states.device), *declared.values()]
         shown, lengths, *values = [part.repeat_interleave(samples or 1, 0) for part in inputs]
         streams = None if mode else streams_of(generator, len(states), states.device, samples)
         with evaluating(self):
@@ -489,9 +497,7 @@ class WorldModel(Declared):
 
 # %% ../../nbs/models/01_base.ipynb #2c0e0ada
 @contextlib.contextmanager
-def evaluating(
-    model: nn.Module,
-):
+def evaluating(model: nn.Module):
     "Dropout and the like are off inside, and afterwards as they were."
     was_training = model.training
     model.eval()
@@ -499,40 +505,6 @@ def evaluating(
         yield model
     finally:
         model.train(was_training)
-
-# %% ../../nbs/models/01_base.ipynb #cfc9b3d3
-def check_rollout(
-    states: torch.Tensor,  # what was given as states
-    horizon: int,  # what was given as horizon
-    samples: int | None = None,  # what was given as samples
-):  # `(states, horizon)`
-    "Refuse states, horizons and numbers of samples that no model could use."
-    if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
-        got = tuple(getattr(states, "shape", ())) or type(states).__name__
-        raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
-    if not states.is_floating_point():
-        raise UsageError(f"states: expected floating point, got {states.dtype}")
-    if samples is not None:  # None: one future without an axis of its own
-        whole_number(samples, "samples", 1)
-    return states, whole_number(horizon, "horizon", 1, STEPS - 1)
-
-# %% ../../nbs/models/01_base.ipynb #d4261b17
-def check_privileged(
-    model: nn.Module,  # a `WorldModel`
-    given: dict | None,  # name -> tensor
-    states: torch.Tensor,  # `[B, T, 35]`
-) -> dict:  # what the model declared, and no more
-    "Give a model what it declared; refuse to go on without."
-    given = given or {}
-    for name in model.privileged:
-        if name not in given:
-            raise UsageError(f"{model.name} is given {name}: pass privileged={{{name!r}: ...}}")
-    declared = {name: given[name] for name in model.privileged}
-    if "end_state" in declared and declared["end_state"].shape != (states.shape[0], STATE_SIZE):
-        raise UsageError(
-            f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}"
-        )
-    return declared
 
 # %% ../../nbs/models/01_base.ipynb #a87d900d
 class OutsideModel(WorldModel):
@@ -728,9 +700,7 @@ def perceptron(
     return nn.Sequential(*parts, nn.Linear(sizes[-1], outputs))
 
 # %% ../../nbs/models/01_base.ipynb #f0b60e44
-def window_context(
-    batch: Batch,
-) -> int:  # steps of the window that are shown
+def window_context(batch: Batch) -> int:  # steps of the window that are shown
     "The context of a training window: the batch's own, or the released 50; at least one step is left to predict."
     window = batch["states"].shape[1]
     context = batch.get("context", WINDOW_CONTEXT)
@@ -763,7 +733,6 @@ def one_hot(
     return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(
         -1, chosen[..., None], 1.0
     )
-
 
 # %% ../../nbs/models/01_base.ipynb #e7a4600e
 def choose_device(
@@ -848,9 +817,7 @@ def first_names(
     return {name: known.setdefault(place, name) for name, place in places.items()}
 
 
-def sized_state(
-    model: nn.Module,
-) -> dict[str, torch.Tensor]:
+def sized_state(model: nn.Module) -> dict[str, torch.Tensor]:
     "A model's state; `ModelContractError` where a file cannot hold it."
     state = model.state_dict()
     for name, value in state.items():
@@ -861,9 +828,7 @@ def sized_state(
     return state
 
 
-def saved_state(
-    model: nn.Module,
-) -> dict[str, torch.Tensor]:  # on the CPU, no two in one memory
+def saved_state(model: nn.Module) -> dict[str, torch.Tensor]:  # on the CPU, no two in one memory
     "A model's state to be written, shared tensors once."
     state = sized_state(model)
     first = first_names(state)

@@ -52,9 +52,7 @@ def combined(
     return bits
 
 
-def key_of_name(
-    name: str,
-) -> int:  # 64 bits, signed
+def key_of_name(name: str) -> int:  # 64 bits, signed
     "What a name counts for in a key; on every machine the same."
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 

@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['FORMS', 'LONGEST_WAVE', 'SLACK', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
            'TransformerConfig', 'rotate', 'look_up', 'StackSizes', 'Attention', 'Block', 'Stack', 'of_like_length',
-           'state_embedder', 'start_still', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
-           'token_loss', 'with_room', 'append_tokens', 'regression_loss', 'append_states', 'Transformer',
-           'PublishedTransformer']
+           'state_embedder', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens', 'token_loss',
+           'with_room', 'append_states', 'Transformer', 'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -208,28 +207,11 @@ def of_like_length(
     return list(order.tensor_split(cuts[1:]))
 
 # %% ../../nbs/models/04_transformer.ipynb #6cd46458
-def state_embedder(
-    width: int,
-    inputs: int = STATE_SIZE,
-) -> nn.Sequential:
+def state_embedder(width: int, inputs: int = STATE_SIZE) -> nn.Sequential:
     "Linear - LayerNorm - GELU - Linear - LayerNorm, as released."
     return nn.Sequential(
         nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
     )
-
-# %% ../../nbs/models/04_transformer.ipynb #1f43c17e
-def start_still(
-    model: nn.Module,  # with `embedder`
-) -> None:
-    "Weights of GPT: normal with spread 0.02; and, with a `decoder`, a first prediction that nearly is the current state."
-    for part in model.modules():
-        if isinstance(part, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(part.weight, std=0.02)
-        if isinstance(part, nn.Linear):
-            nn.init.zeros_(part.bias)
-    nn.init.normal_(model.embedder[0].weight, std=model.embedder[0].in_features**-0.5)
-    if hasattr(model, "decoder"):
-        nn.init.normal_(model.decoder.weight, std=0.002)  # a change of nearly nothing
 
 # %% ../../nbs/models/04_transformer.ipynb #544809b8
 GROUPS = (POSITION, ROTATION)  # of an entity's features, a token each
@@ -249,7 +231,6 @@ def by_entity(
     return torch.cat(
         [torch.cat([parts[kind, group] for group in groups], -1) for kind in range(len(ENTITY_KINDS))], -2
     )
-
 
 # %% ../../nbs/models/04_transformer.ipynb #aacb9dbf
 class StepTokens(nn.Module):
@@ -371,50 +352,11 @@ def token_loss(
 def with_room(
     kept: list[tuple[torch.Tensor, torch.Tensor]],  # of each block: keys and values `[B, heads, T, size]`
     horizon: int,  # steps to come
-) -> list[tuple[torch.Tensor, ...]]:  # each `[B, heads, T + horizon, size]`
+) -> tuple[tuple[torch.Tensor, ...], ...]:  # each `[B, heads, T + horizon, size]`
     "Keys and values of contexts, with room for those of a rollout."
-    return [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]
-
-
-def append_tokens(
-    model: nn.Module,  # as above
-    context: Context,  # states in metres
-    horizon: int,
-) -> torch.Tensor:  # `[B, horizon, 35]`
-    "Read each trial's context once, then one position per step, with keys and values kept."
-    states = context.states
-    before = torch.cat([states[:, :1], states[:, :-1]], 1)
-    outputs, kept = model.read(states, before, torch.arange(states.shape[1], device=states.device))
-    kept = with_room(kept, horizon)
-    hidden = last_shown(outputs, context.lengths)
-    now = context.last()
-    future = []
-    for step in range(horizon):
-        if step:
-            hidden = model.read(
-                now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept
-            )[0][:, 0]
-        uniform = context.generator and context.generator.uniform("token", step, SLOTS)
-        before = now
-        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, context.mode))
-        future.append(now)
-    return torch.stack(future, 1)
+    return tuple(tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept)
 
 # %% ../../nbs/models/04_transformer.ipynb #de664740
-def regression_loss(
-    model: nn.Module,  # with `next_states`, `change`, `weighted` and `config`
-    states: torch.Tensor,  # windows `[B, T, 35]`, scaled
-) -> tuple[torch.Tensor, Logs]:
-    "Weighted squared error of the next states, from noised ones in training."
-    shown = states[:, :-1]
-    target = states[:, 1:]
-    if model.training:
-        shown = shown + model.config.noise * model.change.spread * torch.randn_like(shown)
-    predicted, _ = model.next_states(shown, torch.arange(shown.shape[1], device=shown.device))
-    error = predicted - target
-    return model.weighted(error / model.change.spread).mean(), {"rmse": error.detach().square().mean().sqrt()}
-
-
 def append_states(
     model: nn.Module,  # with `next_states`
     context: Context,  # scaled states
@@ -454,7 +396,15 @@ class Transformer(WorldModel):
         else:
             self.decoder = nn.Linear(c.width, STATE_SIZE)
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
-        start_still(self)
+        # weights of GPT; with a `decoder`, a first prediction that nearly is the current state
+        for part in self.modules():
+            if isinstance(part, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(part.weight, std=0.02)
+            if isinstance(part, nn.Linear):
+                nn.init.zeros_(part.bias)
+        nn.init.normal_(self.embedder[0].weight, std=self.embedder[0].in_features**-0.5)
+        if hasattr(self, "decoder"):
+            nn.init.normal_(self.decoder.weight, std=0.002)  # a change of nearly nothing
 
     def calibrate(self, states: torch.Tensor):
         super().calibrate(states)
@@ -478,7 +428,15 @@ class Transformer(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         if self.config.form == "regression":
-            return regression_loss(self, self.scaler(batch["states"]))
+            # weighted squared error of the next states, from noised ones in training
+            states = self.scaler(batch["states"])
+            shown = states[:, :-1]
+            target = states[:, 1:]
+            if self.training:
+                shown = shown + self.config.noise * self.change.spread * torch.randn_like(shown)
+            predicted, _ = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device))
+            error = predicted - target
+            return self.weighted(error / self.change.spread).mean(), {"rmse": error.detach().square().mean().sqrt()}
         nll = token_loss(self, batch["states"])
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
         return nll.sum(-1).mean(), {
@@ -487,7 +445,24 @@ class Transformer(WorldModel):
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":
-            return append_tokens(self, context, horizon)
+            # read each trial's context once, then one position per step, with keys and values kept
+            states = context.states
+            before = torch.cat([states[:, :1], states[:, :-1]], 1)
+            outputs, kept = self.read(states, before, torch.arange(states.shape[1], device=states.device))
+            kept = with_room(kept, horizon)
+            hidden = last_shown(outputs, context.lengths)
+            now = context.last()
+            future = []
+            for step in range(horizon):
+                if step:
+                    hidden = self.read(
+                        now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept
+                    )[0][:, 0]
+                uniform = context.generator and context.generator.uniform("token", step, SLOTS)
+                before = now
+                now = self.tokens.advance(now, sample_tokens(self.tokens, hidden, uniform, context.mode))
+                future.append(now)
+            return torch.stack(future, 1)
         scaled = context.with_states(self.scaler(context.states))
         return self.scaler.inverse(append_states(self, scaled, horizon))
 

@@ -66,9 +66,7 @@ def remember(
     model.known_weights = tensor_digest(model.state_dict(), "")
 
 
-def record_of(
-    model: WorldModel,
-) -> dict:
+def record_of(model: WorldModel) -> dict:
     "What its weights file is to say of a model; where its weights changed since they were read, nothing on a training."
     attributes = vars(model)
     same = attributes.get("known_weights") == tensor_digest(model.state_dict(), "")

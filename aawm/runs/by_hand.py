@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['PACKAGE', 'LISTS', 'OF_PAPERS', 'page_values', 'entries_of', 'model_lines', 'steps_of', 'preset_lines',
            'scenario_lines', 'task_lines', 'profile_lines', 'figure_choices', 'figure_lines', 'list_names',
-           'check_inputs', 'run_figure']
+           'run_figure']
 
 # %% ../../nbs/runs/09_by_hand.ipynb #6baf2d08
 import ast
@@ -106,9 +106,7 @@ def task_lines() -> dict[str, str]:  # name -> what it measures, and in which fi
 
 
 # %% ../../nbs/runs/09_by_hand.ipynb #90198f76
-def profile_lines(
-    paper: str = FIRST_PAPER,
-) -> dict:  # name -> its numbers
+def profile_lines(paper: str = FIRST_PAPER) -> dict:  # name -> its numbers
     "The profiles of a paper, with the numbers that say how large each is."
     profiles = read_paper(paper)["profiles"]
     lines = {}
@@ -136,9 +134,7 @@ def figure_choices(
     return {"-".join(map(str, choice.values())): fill(parts, values | choice) for choice in choices}
 
 
-def figure_lines(
-    paper: str = FIRST_PAPER,
-) -> dict:  # name -> title
+def figure_lines(paper: str = FIRST_PAPER) -> dict:  # name -> title
     "The figures of a paper with the titles of their notebooks."
     titles = {}
     for name, choice in figure_choices(paper).items():
@@ -167,28 +163,6 @@ def list_names(
         raise UsageError(f"--paper goes with {' and '.join(OF_PAPERS)}; what else {paper} has: aawm {paper} --help")
     return lines()
 
-# %% ../../nbs/runs/09_by_hand.ipynb #f63f5bce
-def check_inputs(
-    name: str,  # of the figure
-    parameters: dict,
-    changes: dict,  # those that were given
-    profile: str,
-    paper: str,
-) -> None:
-    "Refuse a figure whose inputs are not there yet, naming the command that makes them."
-    inputs = [
-        value
-        for key, value in parameters.items()
-        if key not in ("output", "record") and str(value).startswith("data/")
-    ]
-    missing = [value for value in inputs if not resolve(value).exists()]
-    # not every profile makes every input
-    if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):
-        command = f"aawm reproduce {'' if paper == FIRST_PAPER else f'--paper {paper} '}--profile {profile}"
-        raise BadData(
-            f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile"
-        )
-
 # %% ../../nbs/runs/09_by_hand.ipynb #a228373a
 def run_figure(
     name: str,  # of the figure
@@ -208,7 +182,18 @@ def run_figure(
     parameters = chosen["parameters"] | {"output": str(out)}
     parameters |= {"record": ""} if "record" in parameters else {}
     changes = check_parameters(chosen["notebook"], changes or {})
-    check_inputs(name, parameters | changes, changes, profile, paper)
+    inputs = [
+        value
+        for key, value in (parameters | changes).items()
+        if key not in ("output", "record") and str(value).startswith("data/")
+    ]
+    missing = [value for value in inputs if not resolve(value).exists()]
+    # not every profile makes every input
+    if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):
+        command = f"aawm reproduce {'' if paper == FIRST_PAPER else f'--paper {paper} '}--profile {profile}"
+        raise BadData(
+            f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile"
+        )
     parameters |= changes
     run_notebook(chosen["notebook"], resolve(parameters["output"]) / f"{name}.ipynb", parameters, progress)
     return resolve(parameters["output"])

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NOT_TIMED', 'BAR', 'MINUTE', 'LOST', 'COLUMN', 'ROW', 'stamp_path', 'is_done', 'make_way', 'run_job', 'job_progress',
-           'Times', 'progress_words', 'RunReport', 'JobQueue', 'unfinished', 'all_failures', 'run_jobs', 'chosen_jobs',
-           'reproduce', 'cost', 'retire', 'checked_values', 'plan_table', 'plan_words', 'plan_picture']
+           'Times', 'progress_words', 'RunReport', 'JobQueue', 'unfinished', 'run_jobs', 'chosen_jobs', 'reproduce',
+           'cost', 'checked_values', 'plan_table', 'plan_words', 'plan_picture']
 
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
 import os
@@ -33,16 +33,12 @@ if TYPE_CHECKING:  # takes half a second, which a plan should not pay
     from aawm.sketch import Picture
 
 # %% ../../nbs/runs/05_jobs.ipynb #3d51b301
-def stamp_path(
-    job: Job,
-) -> Path:
+def stamp_path(job: Job) -> Path:
     "Where a job's stamp is kept."
     return job.kept / "done" / f"{job.file_name}.json"
 
 
-def is_done(
-    job: Job,
-) -> bool:
+def is_done(job: Job) -> bool:
     "Whether a job's outputs are there, whole, and made from the same inputs."
     stamp = read_json(stamp_path(job), {})
     return stamp.get("key") == job.key and all(
@@ -51,9 +47,7 @@ def is_done(
     )
 
 # %% ../../nbs/runs/05_jobs.ipynb #907b3c0c
-def make_way(
-    job: Job,
-) -> None:
+def make_way(job: Job) -> None:
     "Keep what an interrupted run of the same job left; move what was made from other inputs to `replaced/`."
     kept = job.kept
     started = kept / "started" / f"{job.file_name}.json"
@@ -184,7 +178,6 @@ def progress_words(
     parts = {name: f" ({now} of {most})" if most else "" for name, (now, most) in done.items()}
     return f"{left}: {', '.join(f'{name} {seconds:.0f} s{parts[name]}' for name, seconds in passed.items())}"
 
-
 # %% ../../nbs/runs/05_jobs.ipynb #994d9208
 BAR = "{desc}: {n_fmt} of {total_fmt} jobs |{bar}| {elapsed}{postfix}"
 MINUTE = 60.0  # s between lines on what runs, where there is no terminal
@@ -285,18 +278,6 @@ def unfinished(
             remaining[job.name] = job
     return list(remaining.values())
 
-# %% ../../nbs/runs/05_jobs.ipynb #3eee3a55
-def all_failures(
-    failures: dict,  # job -> `AawmError`
-    undone: int,  # jobs that are not done
-    total: int,  # jobs
-) -> AawmError:
-    "One error that names all jobs that failed."
-    words = "; ".join(f"{name}: {fault}" for name, fault in failures.items())
-    more = f"{len(failures)} jobs failed: " if len(failures) > 1 else ""
-    first = next(iter(failures.values()))
-    return type(first)(f"{more}{words}; {undone} of {total} jobs are not done, the same command goes on")
-
 # %% ../../nbs/runs/05_jobs.ipynb #217849a8
 def run_jobs(
     jobs: list,  # of `Job`, as `plan` gives them
@@ -335,7 +316,12 @@ def run_jobs(
         report.bar.close()
         hands.close()
     if queue.failures:
-        raise all_failures(queue.failures, len(unfinished(remaining)), len(jobs))
+        # one error that names all jobs that failed
+        words = "; ".join(f"{name}: {fault}" for name, fault in queue.failures.items())
+        more = f"{len(queue.failures)} jobs failed: " if len(queue.failures) > 1 else ""
+        first = next(iter(queue.failures.values()))
+        undone = f"{len(unfinished(remaining))} of {len(jobs)} jobs are not done"
+        raise type(first)(f"{more}{words}; {undone}, the same command goes on")
 
 # %% ../../nbs/runs/05_jobs.ipynb #c150b0b7
 def chosen_jobs(
@@ -376,7 +362,13 @@ def reproduce(
         check_parameters(job.notebook, job.parameters)
     kept, figures = map(resolve, fill([manifest["data"], manifest["figures"]], values))
     with exclusive(kept, f"profile {values['profile']!r}"):
-        retire(jobs, kept)
+        planned = {job.file_name for job in jobs}
+        for started in sorted((kept / "started").glob("*.json")):
+            if started.stem not in planned and "output" in (
+                parameters := read_json(started, {}).get("parameters", {})
+            ):
+                make_way(Job(started.stem, "", parameters, (parameters["output"],), (), "retired", str(kept)))
+                started.unlink()
         run_jobs(chosen, values, workers, scheduler, progress, manifest)
         if len(chosen) == len(jobs):
             write_json(figures / "cost.json", cost(jobs, kept))
@@ -396,20 +388,6 @@ def cost(
         "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1), "disk_mb": round(disk / 1e6),
         "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0)
     }
-
-
-def retire(
-    jobs: list,  # of `Job`: the present plan
-    kept: Path,  # the folder of the profile's data
-) -> None:
-    "Move the outputs of jobs that the plan no longer has out of the way, so that no figure shows them."
-    planned = {job.file_name for job in jobs}
-    for started in sorted((kept / "started").glob("*.json")):
-        if started.stem not in planned and "output" in (
-            parameters := read_json(started, {}).get("parameters", {})
-        ):
-            make_way(Job(started.stem, "", parameters, (parameters["output"],), (), "retired", str(kept)))
-            started.unlink()
 
 # %% ../../nbs/runs/05_jobs.ipynb #bb20c3d2
 def checked_values(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAGE', 'take_trial', 'delivered_trial', 'usual_context', 'imagine', 'logged_steps', 'view_trial', 'save_page',
-           'page_template', 'write_page', 'open_page']
+           'write_page', 'open_page']
 
 # %% ../../nbs/runs/07_play.ipynb #77c0aa20
 from collections.abc import Iterable
@@ -155,16 +155,6 @@ def save_page(
 PAGE = "nbs/pipeline/play.ipynb"
 
 
-def page_template() -> Path:
-    "The page of the repository that one stands in, or of the one that the package is installed from."
-    page = resolve(PAGE)
-    if not page.is_file():
-        raise EnvironmentProblem(
-            f"{PAGE} is not here; run this from the repository, or give --save to write an animation"
-        )
-    return page
-
-
 def write_page(
     output: str | Path,  # the notebook to write; one that is there is replaced
     parameters: dict,  # name -> value
@@ -174,7 +164,11 @@ def write_page(
     from papermill.parameterize import parameterize_notebook
 
     output = Path(output)
-    page = page_template()
+    page = resolve(PAGE)
+    if not page.is_file():
+        raise EnvironmentProblem(
+            f"{PAGE} is not here; run this from the repository, or give --save to write an animation"
+        )
     if output.suffix != ".ipynb":
         raise UsageError(f"a notebook's name ends in .ipynb; got {output}")
     notebook = parameterize_notebook(

@@ -73,10 +73,7 @@ def risk(robot: Robot, length: float) -> None:
     robot.stalls = length - after if after < length else None
 
 # %% ../../nbs/sim/04_driving.ipynb #f4f55bfe
-def first_met(
-    robot: Robot,
-    target: Place,
-) -> Place | None:
+def first_met(robot: Robot, target: Place) -> Place | None:
     "The first object on the floor, or the other robot, that a robot will run into on its straight way to a place."
     arena = robot.arena
     reach = robot.settings.robot_radius

@@ -17,11 +17,7 @@ Place = tuple[float, float]  # x, z on the floor, m
 Disc = tuple[float, float, float]  # x, z, radius, m
 
 
-def clear_line(
-    start: Place,
-    goal: Place,
-    discs: list[Disc],
-) -> bool:
+def clear_line(start: Place, goal: Place, discs: list[Disc]) -> bool:
     "Whether the straight line from `start` to `goal` stays outside every disc."
     x0, z0 = start
     dx = goal[0] - x0
@@ -34,10 +30,7 @@ def clear_line(
     return True
 
 # %% ../../nbs/sim/02_planning.ipynb #69e00cdf
-def clear_point(
-    point: Place,
-    discs: list[Disc],
-) -> bool:
+def clear_point(point: Place, discs: list[Disc]) -> bool:
     "Whether `point` is outside every disc."
     return all((point[0] - x) ** 2 + (point[1] - z) ** 2 >= radius * radius for x, z, radius in discs)
 

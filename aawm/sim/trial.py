@@ -70,9 +70,7 @@ class RawTrial:
         )
 
 # %% ../../nbs/sim/07_trial.ipynb #ee62333a
-def start_places(
-    random: np.random.Generator,
-) -> np.ndarray:  # `[5, 2]`: x, z, m
+def start_places(random: np.random.Generator) -> np.ndarray:  # `[5, 2]`: x, z, m
     "Start positions: uniform in the box, drawn again until all are at least 1 m apart (released code)."
     count = len(ENTITIES)
     while True:
@@ -204,9 +202,7 @@ def moved_untouched(
     return None
 
 # %% ../../nbs/sim/07_trial.ipynb #ba7f2e1d
-def check_seed(
-    seed: object,
-) -> None:
+def check_seed(seed: object) -> None:
     "Raise `UsageError` unless it is a whole number from 0 on, or a tuple of such."
     if not all(
         isinstance(part, (int, np.integer)) and part >= 0

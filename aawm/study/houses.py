@@ -72,9 +72,7 @@ def house_items(
     return practice + [mixed[place] for place in rng.permutation(len(mixed))]
 
 # %% ../../nbs/study/02_houses.ipynb #6019e6b1
-def house_scene(
-    house: House,
-) -> dict:
+def house_scene(house: House) -> dict:
     "What the page draws of a house: types by name, places in cells."
     pieces = [
         [

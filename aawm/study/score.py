@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
-           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'tables_in', 'rows_of', 'simulated_choices',
+           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
            'simulated_ratings', 'simulate_answers', 'write_answers', 'check_answers', 'read_answers', 'whole_run',
            'watchers', 'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes',
-           'rating_scores', 'tables_of', 'person_scores', 'score_study', 'sample_class']
+           'rating_scores', 'person_scores', 'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
@@ -162,36 +162,29 @@ class RatingRow(AnswerRow):
 
 
 # %% ../../nbs/study/04_score.ipynb #d5a90b12
-def tables_in(
-    text: str,  # CSV, or several such texts one after the other, as hosts join them
-    path: Path,
-) -> list:  # of dicts
-    "The rows of each table by its own header, whatever its order of columns and its separator."
-    lines = text.splitlines(keepends=True)
-    heads = [
-        number
-        for number, line in enumerate(lines)
-        if {"row", "participant", "trial"} <= set(re.split(r'[",;\s]+', line))
-    ]
-    if not heads or "".join(lines[: heads[0]]).strip():
-        raise BadData(f"{path} does not begin with the columns of a participant's file; get it anew")
-    rows: list[dict] = []
-    for first, end in zip(heads, [*heads[1:], len(lines)]):
-        part = io.StringIO("".join(lines[first:end]), newline="")
-        try:
-            rows += csv.DictReader(part, delimiter=max(",;\t", key=lines[first].count), strict=True)
-        except csv.Error as fault:
-            raise BadData(f"{path} is no whole CSV file ({fault}); get the participant's file anew") from None
-    return rows
-
-
 def rows_of(
     path: Path,  # CSV or JSON, of one person or of many; or JSON by lines
 ) -> list:  # of dicts
     "The rows of a file, not checked yet."
     text = read_text(path, LARGEST_ANSWERS)
     if text.lstrip()[:1] not in ("[", "{"):
-        return tables_in(text, path)
+        # the rows of each table by its own header, whatever its order of columns and its separator
+        lines = text.splitlines(keepends=True)
+        heads = [
+            number
+            for number, line in enumerate(lines)
+            if {"row", "participant", "trial"} <= set(re.split(r'[",;\s]+', line))
+        ]
+        if not heads or "".join(lines[: heads[0]]).strip():
+            raise BadData(f"{path} does not begin with the columns of a participant's file; get it anew")
+        rows: list[dict] = []
+        for first, end in zip(heads, [*heads[1:], len(lines)]):
+            part = io.StringIO("".join(lines[first:end]), newline="")
+            try:
+                rows += csv.DictReader(part, delimiter=max(",;\t", key=lines[first].count), strict=True)
+            except csv.Error as fault:
+                raise BadData(f"{path} is no whole CSV file ({fault}); get the participant's file anew") from None
+        return rows
     try:
         level = [parse_json(text, path)]
     except BadData:
@@ -201,7 +194,6 @@ def rows_of(
     if not all(isinstance(row, dict) for row in level):
         raise BadData(f"{path} holds no rows of jsPsych; get the participant's file anew")
     return level
-
 
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
 def simulated_choices(
@@ -221,11 +213,7 @@ def simulated_choices(
     return [{"answer": answer, "confidence": confidence} for answer, confidence in given.items()]
 
 
-def simulated_ratings(
-    item: RatingItem,
-    skill: float,
-    rng: np.random.Generator,
-) -> list:  # of dicts: answer
+def simulated_ratings(item: RatingItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer
     "What a simulated person answers at each stop of a pair."
     share = np.array(item.parts) / PARTS
     side = np.where(share == 1, 50 * (skill > 0), 50 * skill * share) * (1 if item.culprit else -1)
@@ -294,7 +282,6 @@ def check_answers(
     if missing:
         left = f"{len(missing)} drawings of {len(key.items)}, {missing[0]} first"
         raise BadData(f"{path}: participant {rows[0].participant} did not answer all of {left}; whole runs alone are scored")
-
 
 # %% ../../nbs/study/04_score.ipynb #5ad7c0e1
 def read_answers(
@@ -368,7 +355,6 @@ def whole_run(
         checked = list(dict.fromkeys(checked))
     check_answers(checked, key, path)
     return pd.DataFrame([row.model_dump() for row in checked]).assign(file=str(path))
-
 
 # %% ../../nbs/study/04_score.ipynb #0e14d056
 def watchers(
@@ -520,13 +506,6 @@ def rating_scores(
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
-def tables_of(
-    key: StudyKey,
-) -> tuple:  # outcomes of answers, scores of outcomes
-    "How a task is scored."
-    return (rating_outcomes, rating_scores) if key.task == "marple" else (person_outcomes, score_answers)
-
-
 def person_scores(
     outcomes: pd.DataFrame,  # of everyone
     people: pd.DataFrame,  # of `watchers`
@@ -551,7 +530,7 @@ def score_study(
     "Check and score answers, and write the tables."
     key = read_key(folder)
     out = Path(out)
-    outcomes_of, scores_of = tables_of(key)
+    outcomes_of, scores_of = (rating_outcomes, rating_scores) if key.task == "marple" else (person_outcomes, score_answers)
     answers = read_answers(files, key, faults)
     people = watchers(answers, key)
     outcomes = outcomes_of(answers, key)
@@ -572,7 +551,6 @@ def score_study(
         with replacing(out / name) as temporary:
             table.to_csv(temporary, index=False)
     return scores, people
-
 
 # %% ../../nbs/study/04_score.ipynb #0f1bf6e0
 SAMPLES = Path("nbs/study/assets/class")  # a folder a task: study.json and answers.csv of a simulated class

@@ -105,11 +105,7 @@ class Balanced(Protocol):
 Item = TypeVar("Item", bound=Balanced)
 
 
-def balanced(
-    items: list[Item],
-    count: int,
-    rng: np.random.Generator,
-) -> list[Item]:  # `count` of them
+def balanced(items: list[Item], count: int, rng: np.random.Generator) -> list[Item]:  # `count` of them
     "Some of the items, balanced over truths and scenarios."
     left = [items[place] for place in rng.permutation(len(items))]
     taken: list[Item] = []

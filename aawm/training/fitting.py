@@ -51,9 +51,7 @@ def validation_batches(
     return [{**windows.batch(step), "context": settings.context} for step in range(needed)]
 
 # %% ../../nbs/training/05_fitting.ipynb #3d8c46e9
-def locate_in_trials(
-    batch: Batch,
-) -> str:  # empty where all is finite
+def locate_in_trials(batch: Batch) -> str:  # empty where all is finite
     "Where a batch of windows holds something that is no number."
     wrong = (~batch["states"].isfinite()).nonzero()
     if not len(wrong):

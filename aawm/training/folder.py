@@ -147,9 +147,7 @@ def write_hashes(
     write_text(path, "".join(f"{digest}  {name}\n" for name, digest in hashes))
 
 # %% ../../nbs/training/02_folder.ipynb #981dc4a7
-def read_hashes(
-    path: Path,
-) -> list:  # pairs of file name and SHA-256
+def read_hashes(path: Path) -> list:  # pairs of file name and SHA-256
     "Read hashes as `sha256sum` writes them."
     try:
         pairs = [tuple(reversed(line.split("  ", 1))) for line in read_text(path).splitlines()]
@@ -174,10 +172,7 @@ def check_hash(
         )
 
 # %% ../../nbs/training/02_folder.ipynb #d5adc0fd
-def write_weights(
-    module: nn.Module,
-    folder: Path,
-) -> None:
+def write_weights(module: nn.Module, folder: Path) -> None:
     "The weights, then the hashes that mark the run as finished."
     with replacing(folder / WEIGHTS) as temporary:
         temporary.write_bytes(save(saved_state(module)))

@@ -40,9 +40,7 @@ def step_seed(
     return int(np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0] >> 1)
 
 # %% ../../nbs/training/03_loop.ipynb #7a29f5c7
-def name_of(
-    module: nn.Module,
-) -> str:
+def name_of(module: nn.Module) -> str:
     "What messages call a module."
     return getattr(module, "name", "") or type(module).__name__
 
@@ -71,10 +69,7 @@ def checked_loss(
     return loss
 
 # %% ../../nbs/training/03_loop.ipynb #1a58e13d
-def in_precision(
-    module: nn.Module,
-    settings: LoopSettings,
-) -> torch.autocast:
+def in_precision(module: nn.Module, settings: LoopSettings) -> torch.autocast:
     "The context in which a loss is computed."
     device = next(module.parameters()).device.type
     return torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bf16-mixed", cache_enabled=False)
@@ -163,9 +158,7 @@ def locate_not_finite(
     return ""
 
 
-def not_finite_weight(
-    module: nn.Module,
-) -> str:
+def not_finite_weight(module: nn.Module) -> str:
     "Which weights are no numbers, and what helps."
     wrong = [name for name, weights in module.named_parameters() if not weights.isfinite().all()]
     found = f"the data are whole, {wrong[0]} is not" if wrong else "data and weights are whole"
@@ -368,9 +361,7 @@ def checkpoint_step(
     return read_checkpoint(folder).get("step", 0)
 
 
-def drop_checkpoint(
-    folder: str | Path,
-) -> None:
+def drop_checkpoint(folder: str | Path) -> None:
     "Remove the checkpoint of a finished run."
     for name in (CHECKPOINT, CHECKPOINT_HASHES):
         (Path(folder) / name).unlink(missing_ok=True)
@@ -419,10 +410,7 @@ def resume(
     return kept.get("step", 0)
 
 # %% ../../nbs/training/03_loop.ipynb #6469ca38
-def new_optimizer(
-    module: nn.Module,
-    settings: LoopSettings,
-) -> torch.optim.Optimizer:
+def new_optimizer(module: nn.Module, settings: LoopSettings) -> torch.optim.Optimizer:
     "AdamW for the weights of a module, without a past."
     return torch.optim.AdamW(
         module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True

@@ -10,9 +10,8 @@ __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT',
            'comparable', 'bar_table', 'telling', 'seed_dots', 'bar_marks', 'no_data', 'span', 'count_label',
            'draw_bars', 'row_places', 'short', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
            'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
-           'finite_curves', 'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'name_lines',
-           'fit_lengths', 'add_legend', 'fig4b_series', 'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_example',
-           'draw_moves', 'move_handles', 'draw_errors', 'fig5', 'describe']
+           'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'name_lines', 'fit_lengths', 'add_legend',
+           'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_moves', 'move_handles', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -276,7 +275,7 @@ def count_label(
 def draw_bars(
     axes: Axes,
     rows: pd.DataFrame,  # of a bar table, with `place`, the row's position, besides
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> None:
     "Lying bars with all that stands beside them, on an axis from 0 to 1."
     if rows.value.isna().all():
@@ -303,7 +302,7 @@ HEADING = 0.75  # height of a group's heading, in rows
 
 
 def row_places(
-    styles: dict,  # series -> Style, in drawing order
+    styles: dict[str, Style],  # by series, in drawing order
 ) -> tuple:  # series -> position of its row, position -> heading; the row after the last
     "Where rows stand: in groups, each under its heading where there are several."
     groups = list(dict.fromkeys(style.group for style in styles.values()))
@@ -328,7 +327,7 @@ def short(value: float) -> str:
 def draw_bar_rows(
     axes: Axes,
     rows: pd.DataFrame,  # of a bar table: one panel
-    styles: dict,  # series -> Style, all that have a row
+    styles: dict[str, Style],  # by series, all that have a row
     first: bool,  # names are written
 ) -> None:
     "Lying bars, one row per series, names at the left and numbers at the right."
@@ -352,9 +351,7 @@ def draw_bar_rows(
         )
 
 
-def rows_height(
-    styles: dict,  # series -> Style
-) -> float:  # inches
+def rows_height(styles: dict[str, Style]) -> float:  # inches
     "How high a panel of rows is."
     return 0.25 * row_places(styles)[2]
 
@@ -430,7 +427,7 @@ def setting_table(
 
 def in_drawing_order(
     table: pd.DataFrame,  # with `series`
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
     by: list[str],  # columns, the series among them
 ) -> pd.DataFrame:
     "Rows sorted, series as figures draw them."
@@ -466,7 +463,7 @@ def offset_table(
 def draw_strip(
     axes: Axes,
     rows: pd.DataFrame,  # as `offset_table` gives it
-    styles: dict,  # series -> Style, all that have a row
+    styles: dict[str, Style],  # by series, all that have a row
 ) -> None:
     "A cell for each series and offset, the darker the higher, with its number."
     places, _, end = row_places(styles)
@@ -533,21 +530,6 @@ def broken_series(
     known = curves[curves.curve.isin(list(names)) & (curves["count"] > 0)]
     return known.loc[~np.isfinite(known.value), ["curve", "model", "variant", "seed"]].drop_duplicates()
 
-# %% ../../nbs/viz/03_figures.ipynb #7b488230
-def finite_curves(
-    curves: pd.DataFrame,  # as gathered
-    names: Iterable[str],  # of curves
-) -> pd.DataFrame:  # finite points of these curves
-    "The named curves, over finite rollouts alone where others would make them infinite."
-    broken = broken_series(curves, names)
-    spare = curves.assign(
-        curve=curves.curve.str.removesuffix("_finite")
-    )[curves.curve.isin([f"{name}_finite" for name in names])]
-    whole = curves[curves.curve.isin(list(names))].merge(broken, how="left", indicator=True)
-    whole = whole[(whole._merge == "left_only") | ~whole.curve.isin(spare.curve)].drop(columns="_merge")
-    both = pd.concat([whole, spare.merge(broken)], ignore_index=True)
-    return both[np.isfinite(both.value) & (both["count"] > 0)]
-
 # %% ../../nbs/viz/03_figures.ipynb #08a73316
 def finite_alone(
     labels: Iterable[str],  # of models whose other rollouts are left out
@@ -575,7 +557,15 @@ def curve_table(
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
 ) -> pd.DataFrame:  # panel, curve, series, model, variant, label, step, value, low, high, standard_error, seeds, count
     "The numbers of the lines: means over seeds at each step."
-    finite = with_series(finite_curves(curves, panels))
+    # the named curves, over finite rollouts alone where others would make them infinite
+    broken = broken_series(curves, panels)
+    spare = curves.assign(
+        curve=curves.curve.str.removesuffix("_finite")
+    )[curves.curve.isin([f"{name}_finite" for name in panels])]
+    whole = curves[curves.curve.isin(list(panels))].merge(broken, how="left", indicator=True)
+    whole = whole[(whole._merge == "left_only") | ~whole.curve.isin(spare.curve)].drop(columns="_merge")
+    both = pd.concat([whole, spare.merge(broken)], ignore_index=True)
+    finite = with_series(both[np.isfinite(both.value) & (both["count"] > 0)])
     finite = finite[finite.series.isin(list(only))] if only is not None else finite
     finite = finite.assign(step=bin_steps * np.round(finite.step / bin_steps).astype(int))
     numbers = ["value", "low", "high"]
@@ -606,7 +596,7 @@ def curve_table(
 def draw_curves(
     axes: Axes,
     rows: pd.DataFrame,  # of a curve table: one panel
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> None:
     "Lines with a marker now and then, so that they can be told apart without colour."
     present = [name for name in styles if (rows.series == name).any()]
@@ -639,7 +629,7 @@ SHORT_NAMES = {
 def name_lines(
     axes: Axes,  # with its limits
     rows: pd.DataFrame,  # of a curve table: one panel
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> None:
     "Write each line's name at its end, moved apart where names would overlap."
     last = rows.sort_values("step").groupby("series").tail(1).sort_values("value")
@@ -651,7 +641,7 @@ def name_lines(
     for k in reversed(range(len(places))):
         places[k] = min(places[k], 1 - NAME_GAP * (len(places) - 1 - k))
     for row, end, place in zip(last.itertuples(), ends, places):
-        look = dict(transform=axes.transAxes, color=styles[row.series].color, clip_on=False)
+        look: dict = dict(transform=axes.transAxes, color=styles[row.series].color, clip_on=False)
         axes.plot([1.01, 1.05], [end, place], lw=0.8, label="_name", in_layout=False, **look)
         name = SHORT_NAMES.get(row.series, styles[row.series].name)
         axes.text(1.07, place, name, va="center", fontsize=6.5, **look)
@@ -702,20 +692,11 @@ FIG4B_MODELS = ("rssm_discrete", "multistep_predictor", "transformer")
 BIN_STEPS = 5  # contexts of the loss around events are so many steps apart
 REACH = 60  # steps on either side
 
-
-def fig4b_series(
-    curves: pd.DataFrame,  # as gathered
-) -> list:  # names of series
-    "The lines of Figure 4B: all where there are up to three, else those that stand for the paper's three."
-    names = list(dict.fromkeys(with_series(curves[curves.curve.isin(list(FIG4B))]).series))
-    chosen = [name for name in names if name.split(" ")[0] in FIG4B_MODELS]
-    return names if len(names) <= len(FIG4B_MODELS) or not chosen else chosen
-
 # %% ../../nbs/viz/03_figures.ipynb #c41cfd41
 def draw_fig4b(
     panels: dict,  # curve -> axes
     lines: pd.DataFrame,  # curve table
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> None:
     "The loss around pickups and deliveries, on one scale."
     top = np.fmax(lines.value, lines.high).max() if len(lines) else 1.0
@@ -745,7 +726,9 @@ def fig4(
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Pickups, and the loss around pickups and deliveries (paper, Figure 4)."
     bars = telling(bar_table(scores, FIG4A, privileged, comparable(published, scoring), interval))
-    lines = curve_table(curves, FIG4B, privileged, fig4b_series(curves), BIN_STEPS, interval)
+    names = list(dict.fromkeys(with_series(curves[curves.curve.isin(list(FIG4B))]).series))
+    chosen = [name for name in names if name.split(" ")[0] in FIG4B_MODELS]
+    lines = curve_table(curves, FIG4B, privileged, names if len(names) <= len(FIG4B_MODELS) or not chosen else chosen, BIN_STEPS, interval)
     lines = lines[lines["count"] / lines.seeds >= FEWEST].reset_index(drop=True)
     styles = styles_of(bars.series, privileged)
     line_styles = styles_of(lines.series, privileged)
@@ -813,22 +796,6 @@ def zoom(
     reach = min(reach, half)
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
 
-# %% ../../nbs/viz/03_figures.ipynb #96c86659
-def draw_example(
-    axes: Axes,
-    example: Example,
-    style: Style,  # of its model
-) -> pd.DataFrame:  # what is drawn
-    "Where a model has the objects go: circles at the end of the context, lines through the rollout (paper, Figure 5B)."
-    steps = range(max(example.context - 1, 0), len(example.states))
-    stage = Stage(axes, np.asarray(example.states)[steps.start :], step=0, trace=len(steps), entities=OBJECTS)
-    zoom(axes, stage.ground[:, OBJECT_INDEX])
-    panel_title(axes, "B", "Example")
-    axes.set_xlabel("\n".join(filter(None, (style.label, example.trial))))
-    return trace_table(
-        example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial
-    )
-
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
 BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", "white", INK)}  # points: marker, colour, edge
 
@@ -836,7 +803,7 @@ BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", "white", INK)}  #
 def draw_moves(
     axes: Axes,
     bars: pd.DataFrame,  # bar table of precision, recall and F1
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> None:
     "A row for each series: F1 as a bar, precision and recall as points."
     parts = {title: rows.set_index("series") for title, rows in bars.groupby("title")}
@@ -871,7 +838,7 @@ def draw_errors(
     axes: Axes,
     curve: str,  # its name
     rows: pd.DataFrame,  # of the curve table
-    styles: dict,  # series -> Style
+    styles: dict[str, Style],
 ) -> str:  # a sentence for the note, or ""
     "One of panels C, D and E."
     draw_curves(axes, rows, styles) if len(rows) else no_data(axes)
@@ -908,7 +875,14 @@ def fig5(
         traces = []
         draw_moves(panels["A"], bars, bar_styles)
         if example:
-            traces.append(draw_example(panels["B"], example, styles[example.model]))
+            # where a model has the objects go: circles at the end of the context, lines through the rollout (paper, Figure 5B)
+            axes = panels["B"]
+            steps = range(max(example.context - 1, 0), len(example.states))
+            stage = Stage(axes, np.asarray(example.states)[steps.start :], step=0, trace=len(steps), entities=OBJECTS)
+            zoom(axes, stage.ground[:, OBJECT_INDEX])
+            panel_title(axes, "B", "Example")
+            axes.set_xlabel("\n".join(filter(None, (styles[example.model].label, example.trial))))
+            traces.append(trace_table(example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial))
         remarks = [draw_errors(panels[curve], curve, lines[lines.curve == curve], styles) for curve in shown]
         add_legend(figure, [*move_handles(), *mark_handles(bars)], 4)
         stay = "B: circles are objects that truly stay, lines where they are imagined." if example else ""

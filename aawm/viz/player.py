@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['EVENT_WORDS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'MOST_MOMENTS', 'SPEEDS', 'FASTEST', 'HIDE_STILLS',
-           'SMALL_DPI', 'read_events', 'continued', 'View', 'view_events', 'view_disputes', 'dispute_words',
-           'view_labels', 'label_mark', 'draw_labels', 'event_handles', 'draw_timeline', 'lay_out', 'corner_words',
-           'draw_panel', 'draw_fixed', 'Screen', 'moments', 'stills', 'describe_view', 'unpacked', 'FewColors',
-           'save_steps', 'save_animation', 'pace', 'jpeg', 'small_png', 'live', 'controls', 'step_words',
-           'connect_controls', 'Player']
+           'SMALL_DPI', 'read_events', 'continued', 'View', 'dispute_words', 'label_mark', 'draw_labels',
+           'event_handles', 'draw_timeline', 'lay_out', 'corner_words', 'draw_panel', 'draw_fixed', 'Screen', 'moments',
+           'stills', 'describe_view', 'unpacked', 'FewColors', 'save_steps', 'save_animation', 'pace', 'jpeg', 'live',
+           'controls', 'Player']
 
 # %% ../../nbs/viz/05_player.ipynb #6a108c4a
 from matplotlib.axes import Axes
@@ -127,60 +126,59 @@ class View:
 
     @cached_property
     def events(self) -> pd.DataFrame:  # source, event, object, step, logged
-        return view_events(self)
+        # when everything happens, in truth and as imagined
+        start = self.context or 0
+        shown = read_events(self.truth).query("step < @start")
+        parts = [pd.concat([shown, read_events(self.truth, start)]).assign(source="truth", logged=False)]
+        for event, steps in self.logged.items():
+            check_name(event, EVENT_WORDS, "event")
+            rows = [
+                (event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0
+            ]
+            parts.append(
+                pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True)
+            )
+        for name in self.rollouts:
+            parts.append(read_events(self.sources[name], start).assign(source=name, logged=False))
+        return pd.concat(
+            parts, ignore_index=True
+        )[["source", "event", "object", "step", "logged"]].astype({"object": int, "step": int})
 
     @cached_property
     def disputes(self) -> pd.DataFrame:  # event, object, rule, log: where rule and log differ
-        return view_disputes(self)
+        # where rule and log differ about what truly happens after the context
+        later = self.events[(self.events.source == "truth") & (self.events.step >= (self.context or 0))]
+        seen, written = (
+            set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None))
+            for logged in (False, True)
+        )
+        rows = [
+            (event, k, (event, k) in seen, (event, k) in written)
+            for event in self.logged
+            for k in range(len(OBJECTS))
+        ]
+        rows = [row for row in rows if row[2] != row[3]]
+        return pd.DataFrame(rows, columns=["event", "object", "rule", "log"])
 
     @cached_property
     def labels(self) -> pd.DataFrame:  # source, event, object, happens, agrees, disputed
-        return view_labels(self)
-
-# %% ../../nbs/viz/05_player.ipynb #f805bdfd
-def view_events(
-    view: View,
-) -> pd.DataFrame:  # source, event, object, step, logged
-    "When everything happens, in truth and as imagined."
-    start = view.context or 0
-    shown = read_events(view.truth).query("step < @start")
-    parts = [pd.concat([shown, read_events(view.truth, start)]).assign(source="truth", logged=False)]
-    for event, steps in view.logged.items():
-        check_name(event, EVENT_WORDS, "event")
-        rows = [
-            (event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0
-        ]
-        parts.append(
-            pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True)
-        )
-    for name in view.rollouts:
-        parts.append(read_events(view.sources[name], start).assign(source=name, logged=False))
-    return pd.concat(
-        parts, ignore_index=True
-    )[["source", "event", "object", "step", "logged"]].astype({"object": int, "step": int})
-
-# %% ../../nbs/viz/05_player.ipynb #d2b72c5e
-def view_disputes(
-    view: View,
-) -> pd.DataFrame:  # event, object, rule (does it happen, by the states?), log (by the log?): only rows in which these differ
-    "Where rule and log differ about what truly happens after the context."
-    later = view.events[(view.events.source == "truth") & (view.events.step >= (view.context or 0))]
-    seen, written = (
-        set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None))
-        for logged in (False, True)
-    )
-    rows = [
-        (event, k, (event, k) in seen, (event, k) in written)
-        for event in view.logged
-        for k in range(len(OBJECTS))
-    ]
-    rows = [row for row in rows if row[2] != row[3]]
-    return pd.DataFrame(rows, columns=["event", "object", "rule", "log"])
+        # what happens after the context to each object, in truth and as imagined
+        found = self.events[~self.events.logged & (self.events.step >= (self.context or 0))]
+        known = set(found[["source", "event", "object"]].itertuples(index=False, name=None))
+        open_ = set(self.disputes[["event", "object"]].itertuples(index=False, name=None))
+        rows = []
+        for source in self.sources:
+            # too short is not whole
+            whole = source == "truth" or bool(np.isfinite(self.sources[source][self.context :]).all())
+            for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
+                happens = (source, event, k) in known
+                disputed = (event, k) in open_
+                agrees = whole and (disputed or happens == (("truth", event, k) in known))
+                rows.append((source, event, k, happens, agrees, disputed))
+        return pd.DataFrame(rows, columns=["source", "event", "object", "happens", "agrees", "disputed"])
 
 # %% ../../nbs/viz/05_player.ipynb #8493f68a
-def dispute_words(
-    view: View,
-) -> list:  # a sentence for each; empty where rule and log agree
+def dispute_words(view: View) -> list:  # a sentence for each; empty where rule and log agree
     "Where rule and log differ about what truly happens, in words."
     logged = view.events[view.events.logged]
     start = view.context or 0
@@ -195,25 +193,6 @@ def dispute_words(
             f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}"
         )
     return words
-
-# %% ../../nbs/viz/05_player.ipynb #409ebf66
-def view_labels(
-    view: View,
-) -> pd.DataFrame:  # source, event, object, happens, agrees: with the rule or the log, disputed: rule and log differ
-    "What happens after the context to each object, in truth and as imagined."
-    found = view.events[~view.events.logged & (view.events.step >= (view.context or 0))]
-    known = set(found[["source", "event", "object"]].itertuples(index=False, name=None))
-    open_ = set(view.disputes[["event", "object"]].itertuples(index=False, name=None))
-    rows = []
-    for source in view.sources:
-        # too short is not whole
-        whole = source == "truth" or bool(np.isfinite(view.sources[source][view.context :]).all())
-        for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
-            happens = (source, event, k) in known
-            disputed = (event, k) in open_
-            agrees = whole and (disputed or happens == (("truth", event, k) in known))
-            rows.append((source, event, k, happens, agrees, disputed))
-    return pd.DataFrame(rows, columns=["source", "event", "object", "happens", "agrees", "disputed"])
 
 # %% ../../nbs/viz/05_player.ipynb #c4877c72
 EVENT_MARKERS = {"pickup": "^", "goal": "s", "moved": "D"}
@@ -458,9 +437,7 @@ class Screen:
 MOST_MOMENTS = 5
 
 
-def moments(
-    view: View,
-) -> list:  # pairs of a step and what happens then, in order
+def moments(view: View) -> list:  # pairs of a step and what happens then, in order
     "The end of the context, the true events after it, start and end, and what lies between, as far as there is room."
     start = view.context or 0
     last = len(view.truth) - 1
@@ -632,19 +609,6 @@ def jpeg(
 # %% ../../nbs/viz/05_player.ipynb #5ad84e62
 SMALL_DPI = 90  # of pictures that notebooks keep
 
-
-def small_png(
-    figure: Figure,
-) -> bytes:
-    "A figure of flat colours, for a notebook to keep."
-    file = io.BytesIO()
-    with house_style():
-        figure.savefig(file, format="png", dpi=SMALL_DPI)
-    drawn = np.asarray(Image.open(file).convert("RGB"))
-    small = io.BytesIO()
-    FewColors(drawn, 96)(drawn).save(small, "PNG", optimize=True)
-    return small.getvalue()
-
 # %% ../../nbs/viz/05_player.ipynb #63e4d528
 def live() -> bool:
     "Was this kernel started for a person in front of a notebook?"
@@ -686,30 +650,6 @@ def controls(
         "status": widgets.HTML()
     }
 
-# %% ../../nbs/viz/05_player.ipynb #ffb2ef2e
-def step_words(
-    view: View,
-    step: int,
-) -> str:  # HTML
-    "What stands under the picture at a step."
-    part = ""
-    if view.context is not None:
-        after = f" (imagined, {step - view.context + 1} steps after the context)"
-        part = " (shown to the models)" if step < view.context else after
-    part += "".join(f"<br>* {words}" for words in dispute_words(view))
-    return f"step {step} of {len(view.truth) - 1}, {step * STEP_SECONDS:.1f} s{part}"
-
-# %% ../../nbs/viz/05_player.ipynb #960df301
-def connect_controls(player: "Player") -> None:
-    "Let the widgets do what they say."
-    player.link = widgets.jslink((player.play, "value"), (player.slider, "value"))
-    player.slider.observe(player.draw, "value")
-    for setting in (player.trace, player.traces, player.under):
-        setting.observe(player.change, "value")
-    player.speed.observe(lambda change: player.set_speed(change["new"]), "value")
-    player.back.on_click(lambda _: player.jump(-1))
-    player.forth.on_click(lambda _: player.jump(1))
-
 # %% ../../nbs/viz/05_player.ipynb #ee5b0168
 class Player(widgets.VBox):
     "A view that can be played, scrubbed, slowed down and stepped through event by event."
@@ -740,14 +680,28 @@ class Player(widgets.VBox):
             layout=widgets.Layout(width=f"{width + 8}px", max_width="100%")
         )
         self.add_class("aawm-player")
-        connect_controls(self)
+        # let the widgets do what they say
+        self.link = widgets.jslink((self.play, "value"), (self.slider, "value"))
+        self.slider.observe(self.draw, "value")
+        for setting in (self.trace, self.traces, self.under):
+            setting.observe(self.change, "value")
+        self.speed.observe(lambda change: self.set_speed(change["new"]), "value")
+        self.back.on_click(lambda _: self.jump(-1))
+        self.forth.on_click(lambda _: self.jump(1))
         self.draw()
 
     def draw(self, _: object = None) -> None:
         "Show the step that the slider is at."
         step = self.slider.value
         self.picture.value = jpeg(self.screen.pixels(step))
-        self.status.value = (HIDE_STILLS if live() else "") + step_words(self.drawn_view, step)
+        # what stands under the picture at a step
+        view = self.drawn_view
+        part = ""
+        if view.context is not None:
+            after = f" (imagined, {step - view.context + 1} steps after the context)"
+            part = " (shown to the models)" if step < view.context else after
+        part += "".join(f"<br>* {words}" for words in dispute_words(view))
+        self.status.value = (HIDE_STILLS if live() else "") + f"step {step} of {len(view.truth) - 1}, {step * STEP_SECONDS:.1f} s{part}"
 
     def change(self, _: object = None) -> None:
         "Take over the settings of the traces."
@@ -775,7 +729,14 @@ class Player(widgets.VBox):
         figure, alt = stills(self.drawn_view)
         if live():
             display(self._repr_mimebundle_(), raw=True)
+        # of flat colours, for a notebook to keep
+        file = io.BytesIO()
+        with house_style():
+            figure.savefig(file, format="png", dpi=SMALL_DPI)
+        drawn = np.asarray(Image.open(file).convert("RGB"))
+        small = io.BytesIO()
+        FewColors(drawn, 96)(drawn).save(small, "PNG", optimize=True)
         display(
-            {"image/png": small_png(figure), "text/plain": alt}, metadata={"image/png": {"alt": alt}},
+            {"image/png": small.getvalue(), "text/plain": alt}, metadata={"image/png": {"alt": alt}},
             raw=True
         )

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['EVENT_LOOKS', 'PAST_DELIVERY', 'PIPELINE', 'ARROWS', 'observer_distance', 'PanelScene', 'event_table', 'draw_events',
-           'event_key', 'fig1', 'Rollout', 'last_step_shown', 'draw_rollout', 'draw_pipeline', 'fig2', 'choose_pair',
-           'describe_scenes', 'describe_rollouts']
+           'fig1', 'Rollout', 'last_step_shown', 'draw_rollout', 'fig2', 'choose_pair', 'describe_scenes',
+           'describe_rollouts']
 
 # %% ../../nbs/viz/04_scenes.ipynb #7fe07e2a
 from matplotlib.axes import Axes
@@ -109,21 +109,6 @@ def draw_events(
     axes.set_ylim(bottom=0)
     return pd.concat(parts, ignore_index=True)
 
-# %% ../../nbs/viz/04_scenes.ipynb #12804e1c
-def event_key() -> list:  # handles
-    "Legend entries for events."
-    handles = []
-    for (event, source), (marker, filled) in EVENT_LOOKS.items():
-        handle = Line2D(
-            [], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}"
-        )
-        if filled:
-            handle.set(markerfacecolor=SOFT_INK, markeredgecolor="white", markersize=7)
-        else:
-            handle.set(markerfacecolor="none", markeredgecolor=INK, markersize=8)
-        handles.append(handle)
-    return handles
-
 # %% ../../nbs/viz/04_scenes.ipynb #e36cdc06
 def fig1(
     scenes: Sequence[PanelScene],  # one to four; B follows the first
@@ -152,8 +137,18 @@ def fig1(
         panel_title(panels["B"], "B", f"Events read off the states: {scenes[0].title}")
         objects = panels["B"].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.2)
         panels["B"].add_artist(objects)
+        handles = []
+        for (event, source), (marker, filled) in EVENT_LOOKS.items():
+            handle = Line2D(
+                [], [], ls="", marker=marker, label=f"{event}, {'logged' if source == 'log' else 'by rule'}"
+            )
+            if filled:
+                handle.set(markerfacecolor=SOFT_INK, markeredgecolor="white", markersize=7)
+            else:
+                handle.set(markerfacecolor="none", markeredgecolor=INK, markersize=8)
+            handles.append(handle)
         panels["B"].legend(
-            handles=event_key(), loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2
+            handles=handles, loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2
         )
         panels[names[-1]].legend(
             handles=stage_key(), loc="upper left", bbox_to_anchor=(1.0, 1.05), handlelength=1.2,
@@ -189,9 +184,7 @@ class Rollout:
 PAST_DELIVERY = 30  # steps
 
 
-def last_step_shown(
-    rollout: Rollout,
-) -> int:  # a step
+def last_step_shown(rollout: Rollout) -> int:  # a step
     "Where a drawn rollout ends: a little after the delivery, true and imagined, or with the trial."
     name = OBJECTS[rollout.carried]
     ends = [0]
@@ -264,31 +257,6 @@ PIPELINE = (  # column, row, what, of what: the boxes of Figure 2A
 )
 ARROWS = ((0, 1), (1, 2), (2, 3), (0, 4), (3, 5), (4, 6), (5, 7), (6, 7))  # between places in `PIPELINE`
 
-
-def draw_pipeline(
-    axes: Axes,
-) -> None:
-    "How a rollout is scored by its events (paper, Figure 2A)."
-    wide = 0.82
-    high = 0.56
-    for column, row, what, of in PIPELINE:
-        axes.add_patch(
-            FancyBboxPatch(
-                (column - wide / 2, row - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.08",
-                fc="#F7F7F4", ec=INK, lw=0.8
-            )
-        )
-        axes.text(column, row + 0.1, what, ha="center", va="center", fontsize=7, weight="bold")
-        axes.text(column, row - 0.13, of, ha="center", va="center", fontsize=5.5, color=SOFT_INK)
-    for start, end in ARROWS:
-        (x0, y0, *_), (x1, y1, *_) = PIPELINE[start], PIPELINE[end]
-        axes.annotate(
-            "", (x1 - wide / 2, y1), (x0 + wide / 2, y0),
-            arrowprops=dict(arrowstyle="-|>", color=INK, lw=0.9, shrinkA=0, shrinkB=0)
-        )
-    axes.set(xlim=(-0.45, 5.45), ylim=(-0.35, 1.35), xticks=[], yticks=[])
-    axes.axis("off")
-
 # %% ../../nbs/viz/04_scenes.ipynb #c4b01de3
 def fig2(
     rollouts: Sequence[Rollout],  # one row each
@@ -312,7 +280,26 @@ def fig2(
             for panels, rollout, letter in zip(grid[1:], rollouts, "BCDE")
         ]
         pipeline = figure.add_subplot(spec)
-        draw_pipeline(pipeline)
+        # how a rollout is scored by its events (paper, Figure 2A)
+        wide = 0.82
+        high = 0.56
+        for column, row, what, of in PIPELINE:
+            pipeline.add_patch(
+                FancyBboxPatch(
+                    (column - wide / 2, row - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.08",
+                    fc="#F7F7F4", ec=INK, lw=0.8
+                )
+            )
+            pipeline.text(column, row + 0.1, what, ha="center", va="center", fontsize=7, weight="bold")
+            pipeline.text(column, row - 0.13, of, ha="center", va="center", fontsize=5.5, color=SOFT_INK)
+        for start, end in ARROWS:
+            (x0, y0, *_), (x1, y1, *_) = PIPELINE[start], PIPELINE[end]
+            pipeline.annotate(
+                "", (x1 - wide / 2, y1), (x0 + wide / 2, y0),
+                arrowprops=dict(arrowstyle="-|>", color=INK, lw=0.9, shrinkA=0, shrinkB=0)
+            )
+        pipeline.set(xlim=(-0.45, 5.45), ylim=(-0.35, 1.35), xticks=[], yticks=[])
+        pipeline.axis("off")
         panel_title(pipeline, "A", "A rollout is scored by its events")
         figure.legend(handles=stage_key(imagined=True), loc="outside upper left", ncols=5)
         shapes = "Shapes at the end of the context, and again where what moved is at the last step drawn."

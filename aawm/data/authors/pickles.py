@@ -393,9 +393,7 @@ def unknown(machine: Machine, code: int) -> Refused | BadData:
     return machine.damaged(f"no pickle instruction has the number {code}")
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #b00f6488
-def walk(
-    machine: Machine,
-) -> object:  # the value that the pickle describes, calls as `Call`
+def walk(machine: Machine) -> object:  # the value that the pickle describes, calls as `Call`
     "Follow a pickle to its end."
     count = 0
     while True:

@@ -7,9 +7,9 @@ __all__ = ['SPLITS', 'AGENT_IDS', 'NO_EVENTS', 'LOGS', 'UNKNOWN', 'NO_SEED', 'PA
            'PACKED_AT_MOST', 'roles_of', 'mapped', 'read_data_file', 'read_states', 'Rows', 'read_logs', 'read_steps',
            'read_rows', 'read_information_file', 'first_steps_by_trial', 'Content', 'trial_table', 'check_numbers',
            'step_differences', 'joined_rows', 'check_repeats', 'gather_content', 'beside', 'TrialsBeside', 'add_beside',
-           'faulty_trials', 'leave_out', 'staged', 'write_content', 'reason_kind', 'unpack', 'import_released',
-           'write_released', 'runs', 'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object',
-           'storage_head', 'write_data_file', 'published_rows', 'store_log', 'export_released']
+           'faulty_trials', 'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released',
+           'runs', 'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object', 'storage_head',
+           'write_data_file', 'published_rows', 'store_log', 'export_released']
 
 # %% ../../../nbs/data/authors/02_released.ipynb #0580fb45
 import contextlib
@@ -560,18 +560,13 @@ def write_content(
         extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | (
             {} if content.rows is None else {ROW_TABLE: content.rows}
         )
-        reasons = Counter(reason_kind(reason) for reason in left_out.values())
+        reasons = Counter(re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", reason)) for reason in left_out.values())
         draws = [{"trial": trial, "reason": reason} for trial, reason in left_out.items()]
         entries = store_entries(
             table, content.events, content.pickup_step, content.goal_step, dict(reasons), draws, extra
         )
         finish_store(path, LAYOUT, files=files, settings=settings, **entries)
     return faults
-
-
-def reason_kind(reason: str) -> str:
-    "A fault without what is special to one trial, to count by."
-    return re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", reason))
 
 # %% ../../../nbs/data/authors/02_released.ipynb #f5d91231
 PACKED_AT_MOST = 100  # times smaller; the states of real trials pack to about half

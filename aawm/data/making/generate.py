@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'end_others', 'process_pool', 'submitted_trials', 'draw_alone', 'simulated_trials', 'code_hash',
-           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'generation_settings', 'gathered_chunks',
-           'gathered_entries', 'checked_fidelity', 'counted', 'generate']
+           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'gathered_chunks', 'gathered_entries',
+           'checked_fidelity', 'counted', 'generate']
 
 # %% ../../../nbs/data/making/02_generate.ipynb #7fe5508f
 import contextlib
@@ -177,24 +177,6 @@ def trials_elsewhere(
             f"the executor lost trials ({what}); see to its workers and run the same again to go on"
         ) from fault
 
-# %% ../../../nbs/data/making/02_generate.ipynb #3582aaaa
-def generation_settings(
-    trials: int,
-    seed: int,  # root seed
-    fidelity: str,  # of the simulator
-    chunk: int,  # trials per chunk
-) -> dict:
-    "All that the content of a generated store depends on."
-    from aawm.sim import SIMULATOR_SETTINGS
-
-    own = {"trials": trials, "seed": seed, "fidelity": fidelity, "chunk": chunk}
-    own |= {"aawm_version": aawm.__version__, "simulator_code": code_hash()}
-    own |= {
-        "made_by": "aawm.data.generate", "format_version": LAYOUT.version,
-        "validation_share": VALIDATION_SHARE
-    }
-    return {**SIMULATOR_SETTINGS, **own}
-
 # %% ../../../nbs/data/making/02_generate.ipynb #45a00b28
 def gathered_chunks(
     chunks: dict,  # number -> the places of its trials
@@ -281,8 +263,17 @@ def generate(
             yield from gathered_chunks(chunks, counted(drawn, bar))
 
     command = f"aawm generate {path} --trials {trials} --seed {seed} --fidelity {fidelity}"
+    # all that the content of a generated store depends on
+    from aawm.sim import SIMULATOR_SETTINGS
+
+    own = {"trials": trials, "seed": seed, "fidelity": fidelity, "chunk": chunk}
+    own |= {"aawm_version": aawm.__version__, "simulator_code": code_hash()}
+    own |= {
+        "made_by": "aawm.data.generate", "format_version": LAYOUT.version,
+        "validation_share": VALIDATION_SHARE
+    }
     return build_store(
-        path, LAYOUT, {"trial": trials}, generation_settings(trials, seed, fidelity, chunk), make,
+        path, LAYOUT, {"trial": trials}, {**SIMULATOR_SETTINGS, **own}, make,
         finish=functools.partial(gathered_entries, path, seed=seed), chunk=chunk,
         resume=f"the same call goes on from there ({command})"
     )

@@ -114,9 +114,7 @@ CARRIED_ABOVE = 0.15
 ALOFT = 0.2  # and nothing that is so much higher than it lay at the start can lie at all, m
 
 
-def within_reach(
-    scene: Scene,
-) -> torch.Tensor:  # bool `[..., object, agent]`
+def within_reach(scene: Scene) -> torch.Tensor:  # bool `[..., object, agent]`
     "Which objects an agent could hold: those as near as in the rule for pickups."
     offset = scene.objects[..., :, None, GROUND] - scene.place[..., None, :, :]
     return offset.norm(dim=-1) < NEAR
@@ -248,10 +246,7 @@ def describe_place(
 MOTION_UNIT = (0.2, 0.05, 0.3)  # m, m, radians
 
 
-def object_features(
-    now: Scene,
-    before: Scene,
-) -> torch.Tensor:  # `[..., agent, features]`
+def object_features(now: Scene, before: Scene) -> torch.Tensor:  # `[..., agent, features]`
     "Of each object: height, last move in the room and in the agent's frame, distance from the goal and from the other agent."
     height = now.objects[..., HEIGHT]
     goal = torch.tensor(GOAL, dtype=height.dtype, device=height.device)

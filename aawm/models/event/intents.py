@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NO_LANDMARK', 'ARRIVAL_RADIUS', 'SHORT_GAP', 'AT_REST', 'Intents', 'drop_short_runs', 'segment_ends',
-           'landmark_reached', 'next_value', 'hindsight_intents']
+           'landmark_reached', 'hindsight_intents']
 
 # %% ../../../nbs/models/event/03_intents.ipynb #d6314187
 from dataclasses import dataclass
@@ -81,17 +81,6 @@ def landmark_reached(
     taken = after & ~before
     return torch.where(taken.any(-1), FIRST_OBJECT + taken.float().argmax(-1), intent)
 
-# %% ../../../nbs/models/event/03_intents.ipynb #0333f3a4
-def next_value(
-    values: torch.Tensor,  # int64 `[B, T, agent]`
-    ends: torch.Tensor,  # bool `[B, T, agent]`
-) -> torch.Tensor:  # int64 `[B, T - 1, agent]`
-    "Of each step to the next, the value at the end of its segment; `NO_LANDMARK` if the trial ends first."
-    count = values.shape[1]
-    coming = torch.where(ends, torch.arange(count, device=values.device)[:, None], count)
-    coming = coming.flip(1).cummin(1).values.flip(1)[:, 1:]
-    return functional.pad(values, (0, 0, 0, 1), value=NO_LANDMARK).gather(1, coming)
-
 # %% ../../../nbs/models/event/03_intents.ipynb #957c61cd
 def hindsight_intents(
     states: torch.Tensor,  # `[B, T, 5, 7]`
@@ -105,7 +94,11 @@ def hindsight_intents(
     there = landmark_reached(scene, held)
     carrying = functional.pad(held.any(-1), (0, 0, 0, 1))
     ends = grasp_changes | (stops & ~(carrying & (there == NO_LANDMARK)))
-    intent = next_value(there, ends)
+    # of each step to the next, the value at the end of its segment; `NO_LANDMARK` if the trial ends first
+    count = there.shape[1]
+    coming = torch.where(ends, torch.arange(count, device=there.device)[:, None], count)
+    coming = coming.flip(1).cummin(1).values.flip(1)[:, 1:]
+    intent = functional.pad(there, (0, 0, 0, 1), value=NO_LANDMARK).gather(1, coming)
     ends &= grasp_changes | (functional.pad(intent, (0, 0, 0, 1), value=NO_LANDMARK) != there) | (
         there == NO_LANDMARK
     )

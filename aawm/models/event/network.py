@@ -6,8 +6,8 @@
 __all__ = ['EVENT_THRESHOLD', 'MOTION_SIZE', 'CARRY_SIZE', 'HAND_SIZE', 'WAVES', 'PLAN_FACTS', 'LEAST_LOG', 'DISTANCE_RUNGS',
            'PLACE_SIZE', 'ENDING_FACTS', 'SPANS', 'NEVER_AGAIN', 'EventTransformerConfig', 'SlidingWindowAttention',
            'steps_in_reach', 'ring_buffer', 'ring_place', 'Trunk', 'in_waves', 'TokenHead', 'sample_token',
-           'plan_facts', 'guided', 'distance_scale', 'LandmarkReader', 'with_facts', 'ending_facts', 'IntentHead',
-           'GraspHead', 'CarryHead', 'span_of', 'EventProbabilities', 'EventHead', 'Network']
+           'plan_facts', 'guided', 'distance_scale', 'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead',
+           'CarryHead', 'span_of', 'EventProbabilities', 'EventHead', 'Network']
 
 # %% ../../../nbs/models/event/04_network.ipynb #e6b870b3
 import dataclasses
@@ -304,17 +304,6 @@ def with_facts(
     "Outputs of the network with further facts beside them."
     return torch.cat([hidden.expand(*facts.shape[:-1], -1), facts.to(hidden.dtype)], -1)
 
-
-def ending_facts(
-    token: torch.Tensor,  # `[..., agent]`: the motion of each agent in a step
-    motions: TokenHead,
-    grasp_changed: torch.Tensor,  # bool `[..., agent]`
-) -> torch.Tensor:  # `[..., agent, ENDING_FACTS]`
-    "What an agent does in a step: its motion, whether that is slow or none, whether it grasps or lets go."
-    motion = motions.codebook[token]
-    slow = torch.tanh(motion[..., :2].norm(dim=-1, keepdim=True) / AT_REST)
-    return torch.cat([motion / motions.unit, slow, (token == 0)[..., None], grasp_changed[..., None]], -1)
-
 # %% ../../../nbs/models/event/04_network.ipynb #76c70e6b
 class IntentHead(nn.Module):
     "Which landmark an agent heads for, what that changes, and when it is over."
@@ -365,12 +354,12 @@ class IntentHead(nn.Module):
             inside = inside + functional.linear(plan.flatten(-2).to(hidden.dtype), of_plan)
         return (hidden + self.condition_on[1:](inside)).expand(*plan.shape[:-2], -1)
 
-    def ends(
-        self, hidden: torch.Tensor, token: torch.Tensor, motions: TokenHead, grasp_changed: torch.Tensor
-    ):
+    def ends(self, hidden: torch.Tensor, token: torch.Tensor, motions: TokenHead, grasp_changed: torch.Tensor):
         "Log odds that a step ends the segment `[..., agent]`: `token` of `motions` is what the agent does in it."
         own, does, ends = self.end
-        facts = ending_facts(token, motions, grasp_changed).to(hidden.dtype)
+        motion = motions.codebook[token]
+        slow = torch.tanh(motion[..., :2].norm(dim=-1, keepdim=True) / AT_REST)
+        facts = torch.cat([motion / motions.unit, slow, (token == 0)[..., None], grasp_changed[..., None]], -1).to(hidden.dtype)
         return ends(functional.gelu(own(hidden) + does(facts)))[..., 0]
 
 # %% ../../../nbs/models/event/04_network.ipynb #30257712

@@ -6,9 +6,9 @@
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
            'after_choice', 'clipped_paths', 'events_imagined', 'moves_to_come', 'with_pickups', 'expected_event_score',
            'planned_events', 'plans_of', 'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end',
-           'step_noise', 'token_weights', 'sample_carries', 'sample_step', 'in_order', 'Outset', 'Futures', 'end_state',
-           'at_context_end', 'begin_futures', 'intended_now', 'arrived', 'read_next', 'segments_over', 'read_now',
-           'sample_intents', 'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
+           'step_noise', 'token_weights', 'sample_step', 'in_order', 'Outset', 'Futures', 'end_state', 'at_context_end',
+           'begin_futures', 'intended_now', 'arrived', 'read_now', 'sample_intents', 'sample_next', 'score_futures',
+           'resample', 'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -222,40 +222,13 @@ def step_noise(
     return dict(zip(CHOICES_OF_STEP, numbers.split(list(CHOICES_OF_STEP.values()), -1)))
 
 
-def token_weights(
-    network: Network,
-) -> dict[str, torch.Tensor]:  # head -> `[tokens, width + 1]`
+def token_weights(network: Network) -> dict[str, torch.Tensor]:  # head -> `[tokens, width + 1]`
     "The weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
     return {
         "motion": network.motion.weights(),
         "pushed": network.carry.pushed.weights(),
         "held": network.carry.held.weights(),
     }
-
-
-def sample_carries(
-    model: nn.Module,  # an `EventTransformer`
-    scene: Scene,  # of `[B, 5, 7]`
-    intended: torch.Tensor,  # see `sample_step`
-    motion: torch.Tensor,  # int64 `[B, agent]`
-    holder: torch.Tensor,  # int64 `[B, object]`
-    uniform: torch.Tensor | None,  # numbers between 0 and 1 `[B, object]`; None: at the mode
-    weights: dict[str, torch.Tensor],  # see `token_weights`
-) -> torch.Tensor:  # int64 tokens `[B, object]`, 0 where nobody moves an object
-    "Sample how held and pushed objects move."
-    network = model.network
-    rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
-    by = holder[rollout, thing]
-    seen = seen_from(scene)[rollout, by - 1, thing]
-    handling = network.carry(intended[:, rollout], motion[rollout], by, seen)
-    numbers = None if uniform is None else uniform[rollout, thing]
-    tokens = {}
-    for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held)):
-        logits = guided(head(handling, weights[name]), model.config.guidance)
-        tokens[name] = sample_token(logits, model.config.temperature, numbers, numbers is None)
-    carry = torch.zeros_like(holder)
-    carry[rollout, thing] = torch.where(by == PUSHED, tokens["pushed"], tokens["held"])
-    return carry
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #b2ec1b28
 def sample_step(
@@ -275,7 +248,19 @@ def sample_step(
     motion = sample_token(motions, model.config.temperature, noise["motion"], noise["motion"] is None)
     grasps = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
     holder = sample_categorical(guided(grasps, guidance), noise["holder"], noise["holder"] is None)
-    carry = sample_carries(model, scene, intended, motion, holder, noise["carry"], weights)
+    # sample how held and pushed objects move
+    uniform = noise["carry"]
+    rollout, thing = holder.nonzero(as_tuple=True)  # objects that somebody moves: few
+    by = holder[rollout, thing]
+    seen = seen_from(scene)[rollout, by - 1, thing]
+    handling = network.carry(intended[:, rollout], motion[rollout], by, seen)
+    numbers = None if uniform is None else uniform[rollout, thing]
+    tokens = {}
+    for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held)):
+        logits = guided(head(handling, weights[name]), model.config.guidance)
+        tokens[name] = sample_token(logits, model.config.temperature, numbers, numbers is None)
+    carry = torch.zeros_like(holder)
+    carry[rollout, thing] = torch.where(by == PUSHED, tokens["pushed"], tokens["held"])
     moved = model.codebooks.changes(states, holder, carry)
     return advance(states, model.codebooks.motion[motion], holder, moved), motion, grasped_by(holder)
 
@@ -334,9 +319,7 @@ class Futures:
         return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
-def end_state(
-    context: Context,
-) -> torch.Tensor | None:  # `[B, 5, 7]`; None: the model is not given it
+def end_state(context: Context) -> torch.Tensor | None:  # `[B, 5, 7]`; None: the model is not given it
     "The last states of the trials, for the model that is given them."
     end = context.privileged.get("end_state")
     return None if end is None else unflatten(end)
@@ -409,35 +392,6 @@ def arrived(
     was_there = near_goal(before[:, OBJECT_INDEX, POSITION])
     return near_goal(now[:, OBJECT_INDEX, POSITION]) & ~was_there
 
-
-def read_next(
-    outset: Outset,
-    futures: Futures,  # keys and values of the step go over the oldest that it keeps
-    before: torch.Tensor,  # states a step earlier `[N, 5, 7]`
-    step: int,  # from 1 on
-) -> torch.Tensor:  # `[N, agent, width]`
-    "The trunk's output after the present state."
-    model = outset.model
-    place = (outset.lengths + step - 1)[:, None]
-    seen = model.observe(futures.now[:, None], before[:, None], outset.start, place, outset.end)
-    ring = ring_place(outset.ring_lengths, step, model.config.window)
-    kept = [(*pair, *ring) for pair in futures.kept]
-    return model.network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
-
-
-def segments_over(
-    outset: Outset,
-    intended: torch.Tensor,  # of the step, see `intended_now`
-    motion: torch.Tensor,  # int64 `[N, agent]`: what agents did in it
-    grasp_changed: torch.Tensor,  # bool `[N, agent]`
-    uniform: torch.Tensor | None,  # numbers between 0 and 1 `[N, agent]`; None: at the mode
-) -> torch.Tensor:  # bool `[N, agent]`
-    "Sample whether each agent has done what it headed for."
-    network = outset.model.network
-    odds = network.intents.ends(intended, motion, network.motion, grasp_changed)
-    odds = guided(functional.pad(odds[..., None], (1, 0)), outset.model.config.guidance)
-    return sample_categorical(odds, uniform, uniform is None) > 0
-
 # %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e5
 def read_now(
     outset: Outset,
@@ -481,8 +435,18 @@ def sample_next(
     if step == outset.horizon:
         return
     futures.ahead = crossed_out(futures.ahead, futures.held & ~held_before, arrived(before, futures.now))
-    futures.hidden = read_next(outset, futures, before, step)
-    over = segments_over(outset, intended, motion, (futures.held != held_before).any(-1), noise["end"])
+    # the trunk's output after the present state
+    model = outset.model
+    place = (outset.lengths + step - 1)[:, None]
+    seen = model.observe(futures.now[:, None], before[:, None], outset.start, place, outset.end)
+    ring = ring_place(outset.ring_lengths, step, model.config.window)
+    kept = [(*pair, *ring) for pair in futures.kept]
+    futures.hidden = model.network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
+    # sample whether each agent has done what it headed for
+    changed = (futures.held != held_before).any(-1)
+    odds = model.network.intents.ends(intended, motion, model.network.motion, changed)
+    odds = guided(functional.pad(odds[..., None], (1, 0)), model.config.guidance)
+    over = sample_categorical(odds, noise["end"], noise["end"] is None) > 0
     rows = over.any(-1).nonzero()[:, 0]
     chosen = sample_intents(outset, futures, rows, noise["intent"])
     futures.intent[rows] = torch.where(over[rows], chosen, futures.intent[rows])
@@ -550,8 +514,6 @@ def sample_futures(
 SEQUENCES = {"cpu": 2048, "cuda": 32_768}
 
 
-def sequences_at_once(
-    device: torch.device,
-) -> int:  # sequences
+def sequences_at_once(device: torch.device) -> int:  # sequences
     "How many sequences a rollout has in memory together; other devices are taken for a CPU."
     return SEQUENCES.get(device.type, SEQUENCES["cpu"])
