@@ -378,7 +378,7 @@ def entering(
 LEDGER_COLUMNS = ("verdict", "needs", "comparisons", "held", "seeds", "because", "measured")
 BY_CONSTRUCTION = "by construction"
 
-# %% ../nbs/04_ledger.ipynb #602850c7
+
 def because_words(finding: Finding) -> str:
     "Which comparisons keep a claim from holding."
     if finding.verdict in (HOLDS, NOT_TESTED):
@@ -428,7 +428,7 @@ def check_claims(
             )
     return pd.DataFrame(rows, columns=["claim", "figure", "statement", *conditions, *LEDGER_COLUMNS])
 
-# %% ../nbs/04_ledger.ipynb #02672563
+
 def verdict_word(
     verdict: str,
     needs: str = "",  # as in the table; an undecided one without needs is a tie

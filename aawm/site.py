@@ -401,7 +401,7 @@ def folder_page(
         ]
     ) + "\n"
 
-# %% ../nbs/85_site.ipynb #9c32d813
+
 def figure_parts(
     folder: Path,  # of figures
     makers: Path,  # folder of the notebooks that make them
@@ -475,7 +475,7 @@ FOLDING = """document.addEventListener("DOMContentLoaded", () => {
 """
 TEXTS = ("CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")  # further pages
 
-# %% ../nbs/85_site.ipynb #48cd7bdf
+
 def main_toctrees(root: str | Path) -> str:  # markdown
     "The sidebar."
     notebooks = Path(root) / "nbs"

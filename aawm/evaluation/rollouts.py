@@ -601,7 +601,7 @@ class on_device:
         for network, (home, training) in zip(self.networks, self.before):
             network.to(home).train(training)
 
-# %% ../../nbs/evaluation/02_rollouts.ipynb #d2290ea2
+
 def rollout_key(
     model: Evaluable,
     requests: pd.DataFrame,

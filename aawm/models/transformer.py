@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FORMS', 'LONGEST_WAVE', 'SLACK', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
            'TransformerConfig', 'rotate', 'look_up', 'StackSizes', 'Attention', 'Block', 'Stack', 'of_like_length',
-           'state_embedder', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens', 'token_loss',
-           'with_room', 'append_states', 'Transformer', 'PublishedTransformer']
+           'state_embedder', 'start_still', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
+           'token_loss', 'with_room', 'append_states', 'Transformer', 'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -213,6 +213,18 @@ def state_embedder(width: int, inputs: int = STATE_SIZE) -> nn.Sequential:
         nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
     )
 
+
+def start_still(model: nn.Module) -> None:
+    "Weights of GPT: normal with spread 0.02; and, with a `decoder`, a first prediction that nearly is the current state."
+    for part in model.modules():
+        if isinstance(part, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(part.weight, std=0.02)
+        if isinstance(part, nn.Linear):
+            nn.init.zeros_(part.bias)
+    nn.init.normal_(model.embedder[0].weight, std=model.embedder[0].in_features**-0.5)
+    if hasattr(model, "decoder"):
+        nn.init.normal_(model.decoder.weight, std=0.002)  # a change of nearly nothing
+
 # %% ../../nbs/models/04_transformer.ipynb #544809b8
 GROUPS = (POSITION, ROTATION)  # of an entity's features, a token each
 ENTITY_KINDS = (OBJECT_INDEX, AGENT_INDEX)  # of entities, a codebook each
@@ -396,15 +408,7 @@ class Transformer(WorldModel):
         else:
             self.decoder = nn.Linear(c.width, STATE_SIZE)
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
-        # weights of GPT; with a `decoder`, a first prediction that nearly is the current state
-        for part in self.modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(part.weight, std=0.02)
-            if isinstance(part, nn.Linear):
-                nn.init.zeros_(part.bias)
-        nn.init.normal_(self.embedder[0].weight, std=self.embedder[0].in_features**-0.5)
-        if hasattr(self, "decoder"):
-            nn.init.normal_(self.decoder.weight, std=0.002)  # a change of nearly nothing
+        start_still(self)
 
     def calibrate(self, states: torch.Tensor):
         super().calibrate(states)

@@ -95,7 +95,7 @@ def visible_gpus() -> list:  # of ids, as `CUDA_VISIBLE_DEVICES` has them
 # who starts this has named a number of threads, and keeps it
 NAMED_THREADS = os.environ.get("OMP_NUM_THREADS", "")
 
-# %% ../../nbs/runs/04_cluster.ipynb #3bfd3b07
+
 Worker = tuple[BaseProcess, Connection, str]  # the channel to it; its GPU, "" where it sees all there is
 
 
@@ -126,7 +126,7 @@ def serve_jobs(
         except Exception as fault:  # it cannot be pickled
             channel.send(AawmError(f"{type(outcome).__name__} cannot be sent back: {fault}"))
 
-# %% ../../nbs/runs/04_cluster.ipynb #4743fa65
+
 QUIET = "ignore:resource_tracker:UserWarning"  # of semaphores that a killed worker held: they are cleaned up
 
 # %% ../../nbs/runs/04_cluster.ipynb #f5a00a48

@@ -547,7 +547,7 @@ def finite_sentence(
     broken = with_series(broken_series(curves, names))
     return finite_alone(style.name for style in styles_of(broken.series).values())
 
-# %% ../../nbs/viz/03_figures.ipynb #8b8a0014
+
 def curve_table(
     curves: pd.DataFrame,  # as gathered over models and seeds
     panels: dict,  # name of a curve -> letter of its panel

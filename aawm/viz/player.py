@@ -132,17 +132,12 @@ class View:
         parts = [pd.concat([shown, read_events(self.truth, start)]).assign(source="truth", logged=False)]
         for event, steps in self.logged.items():
             check_name(event, EVENT_WORDS, "event")
-            rows = [
-                (event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0
-            ]
-            parts.append(
-                pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True)
-            )
+            rows = [(event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0]
+            parts.append(pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True))
         for name in self.rollouts:
             parts.append(read_events(self.sources[name], start).assign(source=name, logged=False))
-        return pd.concat(
-            parts, ignore_index=True
-        )[["source", "event", "object", "step", "logged"]].astype({"object": int, "step": int})
+        events = pd.concat(parts, ignore_index=True)[["source", "event", "object", "step", "logged"]]
+        return events.astype({"object": int, "step": int})
 
     @cached_property
     def disputes(self) -> pd.DataFrame:  # event, object, rule, log: where rule and log differ
@@ -152,17 +147,12 @@ class View:
             set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None))
             for logged in (False, True)
         )
-        rows = [
-            (event, k, (event, k) in seen, (event, k) in written)
-            for event in self.logged
-            for k in range(len(OBJECTS))
-        ]
-        rows = [row for row in rows if row[2] != row[3]]
+        every = itertools.product(self.logged, range(len(OBJECTS)))
+        rows = [(*key, key in seen, key in written) for key in every if (key in seen) != (key in written)]
         return pd.DataFrame(rows, columns=["event", "object", "rule", "log"])
 
     @cached_property
     def labels(self) -> pd.DataFrame:  # source, event, object, happens, agrees, disputed
-        # what happens after the context to each object, in truth and as imagined
         found = self.events[~self.events.logged & (self.events.step >= (self.context or 0))]
         known = set(found[["source", "event", "object"]].itertuples(index=False, name=None))
         open_ = set(self.disputes[["event", "object"]].itertuples(index=False, name=None))
@@ -606,10 +596,10 @@ def jpeg(
     Image.fromarray(pixels).save(file, "JPEG", quality=92, subsampling=0)
     return file.getvalue()
 
-# %% ../../nbs/viz/05_player.ipynb #5ad84e62
+
 SMALL_DPI = 90  # of pictures that notebooks keep
 
-# %% ../../nbs/viz/05_player.ipynb #63e4d528
+
 def live() -> bool:
     "Was this kernel started for a person in front of a notebook?"
     return any(name in os.environ for name in ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD"))

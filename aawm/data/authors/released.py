@@ -531,7 +531,7 @@ def staged(
             f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again"
         ) from fault
 
-# %% ../../../nbs/data/authors/02_released.ipynb #4ef00e42
+
 def write_content(
     path: str | Path,  # the folder to write in
     content: Content,
