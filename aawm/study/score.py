@@ -7,7 +7,7 @@ __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredR
            'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
            'simulated_ratings', 'simulate_answers', 'write_answers', 'check_answers', 'read_answers', 'whole_run',
            'watchers', 'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes',
-           'rating_scores', 'person_scores', 'score_study', 'sample_class']
+           'rating_scores', 'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
@@ -506,21 +506,6 @@ def rating_scores(
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
-def person_scores(
-    outcomes: pd.DataFrame,  # of everyone
-    people: pd.DataFrame,  # of `watchers`
-    scores_of: Callable = score_answers,  # outcomes -> scores
-) -> pd.DataFrame:  # the same with a column for each task, target and metric
-    "Scores of each person."
-    table = {}
-    for participant, part in outcomes.groupby("participant", sort=False):
-        scores = scores_of(part).query("behavior == 'all' and metric != 'ceiling'")
-        table[participant] = {
-            f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()
-        }
-    return people.join(pd.DataFrame.from_dict(table, orient="index"))
-
-
 def score_study(
     folder: str | Path,  # of the study
     files: Iterable[str | Path],  # of answers
@@ -534,7 +519,13 @@ def score_study(
     answers = read_answers(files, key, faults)
     people = watchers(answers, key)
     outcomes = outcomes_of(answers, key)
-    people = person_scores(outcomes, people, scores_of)
+    table = {}
+    for participant, part in outcomes.groupby("participant", sort=False):
+        scores = scores_of(part).query("behavior == 'all' and metric != 'ceiling'")
+        table[participant] = {
+            f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()
+        }
+    people = people.join(pd.DataFrame.from_dict(table, orient="index"))
     if not people.included.any():
         raise BadData(f"nobody can be scored: {people.index[0]} has {people.why.iloc[0]}; look at the answers")
     included = outcomes.participant.map(people.included)

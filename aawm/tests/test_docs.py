@@ -68,18 +68,6 @@ def test_code_folds_and_the_library_begins_with_trials(pages):
     assert re.search(r"<sim/index>.*<data/index>.*00_errors", "".join(sidebar), re.DOTALL)
 
 
-def test_every_name_has_one_address(pages):
-    places = [
-        target
-        for page in notebooks(pages).values()
-        for cell in page.cells
-        for target in re.findall(r"^\((aawm\.\S+)\)=$", cell.source, re.MULTILINE)
-    ]
-    assert len(places) == len(set(places)) > 300
-    asked = set(re.findall(r"\]\(#(\S+)\)", (pages / "reference.md").read_text()))
-    assert asked == set(places)
-
-
 def test_pictures_have_words_and_lessons_no_answers(pages):
     lessons = {f"lessons/{path.name}" for path in find_lessons(ROOT / "nbs" / "lessons")}
     assert lessons <= set(notebooks(pages))
@@ -171,7 +159,7 @@ def html(tmp_path_factory):
 @pytest.mark.slow
 def test_the_site_is_whole(html):
     pages = {path: Page(path) for path in html.rglob("*.html")}
-    assert {"index.html", "figures.html", "reference.html", "search.html", "viz/05_player.html"} <= {
+    assert {"index.html", "figures.html", "search.html", "viz/05_player.html"} <= {
         path.relative_to(html).as_posix() for path in pages
     }
     broken = []
@@ -229,9 +217,6 @@ def test_the_site_in_a_browser(browser, html):
         for name in ("viz/05_player.html", "lessons/index.html", "models/10_your_own_model.html"):
             page.goto(home + name)
             assert page.locator("h1").count() >= 1
-        page.goto(f"{home}reference.html")
-        page.click("a:has-text('read_events')")
-        page.wait_for_url("**/viz/05_player.html#**")
         page.fill("input.sidebar-search", "rollout")
         page.keyboard.press("Enter")
         page.wait_for_selector("#search-results li a")

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['EVENT_WORDS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'MOST_MOMENTS', 'SPEEDS', 'FASTEST', 'HIDE_STILLS',
            'SMALL_DPI', 'read_events', 'continued', 'View', 'dispute_words', 'label_mark', 'draw_labels',
-           'event_handles', 'draw_timeline', 'lay_out', 'corner_words', 'draw_panel', 'draw_fixed', 'Screen', 'moments',
-           'stills', 'describe_view', 'unpacked', 'FewColors', 'save_steps', 'save_animation', 'pace', 'jpeg', 'live',
-           'controls', 'Player']
+           'draw_timeline', 'lay_out', 'corner_words', 'draw_panel', 'draw_fixed', 'Screen', 'moments', 'stills',
+           'describe_view', 'unpacked', 'FewColors', 'save_steps', 'save_animation', 'pace', 'jpeg', 'live', 'controls',
+           'Player']
 
 # %% ../../nbs/viz/05_player.ipynb #6a108c4a
 from matplotlib.axes import Axes
@@ -234,23 +234,6 @@ def draw_labels(
         words = "* rule and log differ" if source == "truth" else "* not judged"
         axes.text(0.05, len(EVENT_WORDS) + 1, words, va="center", color=SOFT_INK, fontsize="small")
 
-# %% ../../nbs/viz/05_player.ipynb #d1467e7b
-def event_handles(logged: bool) -> list:  # for `legend(handles=...)`
-    "Legend entries for the events of a timeline."
-    handles = []
-    for event, marker in EVENT_MARKERS.items():
-        handle = Line2D([], [], marker=marker, label=EVENT_WORDS[event], ls="", markersize=6, color=SOFT_INK)
-        handle.set(markeredgecolor="white", markeredgewidth=0.5)
-        handles.append(handle)
-    if logged:
-        handles.append(
-            Line2D(
-                [], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK,
-                label="as logged"
-            )
-        )
-    return handles
-
 # %% ../../nbs/viz/05_player.ipynb #b37520c9
 def draw_timeline(
     axes: Axes,  # taken over whole
@@ -313,7 +296,20 @@ def lay_out(
             figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column])
         )
         panel_title(panels[name][0], "", view.title or "truth" if name == "truth" else view.styles[name].name)
-    key = [*stage_key(bool(view.rollouts), view.agents, view.kinds), *event_handles(bool(view.logged))]
+    # legend entries for the events of a timeline
+    handles = []
+    for event, marker in EVENT_MARKERS.items():
+        handle = Line2D([], [], marker=marker, label=EVENT_WORDS[event], ls="", markersize=6, color=SOFT_INK)
+        handle.set(markeredgecolor="white", markeredgewidth=0.5)
+        handles.append(handle)
+    if bool(view.logged):
+        handles.append(
+            Line2D(
+                [], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK,
+                label="as logged"
+            )
+        )
+    key = [*stage_key(bool(view.rollouts), view.agents, view.kinds), *handles]
     figure.legend(handles=key, loc="outside right upper")
     return figure, panels, figure.add_subplot(grid[-1, :])
 

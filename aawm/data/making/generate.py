@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'end_others', 'process_pool', 'submitted_trials', 'draw_alone', 'simulated_trials', 'code_hash',
-           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'gathered_chunks', 'gathered_entries',
-           'checked_fidelity', 'counted', 'generate']
+           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'gathered_chunks', 'gathered_entries', 'counted',
+           'generate']
 
 # %% ../../../nbs/data/making/02_generate.ipynb #7fe5508f
 import contextlib
@@ -214,15 +214,6 @@ def gathered_entries(
     rows = event_rows(events, events.trial)
     return store_entries(trials, rows, pickup_step, goal_step, dict(reasons), draws)
 
-# %% ../../../nbs/data/making/02_generate.ipynb #b1ab735a
-def checked_fidelity(
-    fidelity: str | None,  # `None`: the simulator's default
-) -> str:
-    "A fidelity that the simulator has; `UsageError` before any work where it has no such one."
-    from aawm.sim import FIDELITIES
-
-    return FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
-
 # %% ../../../nbs/data/making/02_generate.ipynb #4bea8bd2
 def counted(
     drawn: Iterable,  # trials
@@ -245,7 +236,8 @@ def generate(
 ) -> Path:  # the store
     "Simulate a trial store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
     path = Path(path)
-    fidelity = checked_fidelity(fidelity)
+    from aawm.sim import FIDELITIES
+    fidelity = FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
     trials = whole_number(trials, "trials", 1)
     seed = whole_number(seed, "seed", 0)
     chunk = whole_number(chunk or LAYOUT.chunk_for(trials), "chunk", 1)

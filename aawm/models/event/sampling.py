@@ -7,8 +7,8 @@ __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', '
            'after_choice', 'clipped_paths', 'events_imagined', 'moves_to_come', 'with_pickups', 'expected_event_score',
            'planned_events', 'plans_of', 'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end',
            'step_noise', 'token_weights', 'sample_step', 'in_order', 'Outset', 'Futures', 'end_state', 'at_context_end',
-           'begin_futures', 'intended_now', 'arrived', 'read_now', 'sample_intents', 'sample_next', 'score_futures',
-           'resample', 'sample_futures', 'sequences_at_once']
+           'begin_futures', 'arrived', 'read_now', 'sample_intents', 'sample_next', 'score_futures', 'resample',
+           'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -374,16 +374,6 @@ def begin_futures(
     )
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a181b71e
-def intended_now(
-    outset: Outset,
-    futures: Futures,
-) -> torch.Tensor:  # `[1 or 2, N, agent, width]`: with the plan and, where guidance compares, without it
-    "The trunk's output, given what each agent heads for and what is planned."
-    plan = plans_of(outset.model.config, futures.ahead)[:, :, None]
-    hidden, now, intent = (part[:, None] for part in (futures.hidden, futures.now, futures.intent))
-    return outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
-
-
 def arrived(
     before: torch.Tensor,  # states a step earlier `[N, 5, 7]`
     now: torch.Tensor,  # `[N, 5, 7]`
@@ -427,7 +417,9 @@ def sample_next(
     "One step: act, cross out what has happened, read the new state, and choose anew where to go if a segment is over."
     noise = step_noise(outset.streams, step)
     before, held_before = futures.now, futures.held
-    intended = intended_now(outset, futures)
+    plan = plans_of(outset.model.config, futures.ahead)[:, :, None]
+    hidden, now, intent = (part[:, None] for part in (futures.hidden, futures.now, futures.intent))
+    intended = outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
     futures.now, motion, futures.held = sample_step(
         outset.model, before, outset.start, intended, noise, outset.weights
     )

@@ -23,8 +23,7 @@ from aawm.files import content_hash
 from aawm.runs import cluster, kernels
 from aawm.runs.notebooks import KernelDied
 from aawm.runs import plan, profile_values
-from aawm.runs.jobs import is_done, plan_picture, run_job
-from aawm.runs.manifest import Job
+from aawm.runs.jobs import is_done, run_job
 from aawm.tests.conftest import ROOT, heed_interrupt
 
 
@@ -643,13 +642,6 @@ def test_whatever_a_job_raises_or_gives_reaches_the_one_who_waits(monkeypatch):
     particular, closure, pid = channel.outcomes
     assert isinstance(particular, AawmError) and str(particular) == "Particular: 1 and 2"
     assert isinstance(closure, AawmError) and "cannot be sent back" in str(closure) and pid == os.getpid()
-
-
-def test_a_plan_is_drawn_with_a_dot_for_each_job_and_a_line_for_each_need():
-    jobs = [Job("trials", "", {}), *(Job(f"train <{k}>", "", {}, needs=("trials",)) for k in range(3))]
-    drawn = plan_picture(jobs)
-    assert drawn.svg.count("<circle") == 4 and drawn.svg.count("M") == drawn.svg.count("L") == 3
-    assert "train &lt;2&gt;" in drawn.svg and repr(drawn) == "1 x trials, then 3 x train"
 
 
 def test_a_plan_needs_no_torch_and_has_no_nan():
