@@ -10,7 +10,6 @@ __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'BADGE', 'WITH_A_TRIAL', 'CHALLENGE
            'build_site']
 
 # %% ../nbs/85_site.ipynb #35579fb7
-import ast
 import importlib.util
 import os
 import re

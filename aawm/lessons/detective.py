@@ -8,13 +8,13 @@ __all__ = ['check_one_of_two', 'check_needed', 'check_method']
 # %% ../../nbs/lessons/13_detective_checks.ipynb #b761aa56
 import numpy as np
 
-from .checks import Wrong, call, compare
+from .checks import Wrong, call, compare, exercise
 from ..marple import evidence_needed, golden_house, look, plan
 
 # %% ../../nbs/lessons/13_detective_checks.ipynb #6523f603
-def check_one_of_two(one_of_two) -> None:  # one_of_two(a, b) -> P(it was A)
+@exercise("Exercise 1")
+def check_one_of_two(what: str, one_of_two) -> None:  # one_of_two(a, b) -> P(it was A)
     "The detective, exercise 1."
-    what = "Exercise 1"
     for a, b in ((0.6, 0.4), (0.9, 0.9), (0.2, 0.7), (1.0, 0.3)):
         right = a * (1 - b) / (a * (1 - b) + b * (1 - a))
         mistakes = {
@@ -23,12 +23,11 @@ def check_one_of_two(one_of_two) -> None:  # one_of_two(a, b) -> P(it was A)
             "the other way round: say how likely it was A.": b * (1 - a) / (a * (1 - b) + b * (1 - a)),
         }
         compare(what, call(what, one_of_two, a, b), right, mistakes, f"a = {a}, b = {b}")
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/13_detective_checks.ipynb #753b3903
-def check_needed(needed) -> None:  # needed(curve) -> share of the trial, 1.0 where never
+@exercise("Exercise 2")
+def check_needed(what: str, needed) -> None:  # needed(curve) -> share of the trial, 1.0 where never
     "The detective, exercise 2."
-    what = "Exercise 2"
     for curve in (
         [0.5, 0.6, 0.7, 0.9, 1.0], [0.5, 0.9, 0.7, 0.9, 1.0], [0.5, 0.6, 0.6, 0.7, 0.7], [0.85, 0.9, 1.0],
         [0.5, 0.6, 0.7, 0.8, 1.0]
@@ -44,7 +43,6 @@ def check_needed(needed) -> None:  # needed(curve) -> share of the trial, 1.0 wh
         compare(
             what, call(what, needed, np.array(curve)), evidence_needed(curve)[0], mistakes, f"curve {curve}"
         )
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/13_detective_checks.ipynb #395d44b5
 def check_method(method) -> None:  # method(house, evidence, query, preferences) -> (p_a, p_b)

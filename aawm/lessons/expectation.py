@@ -12,12 +12,12 @@ import numpy as np
 
 from ..infant.bib_sets import make_item
 from ..infant.episodes import Batch, make_batch, open_episodes, write_videos
-from .checks import Wrong, call, compare
+from .checks import Wrong, call, compare, exercise
 
 # %% ../../nbs/lessons/14_expectation_checks.ipynb #190ff135
-def check_video_score(video_score: Callable) -> None:  # video_score(curve, first, end) -> a number
+@exercise("Exercise 1")
+def check_video_score(what: str, video_score: Callable) -> None:  # video_score(curve, first, end) -> a number
     "Expectations, exercise 1."
-    what = "Exercise 1"
     nan = np.nan
     for heights, first, end in (
         ([9, 1, 2, nan, 6, 8], 1, 5), ([nan, nan, 4, nan, 2, 7, 7], 2, 5), ([0, 3, nan, 3, 9, nan], 1, 5)
@@ -35,12 +35,11 @@ def check_video_score(video_score: Callable) -> None:  # video_score(curve, firs
             what, call(what, video_score, curve, first, end), np.nanmean(part), mistakes,
             f"curve {curve}, first {first}, end {end}"
         )
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/14_expectation_checks.ipynb #81ccba63
-def check_share_right(share_right: Callable) -> None:  # share_right(odd, plausible) -> 0 to 1
+@exercise("Exercise 2")
+def check_share_right(what: str, share_right: Callable) -> None:  # share_right(odd, plausible) -> 0 to 1
     "Expectations, exercise 2."
-    what = "Exercise 2"
     for unexpected, expected in (
         ([3, 1, 2, 2], [1, 2, 2, 0]), ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]), ([5, 4, 0], [5, 1, 0])
     ):
@@ -60,7 +59,6 @@ def check_share_right(share_right: Callable) -> None:  # share_right(odd, plausi
             what, call(what, share_right, odd, plausible), right, mistakes,
             f"odd {odd}, plausible {plausible}"
         )
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/14_expectation_checks.ipynb #1df853c6
 def four_pairs() -> Batch:  # eight videos: expected, unexpected, in turn

@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .checks import call, compare
+from .checks import call, compare, exercise
 
 # %% ../../nbs/lessons/15_people_checks.ipynb #3970f8eb
 NAMED = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=bool)  # by trial and object
 CAME = np.array([[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]], dtype=bool)
 
 
-def check_recall_and_false(recall_and_false: Callable) -> None:  # recall_and_false(named, came) -> two shares
+@exercise("Exercise 1")
+def check_recall_and_false(what: str, recall_and_false: Callable) -> None:  # recall_and_false(named, came) -> two shares
     "People, exercise 1."
-    what = "Exercise 1"
     answer = call("Exercise 1", recall_and_false, NAMED, CAME)
     if not (isinstance(answer, tuple) and len(answer) == 2):
         answer = (answer, np.nan)
@@ -44,12 +44,11 @@ def check_recall_and_false(recall_and_false: Callable) -> None:  # recall_and_fa
         ).sum() / CAME.size
     }
     compare(what, answer[1], falsely, mistakes, "false")
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/15_people_checks.ipynb #a6e57b8c
-def check_chance(chance: Callable) -> None:  # chance(answer, confidence, thing) -> probability
+@exercise("Exercise 2")
+def check_chance(what: str, chance: Callable) -> None:  # chance(answer, confidence, thing) -> probability
     "People, exercise 2."
-    what = "Exercise 2"
     for answer, confidence, thing in (
         ("A", 70, "A"), ("A", 70, "B"), ("none", 40, "C"), ("B", 100, "A"), ("C", 25, "A")
     ):
@@ -64,12 +63,11 @@ def check_chance(chance: Callable) -> None:  # chance(answer, confidence, thing)
         }
         shown = f"answer {answer}, {confidence} % sure, asked of {thing}"
         compare(what, call(what, chance, answer, confidence, thing), right, mistakes, shown)
-    print(f"{what}: right.")
 
 # %% ../../nbs/lessons/15_people_checks.ipynb #1d7d98ad
-def check_brier(brier: Callable) -> None:  # brier(said, came) -> number
+@exercise("Exercise 3")
+def check_brier(what: str, brier: Callable) -> None:  # brier(said, came) -> number
     "People, exercise 3."
-    what = "Exercise 3"
     for chances, events in (([0.7, 0.1, 0.1], [1, 0, 0]), ([0.5, 0.5], [1, 0]), ([1.0, 0.0, 0.0], [0, 0, 1])):
         said = np.array(chances)
         came = np.array(events, dtype=bool)
@@ -88,4 +86,3 @@ def check_brier(brier: Callable) -> None:  # brier(said, came) -> number
             what, call(what, brier, said, came), (off**2).mean(), mistakes,
             f"said {said.tolist()}, came {came.astype(int).tolist()}"
         )
-    print(f"{what}: right.")

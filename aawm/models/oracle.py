@@ -7,33 +7,19 @@ __all__ = ['Oracle', 'along', 'PublishedOracle']
 
 # %% ../../nbs/models/06_oracle.ipynb #92805493
 import torch
-from torch import nn
 
-from aawm.models.base import (
-    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, last_shown, perceptron,
-    register,
-)
-from .multistep import MultistepConfig, start_recurrent, summed_loss, unroll, weighted_loss
+from .base import Metres, last_shown, register
+from .multistep import Unrolled, unroll
 from ..schema import ENTITIES, FEATURES, STATE_SIZE
 
 # %% ../../nbs/models/06_oracle.ipynb #75d9baf1
 @register("oracle")
-class Oracle(WorldModel):
+class Oracle(Unrolled):
     "Multistep Predictor that is given the trial's last state (AAWM, Hierarchical Oracle)."
 
-    Config = MultistepConfig
-    config: MultistepConfig
     privileged = ("end_state",)
-    gone = ("object_weight",)
-
-    def __init__(self, config=None, variant="corrected"):
-        super().__init__(config, variant)
-        c = self.config
-        self.input_embed = nn.Linear(2 * STATE_SIZE + RELATIONS * c.relations, c.embedding_size)
-        self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
-        self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, len(ENTITIES) + STATE_SIZE)
-        self.scaler, self.weighted = Scaler(), ErrorWeights()
-        start_recurrent(self.rnn)
+    inputs = 2 * STATE_SIZE
+    outputs = len(ENTITIES) + STATE_SIZE
 
     def predict(
         self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
@@ -42,7 +28,7 @@ class Oracle(WorldModel):
         anchor = last_shown(states, lengths)
 
         def read(state):
-            return self.input_embed(torch.cat([first_inputs(state, self.scaler, self.config.relations), along(end_state, state) - state], -1))
+            return self.input_embed(torch.cat([self.read(state), along(end_state, state) - state], -1))
 
         def decode(top, state):
             share, bend = self.mlp(top).split([len(ENTITIES), STATE_SIZE], -1)
@@ -51,14 +37,6 @@ class Oracle(WorldModel):
             return anchor + share * (end_state - anchor) + 4 * share * (1 - share) * bend
 
         return unroll(self.rnn, read, decode, states, lengths, horizon)
-
-    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        return weighted_loss(self, batch)
-
-    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
-        end_state = self.scaler(context.privileged["end_state"])
-        future = self.predict(self.scaler(context.states), context.lengths, horizon, end_state)
-        return self.scaler.inverse(future)
 
 # %% ../../nbs/models/06_oracle.ipynb #daf01b48
 def along(
@@ -70,22 +48,13 @@ def along(
 
 # %% ../../nbs/models/06_oracle.ipynb #f877fdab
 @register("oracle", "published")
-class PublishedOracle(WorldModel):
+class PublishedOracle(Unrolled):
     "The oracle in the released Multistep Predictor's form: raw metres, the final state beside each input, a summed error."
 
-    Config = MultistepConfig
-    config: MultistepConfig
     privileged = ("end_state",)
     variants = ("published",)
-    gone = ("object_weight",)
+    inputs = 2 * STATE_SIZE
     scaler = Metres()
-
-    def __init__(self, config=None, variant="published"):
-        super().__init__(config, variant)
-        c = self.config
-        self.input_embed = nn.Linear(2 * STATE_SIZE, c.embedding_size)
-        self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
-        self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, STATE_SIZE)
 
     def predict(
         self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
@@ -96,9 +65,3 @@ class PublishedOracle(WorldModel):
             return self.input_embed(torch.cat([state, along(end_state, state)], -1))
 
         return unroll(self.rnn, read, lambda top, _: self.mlp(top), states, lengths, horizon)
-
-    def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        return summed_loss(self, batch)
-
-    def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
-        return self.predict(context.states, context.lengths, horizon, context.privileged["end_state"])
