@@ -212,7 +212,7 @@ def page_of(
     notebook = nbformat.read(path, as_version=4)
     if is_lesson(notebook):
         notebook = without_answers(notebook)
-    cells = []
+    cells: list[nbformat.NotebookNode] = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             cell.source = site_links(BADGE.sub("", cell.source), maker_of(path, root), root, linked)
