@@ -414,7 +414,7 @@ def move(
     return Task(name or f"move_{threshold:g}_m", "Figure 5A", "move", plan_move, threshold=float(threshold))
 
 
-OWN_TASKS = (  # written out: `aawm list tasks` reads names, figures and measures from this source
+OWN_TASKS = (
     Task("single_goal", "Figure 3A", "goal", plan_single_goal),
     Task("single_goal_later", "Figure 3B", "goal", partial(plan_single_goal, offset=5)),
     Task("multi_goal", "Figure 3C", "goal", plan_multi_goal),
