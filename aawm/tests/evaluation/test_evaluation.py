@@ -840,7 +840,7 @@ def reseal(folder, name):
     (folder / "record.json").write_text(json.dumps(record))
 
 
-def test_outcomes_say_whose_they_are_and_of_which_object_and_older_files_are_read(evaluated, saved, test):
+def test_outcomes_say_whose_they_are_and_of_which_object(evaluated, saved, test):
     file = saved / "outcomes.parquet"
     table = pd.read_parquet(file)
     assert list(table)[:2] == [
@@ -853,11 +853,6 @@ def test_outcomes_say_whose_they_are_and_of_which_object_and_older_files_are_rea
         assert (
             outcome.object == test.pickup_order[place, 0]
         ) == outcome.truth and outcome.scenario == test.scenario[place]
-    table.drop(columns=["model", "seed", "scenario", "object"]).to_parquet(file, index=False)
-    reseal(saved, file.name)
-    older = read_evaluation(saved).outcomes
-    assert (older.object == -1).all() and (older.scenario == "").all()
-    pd.testing.assert_series_equal(older.prediction, evaluated.outcomes.prediction)
     table.assign(model="oracle").to_parquet(file, index=False)
     reseal(saved, file.name)
     with pytest.raises(BadData, match="expected columns"):
@@ -920,16 +915,6 @@ def test_a_protocol_checks_itself_and_is_the_record(evaluated, saved):
 def test_protocols_that_need_other_rollouts_are_not_answered_at_once(store):
     with pytest.raises(UsageError, match="apart"):
         evaluate_each(FrozenWorld(), store, [Protocol(seed=0), Protocol(seed=1)], progress=False)
-
-
-def test_a_record_of_the_version_before_opens(evaluated, saved):
-    record = json.loads((saved / "record.json").read_text())
-    old = {
-        name: value for name, value in record.items() if name not in ("sensitivity", "keep")
-    } | {"record_version": 3}
-    (saved / "record.json").write_text(json.dumps(old))
-    again = read_evaluation(saved)
-    assert again.protocol == evaluated.protocol and len(again.scores) == len(evaluated.scores)
 
 
 def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
