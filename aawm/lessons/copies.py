@@ -7,7 +7,7 @@ __all__ = ['BEGIN', 'END', 'BEGIN_HIDDEN', 'END_HIDDEN', 'YOUR_CODE', 'YOUR_WORD
            'LESSONS', 'NBGRADER_CONFIGURATION', 'COPIES', 'SHARED', 'without_part', 'kind_of', 'with_own_import',
            'instructor_copy', 'student_copy', 'setup_cell', 'hosted_copy', 'say_slips_in_words', 'slide_type',
            'slides_copy', 'is_lesson', 'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trials',
-           'lesson_model', 'share_data']
+           'lesson_model']
 
 # %% ../../nbs/lessons/11_copies.ipynb #60d618b0
 import copy
@@ -239,7 +239,10 @@ def build_lessons(
             nbformat.write(content, temporary)
     write_text(out / "nbgrader_config.py", NBGRADER_CONFIGURATION)
     if data:
-        share_data(out / SHARED)
+        from aawm.schema import SCENARIOS
+
+        lesson_trials(SCENARIOS, 90, folder=out / SHARED)
+        lesson_trials(folder=out / SHARED)
     return out
 
 # %% ../../nbs/lessons/11_copies.ipynb #5ca1d17d
@@ -292,13 +295,3 @@ def lesson_model(
             f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it"
         )
     return load_weights(path)
-
-# %% ../../nbs/lessons/11_copies.ipynb #62faa3b6
-def share_data(
-    folder: str | Path,  # of a course
-) -> None:
-    "Make what the lessons of a course share: two stores of trials."
-    from aawm.schema import SCENARIOS
-
-    lesson_trials(SCENARIOS, 90, folder=folder)
-    lesson_trials(folder=folder)
