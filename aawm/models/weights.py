@@ -330,11 +330,13 @@ def load_weights(
 
 # %% ../../nbs/models/07_weights.ipynb #2bbc4046
 def pretrained(
-    name: str,  # a registered model
+    name: str,  # a registered model, or `name@seed`
     seed: int = 0,  # of its training
     variant: str = "corrected",  # or `published`
     folder: str | Path = SHIPPED,  # absolute, or relative to the root of the repository
     device: str = "cpu",  # or `cuda`
 ) -> WorldModel:  # ready for rollouts; its card in `card`
     "A trained model from the weights that come with the package."
+    if "@" in name:
+        return load_weights(place_of_weights(name), device)
     return load_weights(shipped_file(name, seed, variant, folder), device)

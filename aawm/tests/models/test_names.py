@@ -161,6 +161,7 @@ def test_calls_that_people_type(here, store):
     oracle = type(build("oracle"))
     assert run_settings(fit(oracle, store, "known", training_settings=BRIEF, device="cpu", progress=False))["model"] == "oracle"
     assert build("sgnet").rollout(torch.zeros(1, 60, 35), np.int64(50), np.int64(5)).shape == (1, 5, 35)
+    assert pretrained("sgnet@1").card["seed"] == 1
     states = torch.zeros(1, 60, 35)
     for call, line in {
         lambda: fit(glide.Glide(), store, "new"): "a name, module:Class or a class",
