@@ -71,7 +71,7 @@ LAPTOP_EVENT = (
 )
 LAPTOP = {
     "multistep_predictor": LAPTOP_MULTISTEP,
-    "oracle": LAPTOP_MULTISTEP,
+    "oracle": (LAPTOP_MULTISTEP[0], dataclasses.replace(LAPTOP_TRAINING, steps=800)),  # at the top after half the time
     "rssm_discrete": (
         {
             "recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2,
