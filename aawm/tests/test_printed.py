@@ -50,7 +50,6 @@ GIVEN = {
     "aawm marple import-released": f"mkdir -p data && cp -r {FIXTURES}/marple/released data/test && cp data/test/experiments.json .",
     "aawm marple export-released": "aawm marple generate data/marple --pairs 50 --seed 0",
     "aawm marple import init": f"cp {FIXTURES}/marple/init*.json .",
-    "aawm study build": TEST.replace("data/test", "data/quick/test"),
     "aawm study score": f"rm -rf study && cp -r {ROOT}/nbs/study/assets/class/goals study && mkdir answers && cp study/answers.csv answers",
 }
 ANSWER = """import json, sys
