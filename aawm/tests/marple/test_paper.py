@@ -186,11 +186,12 @@ def test_without_trained_policies_the_shipped_ones_are_judged(tmp_path):
     trials, accuracy, note = policy_scores(tmp_path)
     assert set(trials.method) == {"rollouts"} and "the shipped ones" in note
     seeds = trials.groupby("training").training_seed.nunique()
-    kinds = trials.variant.nunique()
-    assert trials.groupby(["training", "training_seed", "variant"]).ngroups == kinds * seeds.sum(), "of all policies"
+    assert trials.groupby(["training", "training_seed", "variant"]).ngroups == 4 * seeds.sum(), "all kinds of evidence"
     assert set(trials.depth) == {"paper"} and seeds.tolist() == [3, 3]
     ledger = ledger_by_method({POLICIES: Scored(trials, POLICIES, accuracy)}).set_index("claim")
     assert ledger.verdict[8] == "holds" and "policies ood" in ledger.measured[4]
+    assert ledger.verdict[1] in ("holds", "fails") and ledger.seeds[7] == 3
+    assert ledger.measured[7].count("evidence needed") == 4, "at four strengths"
     own = trials[trials.training == "ood"].assign(training_seed=5)
     (tmp_path / "ood-5").mkdir()
     own.to_parquet(tmp_path / "ood-5" / "scores.parquet")
