@@ -17,9 +17,7 @@ from .checks import convention_lines
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
 from ..errors import BadData
-from aawm.schema import (
-    MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS,
-)
+from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS
 from ..store import read_manifest
 
 # %% ../../nbs/data/05_card.ipynb #04baaf3c

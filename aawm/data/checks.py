@@ -14,18 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from aawm.data.trials import (
-    CHUNK,
-    LAYOUT,
-    LOG_TABLE,
-    ROW_TABLE,
-    TRIAL_TABLE,
-    data_hash,
-    open_events,
-    open_extra,
-    open_trials,
-    state_hash,
-)
+from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, data_hash, open_events, open_extra, open_trials, state_hash
 from ..errors import BadData
 from ..events import first_pickup, goals, pickups
 from aawm.schema import (

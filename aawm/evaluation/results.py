@@ -30,16 +30,10 @@ from pydantic import Field
 
 import aawm
 from ..arrays import read_csv, read_npz, read_parquet
-from aawm.errors import (
-    BadData, EnvironmentProblem, UsageError, check_name, own_code, whole_number,
-)
+from ..errors import BadData, EnvironmentProblem, UsageError, check_name, own_code, whole_number
 from .intervals import DRAWS, LEVEL
-from aawm.evaluation.rollouts import (
-    PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out,
-)
-from aawm.evaluation.scores import (
-    CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score,
-)
+from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
+from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..training.folder import trained_model

@@ -23,16 +23,7 @@ from .rollouts import Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
 from ..events import goal_distance, goal_entries, goals, moves, object_paths, own_events, pickups
 from ..events.labels import OWN_RULES
-from aawm.schema import (
-    BEHAVIORS,
-    MOVED_THRESHOLD,
-    OBJECT_INDEX,
-    OBJECTS,
-    ROLES,
-    SCENARIO_ROLES,
-    STATE_SIZE,
-    positions,
-)
+from ..schema import BEHAVIORS, MOVED_THRESHOLD, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, positions
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ba483329
 Rule = Callable[[np.ndarray], np.ndarray]  # from states `[n, 300, 5, 7]` to bool `[n, 3]`

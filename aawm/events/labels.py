@@ -15,18 +15,7 @@ import numpy as np
 
 from ..errors import UsageError, check_name
 from .runs import Runs, find_runs, paint_runs, peak_in_runs
-from aawm.schema import (
-    AGENT_INDEX,
-    GOAL,
-    GOAL_RADIUS,
-    GROUND_PLANE,
-    HEIGHT,
-    MOVE_THRESHOLD,
-    OBJECT_INDEX,
-    OBJECTS,
-    STATE_SIZE,
-    positions,
-)
+from ..schema import AGENT_INDEX, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MOVE_THRESHOLD, OBJECT_INDEX, OBJECTS, STATE_SIZE, positions
 
 # %% ../../nbs/events/02_labels.ipynb #d1927681
 RULES = ("strict", "published")

@@ -11,10 +11,7 @@ import torch
 from torch.nn import functional
 
 from .labels import END_SHARE, LIFTED, LONGEST_TOUCH, MOVING, NEAR, LEAST_RISE
-from aawm.schema import (
-    AGENT_INDEX, AGENTS, ENTITIES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION,
-    STEPS,
-)
+from ..schema import AGENT_INDEX, AGENTS, ENTITIES, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, STEPS
 
 # %% ../../nbs/events/04_tensors.ipynb #191b6b60
 def next_true(

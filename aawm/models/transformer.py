@@ -22,9 +22,7 @@ from aawm.models.base import (
     register, sample_categorical,
 )
 from .codebooks import codebook, hold_last, nearest_token
-from aawm.schema import (
-    AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten,
-)
+from ..schema import AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten
 
 # %% ../../nbs/models/04_transformer.ipynb #0b7ef6e7
 FORMS = ("tokens", "regression")  # what the corrected variant predicts

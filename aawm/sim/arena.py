@@ -15,9 +15,7 @@ import numpy as np
 
 from ..schema import AGENTS, EVENTS, FRAME_RATE, GOAL, OBJECTS, OBSERVER
 from .planning import Disc, Place
-from aawm.sim.scene import (
-    ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints,
-)
+from .scene import ARMS, BASE_CONTROLS, KINDS, OBSERVER_RADIUS, ArenaSettings, build_scene, robot_joints
 
 # %% ../../nbs/sim/03_arena.ipynb #17280198
 class Touches:

@@ -12,9 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from aawm.schema import (
-    FRAME_RATE, GOAL, GOAL_RADIUS, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, POSITION, event_object
-)
+from ..schema import FRAME_RATE, GOAL, GOAL_RADIUS, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, POSITION, event_object
 from .trial import RawTrial
 
 # %% ../../nbs/sim/08_calibration.ipynb #b0901485

@@ -15,9 +15,7 @@ import torch
 from ..errors import Interrupted
 from ..files import exclusive, write_json
 from ..models.base import choose_device, float32_products, saved_state
-from aawm.training.folder import (
-    HASHES, SETTINGS, check_run, claim_folder, describe_run, finished, is_shorter, read_weights, run_settings,
-)
+from .folder import HASHES, SETTINGS, check_run, claim_folder, describe_run, finished, is_shorter, read_weights, run_settings
 from .folder import write_weights
 from aawm.training.loop import (
     Best, checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, read_log, save_checkpoint,

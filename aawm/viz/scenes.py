@@ -20,9 +20,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from ..errors import UsageError
 from ..schema import ENTITIES, GOAL, GOAL_RADIUS, NEVER, OBJECTS, positions
-from aawm.viz.stage import (
-    ENTITY_COLORS, IMAGINED_OPACITY, OBSERVER_COLOR, TRACE_STEPS, Stage, stage_key, trace_table,
-)
+from .stage import ENTITY_COLORS, IMAGINED_OPACITY, OBSERVER_COLOR, TRACE_STEPS, Stage, stage_key, trace_table
 from .style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title
 
 # %% ../../nbs/viz/04_scenes.ipynb #bbb15d55

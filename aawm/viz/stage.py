@@ -14,19 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Polygon, Rectangle
 
 from ..errors import UsageError
-from aawm.schema import (
-    AGENTS,
-    ENTITIES,
-    GOAL,
-    GOAL_RADIUS,
-    GROUND_PLANE,
-    OBJECTS,
-    OBSERVER,
-    POSITION,
-    ROOM,
-    STATE_SIZE,
-    unflatten,
-)
+from ..schema import AGENTS, ENTITIES, GOAL, GOAL_RADIUS, GROUND_PLANE, OBJECTS, OBSERVER, POSITION, ROOM, STATE_SIZE, unflatten
 from aawm.sketch import (
     ENTITY_COLORS, IMAGINED_OPACITY, INK, OBJECT_RADIUS, OBSERVER_COLOR, OBSERVER_SIDE, SOFT_INK, headings, triangle,
 )  # fmt: skip

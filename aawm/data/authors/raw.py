@@ -25,16 +25,12 @@ from aawm.data.authors.released import (
     write_content,
 )
 from ..selections import split_trials
-from aawm.data.trials import (
-    CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash,
-)
+from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
 from ...errors import AawmError, BadData, EnvironmentProblem, UsageError, whole_number
 from ...files import visible_files, write_json, write_text
 from ...small_files import Form, Seed, read_small
 from ...processes import cores, without_main_script
-from aawm.schema import (
-    COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS,
-)
+from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 if TYPE_CHECKING:
     from aawm.sim import RawTrial

@@ -65,9 +65,7 @@ from aawm.data.trials import (
 )
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
 from ...files import digest, exclusive, replacing, sha256, visible_files, write_json
-from aawm.schema import (
-    COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS,
-)
+from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
 from ...small_files import Form, Line, Sha256, read_small
 from ...store import create_arrays, finish_store, write_chunk
 

@@ -18,10 +18,7 @@ import torch
 from torch.nn import functional
 
 from ...events.labels import NEAR
-from aawm.schema import (
-    AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION,
-    STEPS,
-)
+from ...schema import AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STEPS
 
 # %% ../../../nbs/models/event/01_features.ipynb #47ed6def
 def heading(

@@ -25,9 +25,7 @@ from aawm.models.event.features import (
 )
 from .intents import hindsight_intents
 from .loss import EventLabels, event_labels, event_nll, intent_nll, step_weights, token_nll
-from aawm.models.event.network import (
-    NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts,
-)
+from .network import NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts
 from .sampling import sample_futures, sequences_at_once
 from .tokens import Codebooks, fit_codebooks, tokenise
 from ...schema import AGENTS, STEPS, flatten, unflatten
