@@ -14,9 +14,7 @@ import matplotlib.image
 import pandas as pd
 import pytest
 
-from aawm.data.making.draw import as_steps
 from aawm.runs import plan, profile_values, run_notebook
-from aawm.sim import simulate
 from aawm.tests.conftest import ROOT
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity")
@@ -111,16 +109,3 @@ def test_the_page_of_recipes_is_drawn_from_its_table(tmp_path):
     assert len(rows) and rows.drop(columns=["settings", "recipe"], errors="ignore").notna().all(axis=None)
     with pytest.raises(Exception, match="none.csv"):
         run_notebook(page, tmp_path / "none.ipynb", {"table": str(tmp_path / "none.csv")})
-
-
-def test_second_goals_that_stay_are_simulated_again_from_their_seeds():
-    "The study's table of seeds gives the trials that it says, and its scores are of more than 250 that stay."
-    trials = pd.read_csv(ROOT / "figures/studies/second_goals_trials.csv")
-    row = trials[trials.use == "stays"].iloc[0]
-    kept = as_steps(simulate(row.scenario, int(row.seed)), 0)
-    second = sorted((step, thing) for thing, step in enumerate(kept["pickup_step"]) if step >= 0)[1][1]
-    assert kept["goal_step"][second] < 0
-    scores = pd.read_csv(ROOT / "figures/studies/second_goals.csv").query("target == '2nd'")
-    assert (scores[scores.metric == "false_positive"]["count"] > 250).all()
-    areas = scores[scores.metric == "auc"].groupby("model")["value"].mean()
-    assert areas["oracle"] > 0.9 and (areas.drop(["oracle"]) < 0.9).all()
