@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'BADGE', 'WITH_A_TRIAL', 'CHALLENGE', 'ROOMS', 'TO_READ', 'SPHINX_CONFIGURATION',
-           'STYLE', 'FOLDING', 'TEXTS', 'figure_folders', 'address', 'site_links', 'page_heading', 'draws',
-           'picture_words', 'without_answers', 'maker_of', 'written_outputs', 'opened_with', 'write_extra', 'page_of',
-           'toctree', 'room_title', 'room_page', 'folder_page', 'figure_parts', 'main_toctrees', 'write_pages',
-           'build_site']
+           'STYLE', 'FOLDING', 'TEXTS', 'figure_folders', 'maker_of', 'address', 'site_links', 'page_heading', 'draws',
+           'picture_words', 'without_answers', 'written_outputs', 'opened_with', 'write_extra', 'page_of', 'toctree',
+           'room_title', 'room_page', 'folder_page', 'figure_parts', 'main_toctrees', 'write_pages', 'build_site']
 
 # %% ../nbs/85_site.ipynb #35579fb7
 import importlib.util
@@ -41,6 +40,19 @@ def figure_folders(
     root = Path(root)
     papers = root / "nbs" / "paper"
     return {root / "figures" / name / profile: papers / name for name, (profile, _) in FIGURES.items()}
+
+
+def maker_of(
+    path: str | Path,  # of a notebook: in `nbs`, or as executed beside a figure
+    root: str | Path,  # the repository
+) -> Path:  # in `nbs`; its own for any that is there
+    "The notebook that an executed one was made from: its text's links start there, and its page stands there."
+    path = Path(path)
+    figures = Path(root) / "figures"
+    if not path.is_relative_to(figures):
+        return path
+    *paper, _, name = path.relative_to(figures).parts  # of any profile
+    return Path(root, "nbs", "paper", *paper, name)
 
 
 def address(
@@ -140,19 +152,6 @@ def without_answers(
     return made
 
 # %% ../nbs/85_site.ipynb #e78abc86
-def maker_of(
-    path: str | Path,  # of a notebook: in `nbs`, or as executed beside a figure
-    root: str | Path,  # the repository
-) -> Path:  # in `nbs`; its own for any that is there
-    "The notebook that an executed one was made from: its text's links start there, and its page stands there."
-    path = Path(path)
-    figures = Path(root) / "figures"
-    if not path.is_relative_to(figures):
-        return path
-    *paper, _, name = path.relative_to(figures).parts  # of any profile
-    return Path(root, "nbs", "paper", *paper, name)
-
-
 def written_outputs(
     cell,  # of code
     path,  # of its notebook: in `nbs`, or as executed beside a figure
