@@ -116,7 +116,10 @@ def claim_5(of: Scores):
     return above(of.transformer("goal_attribution"), 0.5)
 
 # %% ../../nbs/infant/18_claims.ipynb #1db0e27e
-@claim(6, "text", "More samples lift blocking", "With a sample every 3 frames the Transformer does better on the blocking barrier than with one every 6")
+@claim(
+    6, "text", "More samples lift blocking",
+    "With a sample every 3 frames the Transformer does better on the blocking barrier than with one every 6"
+)
 def claim_6(of: Scores):
     name = "instrumental_blocking_barrier"
     return above(of.transformer(name, 3), of.transformer(name))
