@@ -233,6 +233,14 @@ def test_sentences_are_short():
     assert not long, "\n".join(long)
 
 
+def test_pages_that_check_a_hand_run_have_parameters():
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        checks = any("\ncheck_hand_run()" in "".join(cell["source"]) for cell in cells)
+        tagged = any("parameters" in cell["metadata"].get("tags", ()) for cell in cells)
+        assert tagged or not checks or "default_exp" in "".join(cells[1]["source"]), path
+
+
 def test_lines_of_prose_are_wrapped():
     wide = []
     for path in NOTEBOOKS:
