@@ -746,7 +746,7 @@ def fig4(
         add_legend(figure, mark_handles(bars), 4)
         falsely = "objects picked up in rollouts that truly never were"
         few, many = (lines["count"] / lines.seeds).agg(["min", "max"]) if len(lines) else (0, 0)
-        given = "A: the context gives away when an object is lifted, ten steps later; the question is which."
+        given = "A: contexts end ten steps before a lift, so the question is which."
         binned = f"B: bins of {BIN_STEPS} steps with {few:.0f} to {many:.0f} rollouts a seed (under {FEWEST}: left out)."
         add_note(
             figure,

@@ -494,11 +494,12 @@ def test_each_model_trains_in_mixed_precision(name, tmp_path):
 def test_every_preset_knows_every_model():
     for preset in PRESETS.values():
         assert set(preset) >= {"multistep_predictor", "oracle", "rssm_discrete", *NAMES}
-        for name, (_, training) in preset.items():
+        for name, (settings, training) in preset.items():
             if name == "sgnet":
                 assert training.window - training.context >= 30, "three chunks"
             if name == "transformer" and preset is not PRESETS["smoke"]:
-                assert training.window == 300, "attention reaches no further than it was trained to"
+                reach = settings.get("reach", 300)
+                assert reach <= training.window, "attention reaches no further than it was trained to"
 
 
 # one scaling, and files from before it
