@@ -494,12 +494,11 @@ def test_each_model_trains_in_mixed_precision(name, tmp_path):
 def test_every_preset_knows_every_model():
     for preset in PRESETS.values():
         assert set(preset) >= {"multistep_predictor", "oracle", "rssm_discrete", *NAMES}
-        for name, (settings, training) in preset.items():
+        for name, (network, training) in preset.items():
             if name == "sgnet":
                 assert training.window - training.context >= 30, "three chunks"
             if name == "transformer" and preset is not PRESETS["smoke"]:
-                reach = settings.get("reach", 300)
-                assert reach <= training.window, "attention reaches no further than it was trained to"
+                assert network.get("reach", 300) <= training.window, "attention reaches no further than it was trained to"
 
 
 # one scaling, and files from before it
