@@ -404,7 +404,7 @@ def stated_probability(
 def person_outcomes(
     answers: pd.DataFrame,  # of `read_answers`
     key: StudyKey,
-) -> pd.DataFrame:  # `participant, trial, task, target, scenario, behavior, object, truth, prediction, score`
+) -> pd.DataFrame:  # `participant, trial, store_trial, task, target, scenario, behavior, object, truth, prediction, score`
     "A row for each scored object of each test trial of each person, as models' outcomes are."
     rows = []
     items = {item.trial: item for item in key.items if isinstance(item, ChoiceItem)}
@@ -413,18 +413,14 @@ def person_outcomes(
     ):
         given = list(zip(part.answer, part.confidence))
         for scored in items[trial].rows:
-            row = {
-                "participant": participant, "trial": trial, "task": items[trial].task, "target": scored.target
-            }
-            row |= {
-                "scenario": items[trial].scenario, "behavior": items[trial].behavior, "object": scored.object,
-                "truth": scored.truth
-            }
-            row |= {
-                "prediction": scored.object in set(part.answer),
-                "score": stated_probability(given, scored.object)
-            }
-            rows.append(row)
+            rows.append(
+                {
+                    "participant": participant, "trial": trial, "store_trial": items[trial].store_trial,
+                    "task": items[trial].task, "target": scored.target, "scenario": items[trial].scenario,
+                    "behavior": items[trial].behavior, "object": scored.object, "truth": scored.truth,
+                    "prediction": scored.object in set(part.answer), "score": stated_probability(given, scored.object)
+                }
+            )
     return pd.DataFrame(rows)
 
 # %% ../../nbs/study/04_score.ipynb #12b97786
@@ -464,18 +460,14 @@ def rating_outcomes(
     for said in answers[answers.kind == "test"].itertuples():
         item = items[said.trial]
         said_a = 1 - said.answer / 100
-        row = {
-            "participant": said.participant, "scenario": item.scenario, "house": item.house,
-            "trial": item.store_trial
-        }
-        row |= {
-            "part": item.parts[said.place], "tau": item.taus[said.place], "horizon": item.taus[-1],
-            "p_a": np.nan, "p_b": np.nan
-        }
-        row |= {"said_a": said_a, "culprit": item.culprit, "accuracy": 1 - said_a if item.culprit else said_a}
         rows.append(
-            row
-            | {"method": "people", "prior": "", "variant": key.evidence, "snapshot": False, "rule": "stated"}
+            {
+                "participant": said.participant, "scenario": item.scenario, "house": item.house,
+                "trial": item.store_trial, "part": item.parts[said.place], "tau": item.taus[said.place],
+                "horizon": item.taus[-1], "p_a": np.nan, "p_b": np.nan, "said_a": said_a, "culprit": item.culprit,
+                "accuracy": 1 - said_a if item.culprit else said_a, "method": "people", "prior": "",
+                "variant": key.evidence, "snapshot": False, "rule": "stated"
+            }
         )
     return pd.DataFrame(rows)
 
