@@ -9,7 +9,7 @@ __all__ = ['OBJECTS', 'AGENTS', 'ENTITIES', 'OBJECT_INDEX', 'AGENT_INDEX', 'OBJE
            'MOVE_THRESHOLD', 'MOVED_THRESHOLD', 'START_X', 'START_Z', 'START_DISTANCE', 'BEHAVIORS', 'ROLES',
            'SCENARIO_ROLES', 'SCENARIOS', 'SCENARIO_BEHAVIOR', 'SINGLE_GOAL_SCENARIOS', 'MULTI_GOAL_SCENARIOS',
            'GATHERING_SCENARIOS', 'OBJECT_EVENTS', 'EVENTS', 'NEVER', 'NO_LOG', 'flatten', 'unflatten', 'positions',
-           'frame_to_step', 'register_scenario', 'event_object']
+           'front', 'frame_to_step', 'register_scenario', 'event_object']
 
 # %% ../nbs/01_schema.ipynb #b8ef46be
 from typing import TYPE_CHECKING, TypeVar
@@ -64,6 +64,14 @@ def positions(
     if state.shape[-1] == STATE_SIZE:
         state = unflatten(state)
     return state[..., POSITION]
+
+
+def front(
+    rotation: _States,  # unit quaternions `[..., 4]`, scalar last
+) -> tuple[_States, _States]:  # `[...]` each: x and z of a vector, of length 1 where nothing is tilted
+    "Where something's front points on the ground; unturned, it is z (forward)."
+    x, y, z, w = (rotation[..., k] for k in range(4))
+    return 2 * (x * z + w * y), 1 - 2 * (x * x + y * y)
 
 # %% ../nbs/01_schema.ipynb #735ef19f
 FRAMES = 1500

@@ -19,7 +19,7 @@ from ..errors import BadData
 from ..events import first_pickup, goals, pickups
 from aawm.schema import (
     AGENT_INDEX, ENTITIES, EVENTS, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GROUND_PLANE, HEIGHT, MAX_VALUE, OBJECTS, ROLES, ROTATION,
-    SCENARIO_ROLES, STEP_SECONDS, frame_to_step, positions,
+    SCENARIO_ROLES, STEP_SECONDS, frame_to_step, front, positions,
 )  # fmt: skip
 from ..store import read_table, verify_store
 
@@ -178,8 +178,7 @@ def heading_cosines(
     "The cosine between a robot's heading over ground and its way."
     robots = states[:, :, AGENT_INDEX]
     way = np.diff(robots[..., GROUND_PLANE], axis=1)
-    x, y, z, w = np.moveaxis(robots[:, :-1, :, ROTATION], -1, 0)
-    ahead = np.stack([2 * (x * z + w * y), 1 - 2 * (x**2 + y**2)], axis=-1)
+    ahead = np.stack(front(robots[:, :-1, :, ROTATION]), axis=-1)
     lengths = np.linalg.norm(way, axis=-1)
     goes = lengths > GOES
     lengths = lengths * np.linalg.norm(ahead, axis=-1)

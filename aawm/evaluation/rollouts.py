@@ -36,7 +36,7 @@ from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
-    STEPS, positions, unflatten,
+    STEPS, front, positions, unflatten,
 )  # fmt: skip
 from ..sketch import Picture, side_by_side
 
@@ -338,11 +338,9 @@ def front_angles(
 ) -> torch.Tensor:  # `[..., object, robot]`, rad, 0 where the robot points straight at the object
     "How far each object is off each robot's front."
     robots = states[..., AGENT_INDEX, :]
-    x, y, z, w = robots[..., ROTATION].unbind(-1)
-    front = torch.atan2(2 * (x * z + w * y), 1 - 2 * (x * x + y * y))
     way = states[..., OBJECT_INDEX, None, :] - robots[..., None, :, :]
     right, ahead = (way[..., axis] for axis in GROUND_PLANE)
-    off = torch.atan2(right, ahead) - front[..., None, :]
+    off = torch.atan2(right, ahead) - torch.atan2(*front(robots[..., ROTATION]))[..., None, :]
     return torch.atan2(off.sin(), off.cos()).abs()
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1c2dd093

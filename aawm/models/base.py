@@ -6,8 +6,8 @@
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS_OFF', 'Logs', 'MODELS', 'PUBLISHED', 'TRUST',
            'ON_GPU', 'ON_CPU', 'make_config', 'as_type', 'NoSettings', 'context_lengths', 'hide', 'last_shown',
            'Context', 'run_recurrent', 'read_context', 'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler',
-           'ChangeScaler', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch',
-           'parameter_count', 'Declared', 'WorldModel', 'evaluating', 'OutsideModel', 'register', 'noted_code',
+           'ChangeScaler', 'in_frame', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights',
+           'Batch', 'parameter_count', 'Declared', 'WorldModel', 'evaluating', 'OutsideModel', 'register', 'noted_code',
            'code_file', 'note_code', 'code_of', 'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name',
            'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
            'choose_device', 'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state',
@@ -34,7 +34,7 @@ from .streams import Streams, streams_of
 from ..on_demand import named_in_code
 from aawm.schema import (
     AGENT_INDEX, AGENTS, ENTITIES, FEATURES, GROUND_PLANE, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STATE_SIZE,
-    STEPS, WINDOW, WINDOW_CONTEXT, unflatten,
+    STEPS, WINDOW, WINDOW_CONTEXT, front, unflatten,
 )
 
 # %% ../../nbs/models/01_base.ipynb #329b2dc3
@@ -288,6 +288,16 @@ RELATIONS = 3 * len(AGENTS) * len(OBJECTS)  # numbers
 FALLS_OFF = 0.5  # distance at which nearness has fallen to a third, m
 
 
+def in_frame(
+    offset: torch.Tensor,  # x and z of a vector `[..., 2]`, or ahead and right
+    sine: torch.Tensor,  # `[...]`, of the angle that somebody faces: 0 is z, a right angle x
+    cosine: torch.Tensor,  # `[...]`
+) -> torch.Tensor:  # ahead and right `[..., 2]`, or x and z
+    "From the room's axes to somebody's own, or back: the map is its own inverse."
+    x, z = offset.unbind(-1)
+    return torch.stack([x * sine + z * cosine, x * cosine - z * sine], -1)
+
+
 def relations(
     states: torch.Tensor,  # `[..., 35]`, m
 ) -> torch.Tensor:  # `[..., 18]`: of each robot and object, how far it is ahead and to the right (2 m), and its nearness
@@ -295,13 +305,9 @@ def relations(
     entities = unflatten(states)
     robots = entities[..., AGENT_INDEX, None, :]
     offset = (entities[..., None, OBJECT_INDEX, :] - robots)[..., list(GROUND_PLANE)]
-    x, y, z, w = functional.normalize(robots[..., ROTATION], dim=-1).unbind(-1)
-    sine = 2 * (x * z + w * y)
-    cosine = 1 - 2 * (x * x + y * y)
-    right, ahead = offset.unbind(-1)
-    apart = (offset.square().sum(-1) + 1e-6).sqrt()
-    seen = (right * sine + ahead * cosine) / 2, (right * cosine - ahead * sine) / 2, (-apart / FALLS_OFF).exp()
-    return torch.stack(seen, -1).flatten(-3)
+    seen = in_frame(offset, *front(functional.normalize(robots[..., ROTATION], dim=-1))) / 2
+    apart = (offset.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+    return torch.cat([seen, (-apart / FALLS_OFF).exp()], -1).flatten(-3)
 
 
 def first_inputs(

@@ -18,15 +18,17 @@ import torch
 from torch.nn import functional
 
 from ...events.labels import NEAR
-from ...schema import AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STEPS
+from ..base import in_frame
+from aawm.schema import (
+    AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STEPS, front
+)
 
 # %% ../../../nbs/models/event/01_features.ipynb #47ed6def
 def heading(
     rotation: torch.Tensor,  # unit quaternions `[..., 4]`, scalar last
 ) -> torch.Tensor:  # `[...]`, radians from z (forward) towards x (right)
     "Which way something faces on the ground."
-    x, y, z, w = rotation.unbind(-1)
-    return torch.atan2(2 * (x * z + w * y), 1 - 2 * (x * x + y * y))
+    return torch.atan2(*front(rotation))
 
 
 def wrapped(
@@ -41,10 +43,7 @@ def own_frame(
     facing: torch.Tensor,  # `[...]`, radians
 ) -> torch.Tensor:  # ahead and right `[..., 2]`, or x and z
     "From the room's axes to those of who faces that way, or back: the map is its own inverse."
-    x, z = offset.unbind(-1)
-    sine = facing.sin()
-    cosine = facing.cos()
-    return torch.stack([x * sine + z * cosine, x * cosine - z * sine], -1)
+    return in_frame(offset, facing.sin(), facing.cos())
 
 
 def turned(
