@@ -87,13 +87,14 @@ readme: install
 	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' | cat -s > .part-README.md
 	test -s .part-README.md && mv .part-README.md README.md
 
-# the shipped weights, entered and tested on the trials of the release; goes on where it was stopped; NAMES="sgnet oracle": these alone
+# the shipped weights, entered and scored by the evaluations of profile seeds, whose trials are those of the release; NAMES="sgnet oracle": these alone
 leaderboard: install
-	store=data/leaderboard/$$($(BIN)/python -c 'from aawm.leaderboard.scoring import read_release, release_trials; print(release_trials(read_release("leaderboard")).name)') && \
+	$(BIN)/aawm reproduce --profile seeds
+	mkdir -p data/leaderboard && ln -sfn ../seeds/test data/leaderboard/$$($(BIN)/python -c 'from aawm.leaderboard.entries import read_release as read; print("{0.seed}-{0.trials}".format(read("leaderboard")))')
 	for name in $(or $(NAMES),$(notdir $(basename $(wildcard leaderboard/entries/*.yaml)))); do made= && files= && given= && \
 	case $$name in *oracle) given="--given end_state";; esac && \
-	for seed in 0 1 2; do weights=data/weights/$$name-corrected-$$seed.safetensors && files="$$files --file $$weights" && made="$$made --evaluation $$store-$$name-$$seed" && \
-	{ test $$store-$$name-$$seed -nt $$weights || $(BIN)/aawm evaluate $$weights $$store $$store-$$name-$$seed --split all --tasks single_goal,multi_goal --replace; } || exit 1; done; \
+	for seed in 0 1 2; do files="$$files --file data/weights/$$name-corrected-$$seed.safetensors" && \
+	made="$$made --evaluation data/seeds/evaluations/$$name-corrected-$$seed/strict"; done && \
 	$(BIN)/aawm leaderboard enter $$name --by "the aawm contributors" --about "A model of the package." --code https://github.com/aawm/aawm --files-at https://github.com/aawm/aawm/raw/main/data/weights $$files $$given --replace && \
 	$(BIN)/aawm leaderboard score $$name $$made || exit 1; done
 

@@ -132,11 +132,12 @@ def read_scores(folder: str | Path, name: str, entry: object) -> Scores | None:
 
 
 def score_entry(folder: str | Path, name: str, store: str | Path, evaluations: list[Evaluation]) -> None:
-    "Test an entry; `BadData` where evaluations are of another model, of other trials, or miss a training seed."
+    "Test an entry; `BadData` where evaluations are of another model, of other trials, or miss a training seed or a task."
     entry = read_entry(Path(folder) / "entries" / f"{name}.yaml")
     wanted = {part: PROTOCOL.record()[part] for part in ("tasks", "scoring", "split")}
     wanted |= {"model": entry.model, "privileged": entry.privileged, "data_hash": open_trials(store).attrs["data_hash"]}
     for record in (each.record for each in evaluations):
+        record = record | {"tasks": [task for task in wanted["tasks"] if task in record["tasks"]]}
         if wrong := [part for part in wanted if record[part] != wanted[part]]:
             raise BadData(f"an evaluation says {wrong[0]} {record[wrong[0]]}, where {wanted[wrong[0]]} is tested; make it anew")
     seeds, listed = [each.record["seed"] for each in evaluations], [file.seed for file in entry.files]

@@ -23,6 +23,7 @@ from aawm.leaderboard.entries import check_entry_name, entry_files, form_text, r
 from aawm.leaderboard.scoring import (
     LEAST, PROTOCOL, Answers, goal_draws, rates, read_scores, release_trials, score_entry, scores_path
 )
+from aawm.runs import profile_values
 from aawm.tests.conftest import FIXTURES, ROOT
 
 GUIDE = ROOT / "nbs/guides/07_enter_the_leaderboard.ipynb"
@@ -186,7 +187,8 @@ def test_evaluations_of_another_model_seed_or_store_are_refused(inside):
     before = scores_path("leaderboard", NAME).read_text()
     for evaluations, record, said in (
         (made[:2], {}, "training seeds"), (made[::-1], {}, "training seeds"), (made, {"model": "other"}, "model"),
-        (made, {"privileged": ["end_state"]}, "privileged"), (made, {"data_hash": "0" * 64}, "data_hash")
+        (made, {"privileged": ["end_state"]}, "privileged"), (made, {"data_hash": "0" * 64}, "data_hash"),
+        (made, {"tasks": ["single_goal"]}, "tasks")
     ):
         changed = [dataclasses.replace(each, record=each.record | record) for each in evaluations]
         with pytest.raises(BadData, match=said):
@@ -251,5 +253,8 @@ def test_the_page_shows_entries_and_references(inside):
 
 def test_entries_of_this_repository_are_in_form():
     paths = entry_files(ROOT / "leaderboard")
-    assert len(paths) >= 10 and all(len(read_entry(path).files) == 3 for path in paths)
-    assert read_release(ROOT / "leaderboard").tasks == [task_id(name) for name in PROTOCOL.record()["tasks"]]
+    assert len(paths) >= 9 and all(len(read_entry(path).files) == 3 for path in paths)
+    release = read_release(ROOT / "leaderboard")
+    assert release.tasks == [task_id(name) for name in PROTOCOL.record()["tasks"]]
+    drawn = profile_values("seeds")
+    assert (drawn["test_seed"], drawn["test_trials"]) == (release.seed, release.trials), "figures and board share their trials"
