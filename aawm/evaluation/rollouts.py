@@ -9,14 +9,16 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects',
            'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
-           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'networks_of', 'is_evaluable', 'check_signature',
-           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
-           'rollout_key', 'kept_steps', 'roll_out']
+           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'is_evaluable',
+           'check_signature', 'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch',
+           'on_device', 'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
+import functools
 import hashlib
 import inspect
 import itertools
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -445,14 +447,33 @@ class Evaluable(typing.Protocol):
     def rollout(self) -> Callable[..., torch.Tensor]: ...
 
 
+def contents_of(
+    one: object,
+    home: str,  # the module whose functions are looked into
+) -> list:
+    "What an object holds: its attributes, what it is a method or a part of, or the variables that a function reads."
+    if isinstance(one, torch.nn.Module):  # its own parts move with it, what stands in a plain list does not
+        return [value for part in one.modules() for name, value in vars(part).items() if not name.startswith("_")]
+    if isinstance(one, types.FunctionType) and one.__module__ == home:
+        return [*inspect.getclosurevars(one)[:2]]  # from outside of it, and of its module
+    if isinstance(one, (types.MethodType, functools.partial)):
+        return [getattr(one, name, None) for name in ("__self__", "__func__", "func", "args", "keywords")]
+    return [] if isinstance(one, (type, types.ModuleType)) else [getattr(one, "__dict__", None)]
+
+
 def networks_of(
     model: object,  # as `as_model` gives it
 ) -> list[torch.nn.Module]:
-    "The networks behind a model: itself, or what it holds, in lists and dictionaries too."
+    "The networks behind a model: itself, and what it holds or reads, in lists, dictionaries and objects of its own too."
     inner = model.inner if isinstance(model, OutsideModel) else model
-    owner = getattr(inner, "__self__", inner)  # of a method given as a function
-    held = [owner] if isinstance(owner, torch.nn.Module) else tree_leaves(getattr(owner, "__dict__", {}))
-    return list({id(each): each for each in held if isinstance(each, torch.nn.Module)}.values())
+    level = [inner, getattr(inner, "rollout", None)]
+    seen: dict[int, object] = {}
+    for _ in range(4):  # steps from a model to its networks, such as: attribute, object, attribute
+        fresh = {id(leaf): leaf for leaf in tree_leaves(level) if id(leaf) not in seen}
+        seen |= fresh
+        level = [part for leaf in fresh.values() for part in contents_of(leaf, getattr(inner, "__module__", ""))]
+    found = [leaf for leaf in seen.values() if isinstance(leaf, torch.nn.Module)]
+    return [one for one in found if not any(one is part for other in found if other is not one for part in other.modules())]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
 def is_evaluable(model: object) -> typing.TypeGuard[Evaluable]:

@@ -342,8 +342,11 @@ def test_goals_at_the_last_step_are_harder(test):
     ).all()
 
 
-@pytest.mark.parametrize("call", [lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf)])
-def test_tasks_that_cannot_be(call):
+@pytest.mark.parametrize("call", [
+    lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf), lambda: Protocol(tasks=5),
+    lambda: trial_set(5), lambda: difference(5, "a", "b"),
+])  # fmt: skip
+def test_calls_that_cannot_be(call):
     with pytest.raises(UsageError):
         call()
 
@@ -568,7 +571,8 @@ class Mine:
 
 def outside(folder, returned, change=str):
     "A model of a file of its own."
-    file = folder / "outside_of_the_package.py"
+    file = folder / "aawm" / "outside_of_the_package.py"  # a folder may be called like the package
+    file.parent.mkdir(exist_ok=True)
     file.write_text(change(OUTSIDE.replace("RETURNED", returned)))
     sys.modules.pop(file.stem, None)
     return f"{file}:Mine"
@@ -600,14 +604,26 @@ def test_a_model_that_needs_gradients_runs(store, tmp_path):
     pd.testing.assert_frame_equal(*scores)
 
 
-def test_all_networks_of_an_outside_model_are_moved_and_put_back(tmp_path, monkeypatch):
-    model = outside_model(outside(tmp_path, "stay", lambda code: code + "    def __init__(self):\n        self.parts = loads\n"))
-    networks = [model.parts[0], model.parts[1]["more"]]
+HOLDERS = {
+    "attributes": "    def __init__(self):\n        self.parts = loads\n",
+    "an object of its own": "    def __init__(self):\n        self.inner = Mine.__new__(Mine)\n        self.inner.parts = loads\n",
+    "a plain list of a network": "    parts = torch.nn.Identity()\n    def __init__(self):\n        self.net = torch.nn.Identity()\n        self.net.parts = loads\n",
+    "a variable of its file": "    def used(self):\n        return loads\n    def rollout(self, states, context, horizon, **given):\n        return loads\n",
+    "a part": "    def __init__(self):\n        self.rollout = functools.partial(Mine.rollout, self, parts=loads)\n",
+}
+
+
+@pytest.mark.parametrize("where", HOLDERS)
+def test_all_networks_of_an_outside_model_are_moved_and_put_back(tmp_path, monkeypatch, where):
+    model = outside_model(outside(tmp_path, "stay", lambda code: "import functools\n" + code + HOLDERS[where]))
+    loads = sys.modules["outside_of_the_package"].loads
+    networks = [loads[0], loads[1]["more"]]
     moved = []
     monkeypatch.setattr(torch.nn.Module, "to", lambda each, device: moved.append((each, str(device))) or each)
     with on_device(as_model(model), torch.device("cuda")):  # which this machine may lack
-        assert moved == [(each, "cuda") for each in networks] and not any(each.training for each in networks)
-    assert moved[2:] == [(each, "cpu") for each in networks] and all(each.training for each in networks)
+        assert [one for one in moved if isinstance(one[0], torch.nn.Linear)] == [(each, "cuda") for each in networks]
+        assert not any(each.training for each in networks)
+    assert moved[-2:] == [(each, "cpu") for each in networks] and all(each.training for each in networks)
     assert model_record(as_model(model), 0)["parameters"] == 2 * 36 * 35
 
 
