@@ -177,6 +177,8 @@ def open_trials(
     "The trials of a store, labelled; numbers are read, and checked, on demand."
     if isinstance(path, xr.Dataset):
         return path
+    if not isinstance(path, (str, Path)):
+        raise UsageError(f"trials are the path of a store, or what `open_trials` gives; got an object of class {type(path).__name__}")
     trials = aawm.store.open_store(path, LAYOUT)
     kinds = np.stack([trials[name].values for name in KIND_COLUMNS], axis=-1)
     trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(

@@ -191,6 +191,7 @@ def outcomes_of(
     model: str,  # as in the column `model`, or `model@seed`
 ) -> pd.DataFrame:
     "The outcomes of one model; `UsageError` where there are none, or those of two variants or scorings."
+    check_name("model", getattr(outcomes, "columns", ()), "outcomes without a column")
     name, _, seed = model.rpartition("@") if model.rpartition("@")[2].isdecimal() else (model, "", "")
     rows = outcomes[outcomes.model == check_name(name, sorted(outcomes.model.unique()), "model of these outcomes")]
     rows = rows[rows.seed == int(seed)] if seed else rows

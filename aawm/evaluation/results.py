@@ -30,7 +30,7 @@ from pydantic import Field
 
 import aawm
 from ..arrays import read_csv, read_npz, read_parquet
-from ..errors import BadData, EnvironmentProblem, UsageError, check_name, own_code, whole_number
+from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
 from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
@@ -243,8 +243,8 @@ def take_model(
         return PLAIN_WORLDS[str(model)](), None
     own = ":" in str(model) and not Path(model).exists()
     if not own and not place_of_weights(model).exists():
-        names = ", ".join([*PLAIN_WORLDS, *MODELS])
-        raise UsageError(f"{model} is not there; give a run folder, a weights file, module:Class, or one of {names}")
+        names = [*PLAIN_WORLDS, *MODELS]
+        raise UsageError(f"{model} is not there{nearest(model, names)}; give a run folder, a weights file, module:Class, or one of {', '.join(names)}")
     made = outside_model(str(model)) if own else trained_model(model)
     return as_model(made), getattr(made, "seed", None)
 

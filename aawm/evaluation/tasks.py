@@ -125,7 +125,7 @@ def trial_set(
     split: str | None = "validation",  # "validation", "train", or `None` for every trial
 ) -> TrialSet:
     "Take the trials of one split that have an event log."
-    trials = open_trials(trials) if isinstance(trials, (str, Path)) else trials
+    trials = open_trials(trials)
     chosen = np.array(trials.has_log.values, dtype=bool)
     check_split(split)
     if split is not None:
@@ -452,7 +452,7 @@ def find_tasks(
     tasks: TaskChoice = None,  # names as `task_named` takes them, and `Task` objects; `None`: all of `TASKS`
 ) -> tuple[Task, ...]:
     "Look tasks up; raise `UsageError` for an unknown or repeated one."
-    tasks = (tasks,) if isinstance(tasks, (str, Task)) else TASKS if tasks is None else tuple(tasks)
+    tasks = TASKS if tasks is None else tuple(tasks) if isinstance(tasks, Iterable) and not isinstance(tasks, str) else (tasks,)
     chosen = tuple(task if isinstance(task, Task) else task_named(task) for task in tasks)
     names = [task.name for task in chosen]
     for task in chosen:

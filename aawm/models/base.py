@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, whole_number
+from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, is_users, whole_number
 from ..files import read_json, sha256, write_json
 from .streams import Streams, streams_of
 from ..on_demand import named_in_code
@@ -652,8 +652,9 @@ def model_name(
     if isinstance(model, str):
         return model
     if not (isinstance(model, type) and issubclass(model, WorldModel)):
+        given = f"{model.__name__}, no subclass of aawm.models.WorldModel" if isinstance(model, type) else f"an object of class {type(model).__name__}"
         raise UsageError(
-            f"got {model!r:.60}; give a name, module:Class or a class. Its settings go into model_settings, weights to begin with into start"
+            f"got {given}; give a name, module:Class or a class. Its settings go into model_settings, weights to begin with into start"
         )
     if MODELS.get(model.name) is model:
         return model.name
@@ -787,7 +788,7 @@ def defined_at(
         written = getattr(kind, method, kind)
         code = getattr(inspect.unwrap(written), "__code__", None) if callable(written) else None
         file = Path(code.co_filename if code else "")
-        if code and file.is_file() and "aawm" not in (file.parent.name, file.parent.parent.name):
+        if is_users(file):
             return f" ({file.name}, {method} at line {code.co_firstlineno})"
     return ""
 

@@ -263,10 +263,12 @@ def place_of_weights(
     place: str | Path,  # a path, or the name of a registered model, `name` or `name@seed`, for the weights that come with it
 ) -> Path:
     "The weights file, or the run folder, that is meant: what lies there goes before what ships."
-    name, _, seed = str(place).partition("@")
+    name, at, seed = str(place).partition("@")
+    if name.endswith(".py"):
+        raise UsageError(f"{place} is a file: name a class in it, as in {place}:MyModel")
     if Path(place).exists() or name not in MODELS:
         return Path(place) if Path(place).exists() else resolve(place)
-    if not (seed or "0").isdecimal():
+    if at and not seed.isdecimal():
         raise UsageError(f"{place}: after @ comes the seed of a training, as in {name}@0")
     return shipped_file(name, int(seed or 0))
 

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 import aawm
-from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
+from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, nearest
 from ..files import replacing, sha256, visible_files, write_json, write_text
 from ..models import MODELS, WorldModel, check_weights, parameter_count
 from ..models.base import saved_state
@@ -275,7 +275,7 @@ def trained_model(
     path = place_of_weights(place)
     if not path.exists():
         raise UsageError(
-            f"{place} is not there; give a run folder, a weights file, or a model whose weights come with the package, "
-            f"such as {min(MODELS)} or {min(MODELS)}@1"
+            f"{place} is not there{nearest(place, MODELS)}; give a run folder, a weights file, or a model whose weights come with "
+            f"the package, such as {min(MODELS)} or {min(MODELS)}@1"
         )
     return load_run(path) if path.is_dir() else load_weights(path)
