@@ -788,7 +788,7 @@ def defined_at(
         written = getattr(kind, method, kind)
         code = getattr(inspect.unwrap(written), "__code__", None) if callable(written) else None
         file = Path(code.co_filename if code else "")
-        if is_users(file):
+        if code and is_users(file):
             return f" ({file.name}, {method} at line {code.co_firstlineno})"
     return ""
 
