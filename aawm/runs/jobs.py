@@ -406,7 +406,7 @@ def plan_table(
     paper: str = FIRST_PAPER,
     only: tuple = (),  # jobs, as `chosen_jobs` takes them; all where empty
     name: str = "",  # results are kept under `<profile>-custom-<name>`
-) -> "pd.DataFrame":  # `job, done, seconds`; `None` where no time is known
+) -> "pd.DataFrame":  # `job, done, seconds, source`: `measured` before or `estimated`; `None` where no time is known
     "The jobs of a profile, whether they are done, and how long each took or may take."
     import pandas as pd
 
@@ -415,8 +415,9 @@ def plan_table(
     times = Times(jobs, manifest.get("estimates", {}).get(profile))
     rows = [(job.name, is_done(job), times.expected(job.name)) for job in chosen_jobs(jobs, only)]
     seconds = pd.Series([round(row[2], 1) if row[2] == row[2] else None for row in rows], dtype=object)
+    source = ["measured" if row[0] in times.known else "estimated" if row[2] == row[2] else None for row in rows]
     return pd.DataFrame(
-        {"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds}
+        {"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds, "source": source}
     )
 
 
@@ -427,5 +428,6 @@ def plan_words(
     rest = table[~table.done.astype(bool)]
     timed = [seconds for seconds in rest.seconds if seconds is not None]
     unknown = f"; nothing is known of {len(rest) - len(timed)} of them" if len(timed) < len(rest) else ""
-    takes = f", about {sum(timed) / 60:.0f} min of one worker" if timed or not len(rest) else ""
+    guessed = sum(rest.seconds[rest.source == "estimated"])
+    takes = f", about {sum(timed) / 60:.0f} min of one worker, {guessed / 60:.0f} of them estimated" if timed or not len(rest) else ""
     return f"{len(rest)} of {len(table)} jobs to do{takes}{unknown}"

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from aawm.data.windows import Windows
 from aawm.models import MODELS, build, variants_of
-from aawm.training import preset_settings
+from aawm.training import LoopSettings, loop, preset_settings
 from aawm.training.check import wandering
+from aawm.training.folder import describe_run
 from aawm.training.loop import captured_loss, checked_loss, training_step
 from aawm.models.base import ON_CPU, ON_GPU, float32_products
 from aawm.training.run import as_it_was
@@ -33,12 +35,8 @@ def same_noise(monkeypatch):
     "Noise from the CPU's generator on every device, and products in full precision."
     for name in ("rand", "randn"):
         plain = getattr(torch, name)
-        monkeypatch.setattr(
-            torch, name,
-            lambda *size, device=None, generator=None, plain=plain, **more: plain(
-                *size, **more
-            ).to(device or "cpu")
-        )
+        made = lambda *size, device=None, generator=None, plain=plain, **more: plain(*size, **more).to(device or "cpu")
+        monkeypatch.setattr(torch, name, made)
     with float32_products():
         yield
 
@@ -84,18 +82,8 @@ def test_losses_and_gradients_are_those_of_the_cpu(name, same_noise):
         with torch.backends.cudnn.flags(enabled=device == "cpu"):
             loss = model.loss(batch)[0]
             loss.backward()
-        found.append(
-            (
-                float(loss.detach()),
-                math.sqrt(
-                    sum(
-                        float(part.grad.square().sum())
-                        for part in model.parameters()
-                        if part.grad is not None
-                    )
-                )
-            )
-        )
+        gradients = [float(part.grad.square().sum()) for part in model.parameters() if part.grad is not None]
+        found.append((float(loss.detach()), math.sqrt(sum(gradients))))
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
@@ -198,6 +186,18 @@ def test_training_through_a_graph_is_training(name, monkeypatch):
     assert made and captured == pytest.approx(plain, rel=1e-5) and len(set(captured)) == 3
 
 
+@pytest.mark.parametrize("graphs", [True, False])
+def test_training_on_a_gpu_takes_one_graph_by_default(graphs, monkeypatch, tmp_path):
+    weight = type("OnGpu", (torch.nn.Parameter,), {"is_cuda": True})(torch.ones(1))
+    model = torch.nn.ParameterList([weight])
+    model.loss = lambda batch: (weight.sum(), {})
+    taken = []
+    monkeypatch.setattr(loop, "captured_loss", lambda *given: taken.append(given) or partial(checked_loss, model))
+    settings = LoopSettings(steps=3) if graphs else LoopSettings(steps=3, graphs=False)
+    loop.train(model, lambda step: {}, [], tmp_path, settings, progress=False)
+    assert len(taken) == graphs
+
+
 def test_a_loss_that_waits_and_a_batch_of_another_form_go_without_a_graph(monkeypatch):
     model, batch, training = case("multistep_predictor")
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
@@ -277,10 +277,11 @@ def test_tf32_is_on_for_the_preset_gpu_and_off_afterwards():
     precisions = {name: preset_settings("gpu", name)[1].precision for name in MODELS}
     assert precisions.pop("transformer") == "bf16-mixed" and set(precisions.values()) == {"tf32"}
     before = [kind.fp32_precision for kind in ON_GPU + ON_CPU]
-    with as_it_was(1, "tf32"):
-        assert {kind.fp32_precision for kind in ON_GPU} == {"tf32"}
-    with as_it_was(1):
-        assert {kind.fp32_precision for kind in ON_GPU + ON_CPU} == {"ieee"}
+    for precision, kinds, said in (("tf32", ON_GPU, "tf32"), ("32-true", ON_GPU + ON_CPU, "ieee")):
+        with as_it_was(1, precision):
+            assert {kind.fp32_precision for kind in kinds} == {said}
+            record = describe_run(torch.nn.Linear(1, 1), LoopSettings(), 0, {})
+        assert record["versions"]["float32"] == f"{said}, cudnn {said}"
     assert [kind.fp32_precision for kind in ON_GPU + ON_CPU] == before
 
 

@@ -44,7 +44,7 @@ class LoopSettings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            least = 0 if field.type is float or name in ("warm_up", "patience", "threads") else 1
+            least = 0 if field.type in (float, bool) or name in ("warm_up", "patience", "threads") else 1
             if isinstance(value, (int, float)) and value < least:
                 words = "be at least 1" if least else "not be negative"
                 raise UsageError(f"{name} is {value}; it must {words}")

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from aawm.errors import AawmError, BadData, EnvironmentProblem, Refused, UsageEr
 from aawm.files import content_hash
 from aawm.runs import cluster, kernels
 from aawm.runs.notebooks import KernelDied
-from aawm.runs import plan, profile_values
+from aawm.runs import plan, plan_table, plan_words, profile_values
 from aawm.runs.jobs import is_done, run_job
 from aawm.tests.conftest import ROOT, heed_interrupt
 
@@ -642,6 +643,21 @@ def test_whatever_a_job_raises_or_gives_reaches_the_one_who_waits(monkeypatch):
     particular, closure, pid = channel.outcomes
     assert isinstance(particular, AawmError) and str(particular) == "Particular: 1 and 2"
     assert isinstance(closure, AawmError) and "cannot be sent back" in str(closure) and pid == os.getpid()
+
+
+def test_the_plan_of_a_gpu_adds_up_and_says_what_is_estimated():
+    "By the table on the page of presets: an hour and a bit, of which event models and what follows share six processes."
+    table = plan_table("gpu")
+    minutes = (table.seconds / 60).groupby(table.job.str.split().str[0]).sum().astype(float)
+    waits = table.job.str.contains("^train .*(?:event_transformer|strong_oracle)")
+    alone = float(table.seconds[waits].sum()) / 60
+    cells = json.loads((ROOT / "nbs/training/06_presets.ipynb").read_text(encoding="utf-8"))["cells"]
+    page = [float(row) for cell in cells for row in re.findall(r"(?m)^\| .* \| (\d+) \| .*(?:estimated|measured|before)", "".join(cell["source"]))]
+    made = minutes.pop("trials") + minutes.pop("test_trials")
+    graphs = minutes.pop("train") - alone
+    assert page == pytest.approx([made, graphs, alone / 6, minutes.sum() / 6], abs=1)
+    assert 65 < sum(page) < 75 and set(table.source) <= {"estimated", "measured"}
+    assert f"about {table.seconds[~table.done].sum() / 60:.0f} min of one worker, " in plan_words(table)
 
 
 def test_a_plan_needs_no_torch_and_has_no_nan():
