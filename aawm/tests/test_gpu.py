@@ -5,16 +5,21 @@ import subprocess
 import sys
 from functools import partial
 
+import pandas
 import pytest
 import torch
 import torch.fx.experimental._config
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aawm.data.windows import Windows
+from aawm.errors import UsageError
 from aawm.models import MODELS, build, variants_of
+from aawm.runs.notebooks import check_parameters, notebook_cells
+from aawm.tests.conftest import ROOT
 from aawm.training import LoopSettings, loop, preset_settings
 from aawm.training.check import wandering
 from aawm.training.folder import describe_run
+from aawm.training.presets import changed_settings
 from aawm.training.loop import captured_loss, checked_loss, training_step
 from aawm.models.base import ON_CPU, ON_GPU, float32_products
 from aawm.training.run import as_it_was
@@ -56,10 +61,7 @@ def case(name, preset="smoke", device="cpu", trials=6):
     model = build(name, variant, **settings)
     states = wandering(trials, 0)
     model.calibrate(states)
-    batch = {
-        "states": states[:, : training.window].to(device), "end_state": states[:, -1].to(device),
-        "context": training.context
-    }
+    batch = {"states": states[:, : training.window].to(device), "end_state": states[:, -1].to(device), "context": training.context}
     return model.to(device), batch, training
 
 
@@ -90,9 +92,7 @@ def test_losses_and_gradients_are_those_of_the_cpu(name, same_noise):
 @on_gpu
 @pytest.mark.parametrize("name", NAMES)
 def test_rollouts_are_those_of_the_cpu(name, same_noise):
-    cpu, gpu = (
-        rolled_out(case(name, device=device)[0], wandering(6, 1, device)).cpu() for device in ("cpu", DEVICE)
-    )
+    cpu, gpu = (rolled_out(case(name, device=device)[0], wandering(6, 1, device)).cpu() for device in ("cpu", DEVICE))
     assert float((cpu - gpu).abs().max()) < 1e-2
 
 
@@ -106,9 +106,7 @@ def test_seeds_repeat(name):
     for _ in range(2):
         model, batch, training = case(name, device=DEVICE)
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
-        losses.append(
-            [float(training_step(model.train(), optimizer, batch, step, 0, training)) for step in range(3)]
-        )
+        losses.append([float(training_step(model.train(), optimizer, batch, step, 0, training)) for step in range(3)])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)  # sums of gradients are in no fixed order
 
 
@@ -218,6 +216,21 @@ def test_a_loss_that_waits_and_a_batch_of_another_form_go_without_a_graph(monkey
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+def test_the_script_for_a_gpu_runs_to_its_end(monkeypatch):
+    "On the CPU, with one small model; of its notebook the parameters and the plan are read."
+    script = {"__name__": "script"}
+    exec(compile((ROOT / ".ci/gpu").read_text(), "gpu", "exec"), script)
+    run = []
+    small = {"PRESETS": {"smoke": ["rssm_discrete"]}, "generate": lambda *_, **__: "store", "resolve": lambda path: ROOT / ".ci/gpu"}
+    script |= small | {"run_notebook": lambda notebook, output, parameters: run.append(check_parameters(notebook, parameters))}
+    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--preset", "smoke", "--steps", "2"])
+    script["main"]()
+    cells = [source for _, source, _ in notebook_cells("nbs/pipeline/points.ipynb") if "def point(" in source]
+    exec(cells[0], page := {"plan": run[0]["plan"], "pd": pandas, "UsageError": UsageError})
+    model, _, seed, recipe = page["points"][0].values()
+    changed_settings(model, *preset_settings("laptop", model), dict(word.split("=") for word in recipe.split()))
+
+
 class Waits(TorchDispatchMode):
     "Notes operations for whose result Python has to wait."
 
@@ -230,9 +243,7 @@ class Waits(TorchDispatchMode):
         masks = name.startswith(("index", "_index")) and any(
             part is not None and part.dtype == torch.bool for part in given[1] if torch.is_tensor(part)
         )
-        if masks or name in (
-            "_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero"
-        ):
+        if masks or name in ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero"):
             self.found.append(name)
         return operation(*given, **(named or {}))
 
