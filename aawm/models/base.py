@@ -652,7 +652,8 @@ def model_name(
     if isinstance(model, str):
         return model
     if not (isinstance(model, type) and issubclass(model, WorldModel)):
-        given = f"{model.__name__}, no subclass of aawm.models.WorldModel" if isinstance(model, type) else f"an object of class {type(model).__name__}"
+        base = "no subclass of aawm.models.WorldModel"
+        given = f"{model.__name__}, {base}" if isinstance(model, type) else f"an object of class {type(model).__name__}"
         raise UsageError(
             f"got {given}; give a name, module:Class or a class. Its settings go into model_settings, weights to begin with into start"
         )
