@@ -244,8 +244,10 @@ def take_model(
     own = ":" in str(model) and not Path(model).exists()
     if not own and not place_of_weights(model).exists():
         names = [*PLAIN_WORLDS, *MODELS]
-        hint = nearest(model, names)
-        raise UsageError(f"{model} is not there{hint}; give a run folder, a weights file, module:Class, or one of {', '.join(names)}")
+        raise UsageError(
+            f"{model} is not there{nearest(model, names)}; give a run folder, a weights file, module:Class, or one of "
+            f"{', '.join(names)}"
+        )
     made = outside_model(str(model)) if own else trained_model(model)
     return as_model(made), getattr(made, "seed", None)
 
