@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['WHAT', 'FILES_HOLD', 'DIFFERENCES', 'LICENCE', 'SAMPLE', 'paths', 'statistics', 'pickup_to_goal', 'beside_published',
-           'rows', 'how_it_was_made', 'dataset_card']
+           'how_it_was_made', 'dataset_card']
 
 # %% ../../nbs/data/05_card.ipynb #8eac563f
 from pathlib import Path
@@ -16,6 +16,7 @@ import xarray as xr
 from .checks import convention_lines
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
+from ..bench.cards import card_page, markdown_table
 from ..errors import BadData
 from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS
 from ..store import read_manifest
@@ -92,16 +93,6 @@ def beside_published(
         for name, value in here.items()
     }
     return pd.DataFrame(rows).T
-
-# %% ../../nbs/data/05_card.ipynb #09abe892
-def rows(table: pd.DataFrame, digits: int = 1) -> str:  # Markdown
-    "A table as Markdown."
-    def text(value):
-        return ("-" if np.isnan(value) else f"{value:.{digits}f}") if isinstance(value, float) else str(value)
-
-    lines = [["", *map(str, table.columns)], ["---"] * (1 + len(table.columns))]
-    lines += [[str(name), *map(text, values)] for name, *values in table.itertuples(name=None)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 # %% ../../nbs/data/05_card.ipynb #2d4b2f61
 def how_it_was_made(
@@ -203,7 +194,7 @@ def dataset_card(
         "What it is": WHAT,
         "How it was made": how_it_was_made(settings, manifest, conventions),
         "What happens in it": f"{counts['trials']} trials ({split}), {counts['events']} logged events.\n\n"
-        + rows(statistics(trials)) + "\n\nBeside what is known of the authors' data:\n\n" + rows(beside_published(trials)),
+        + markdown_table(statistics(trials)) + "\n\nBeside what is known of the authors' data:\n\n" + markdown_table(beside_published(trials)),
         "Known differences from the authors' data": DIFFERENCES,
         "What a store holds": FILES_HOLD,
         "Settings": "```\n" + "\n".join(f"{name} = {value}" for name, value in known.items()) + "\n```\n\n"
@@ -211,4 +202,4 @@ def dataset_card(
     }
     sections |= {"The sample": further} if further else {}
     sections |= {"Licence and how to cite": LICENCE}
-    return f"# {title}\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items()) + "\n"
+    return card_page(title, sections)

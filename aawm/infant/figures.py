@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE',
            'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'HIDDEN', 'STILL_TRIALS',
-           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'PRIVILEGES', 'VERDICT_COLORS', 'published',
-           'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills',
-           'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
-           'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline',
-           'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture', 'draw_samplings', 'fig_sampling',
-           'share_range', 'fig_ledger']
+           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'PRIVILEGES', 'published', 'published_scores',
+           'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores',
+           'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note', 'above_controls',
+           'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline', 'fig_controls',
+           'draw_table', 'fig_privileges', 'fig_architecture', 'draw_samplings', 'fig_sampling', 'share_range']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
@@ -32,7 +31,6 @@ from .observers import LEARNER_LINES
 from .scores import BIB_RULE, CROSSED, DRAFT_RULE, FIRST_STEP, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
 from .views import OUTCOME_WORDS, WALK
-from ..ledger import verdict_word
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
 
 if TYPE_CHECKING:
@@ -753,10 +751,6 @@ def fig_sampling(
     return figure, table.rename(columns={"stride": "frames between samples"})
 
 # %% ../../nbs/infant/17_figures.ipynb #edbeab93
-# white with a frame
-VERDICT_COLORS = {"holds": "#009E73", "fails": "#D55E00", "undecided": "#BFBFBF", "not tested": "#FFFFFF"}
-
-
 def share_range(
     measured: str,  # as a ledger has it, with intervals in brackets
 ) -> str:
@@ -766,44 +760,3 @@ def share_range(
     return " to ".join(
         f"{share:.0f}" for share in dict.fromkeys((min(shares), max(shares)))
     ) + " %" if shares else "nothing"
-
-
-def fig_ledger(ledger: pd.DataFrame, briefs: dict, note: str = ""):  # figure, table
-    "Each claim and its verdict in a row."
-    with house_style():
-        figure, ax = plt.subplots(figsize=(WIDTH, 0.42 * len(ledger) + 1.1))
-        for line, row in enumerate(ledger.itertuples()):
-            dark = row.verdict in ("holds", "fails")
-            frame = SOFT_INK if row.verdict == "not tested" else "none"
-            ax.add_patch(
-                plt.Rectangle(
-                    (0, line - 0.4), 0.225, 0.8, facecolor=VERDICT_COLORS[row.verdict], edgecolor=frame,
-                    linewidth=0.7
-                )
-            )
-            word = verdict_word(row.verdict, row.needs).replace(": ", ":\n", 1).replace(
-                "observer has", "observer has\n"
-            )
-            ax.text(
-                0.1125, line, word, ha="center", va="center", fontsize=7.5 - word.count("\n") / 2,
-                color="white" if dark else INK
-            )
-            ax.text(0.24, line - 0.17, f"{row.claim}. {briefs[row.claim]}", va="center", fontsize=8.5)
-            ax.text(0.24, line + 0.2, row.statement, va="center", fontsize=7, color=SOFT_INK)
-            ax.text(0.76, line - 0.17, share_range(row.measured), va="center", fontsize=7.5)
-            ax.text(1.0, line - 0.17, row.figure, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
-        heads = (0, "left", "on our sets"), (0.24, "left", "claim of the sources"), (
-            0.76, "left", "measured"
-        ), (1.0, "right", "where")
-        for x, side, word in heads:
-            ax.text(x, -0.75, word, ha=side, va="center", fontsize=8, fontweight="bold")
-        ax.set(xlim=(0, 1), ylim=(len(ledger) - 0.4, -1.0))
-        ax.axis("off")
-        body = "Holds or fails: the uncertainty over pairs and seeds leaves no other answer. Undecided: more is needed, as named; a trial is a "
-        body += "pair. Not tested: the observer predicts no better than a rule without learning, or, on goals, does not use history. "
-        body += "Measured: pairs right, of several numbers the "
-        body += "lowest and the highest. Chance: 50 %."
-        where = "Where: tables and text of the draft on machine social cognition; BIB: the Baby Intuitions Benchmark."
-        add_note(figure, [body, where, note])
-    plt.close(figure)
-    return figure, ledger

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEAST_SEEDS', 'BOARD_PAGE', 'plain_text_of', 'interval_words', 'Row', 'board_rows', 'rank_words', 'board_table',
-           'markdown_table', 'write_board']
+           'write_board']
 
 # %% ../../nbs/leaderboard/03_board.ipynb #119dd00e
 import re
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..bench.cards import markdown_table
 from ..errors import BadData
 from ..files import resolve, write_text
 from .entries import LEADERBOARD, REFERENCES, Entry, entry_files, read_entry, read_release
@@ -126,12 +127,6 @@ references. *Ahead of the next*: the paired difference to the row below. [How to
 """
 
 
-def markdown_table(table: pd.DataFrame) -> str:
-    "A table of text as Markdown."
-    lines = [table.columns, ["---"] * table.shape[1], *table.astype(str).itertuples(index=False, name=None)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def write_board(folder: str | Path = LEADERBOARD) -> Path:
     "Write README.md of all tested entries and the references."
     folder = resolve(folder)
@@ -139,6 +134,6 @@ def write_board(folder: str | Path = LEADERBOARD) -> Path:
     tested = sum(row.entry is not None for row in rows)
     waiting = len(entry_files(folder)) - tested
     words = f"Release {release.release}, {release.trials:,} test trials. Entries tested on them: {tested}; waiting: {waiting}."
-    table = markdown_table(board_table(rows)) if rows else "No score yet."
+    table = markdown_table(board_table(rows), index=False) if rows else "No score yet."
     write_text(folder / "README.md", BOARD_PAGE.format(words=words, table=table, least=LEAST))
     return folder / "README.md"

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['WHAT', 'HOLDS', 'RANDOM_HOUSES', 'IMPORTED_HOUSES', 'DIFFERENCES', 'LICENCE', 'statistics', 'action_shares',
-           'markdown', 'dataset_card']
+           'dataset_card']
 
 # %% ../../nbs/marple/21_card.ipynb #6e653a6c
 import pandas as pd
 
+from ..bench.cards import card_page, markdown_table, origin_sections
 from ..errors import BadData
 from .missions import SCENARIOS
 from .pairs import LAYOUT, open_pairs
@@ -59,7 +60,7 @@ def statistics(
             "culprit is A": (here.culprit == 0).mean(),
             "steps, mean": (here.steps_a.sum() + here.steps_b.sum()) / (2 * len(here))
         }
-    return pd.DataFrame(rows).T
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 # %% ../../nbs/marple/21_card.ipynb #2b2b0b6a
 def action_shares(path) -> pd.Series:
@@ -74,34 +75,21 @@ def action_shares(path) -> pd.Series:
     )
     return actions.value_counts(normalize=True)
 
-# %% ../../nbs/marple/21_card.ipynb #cc415e7e
-def markdown(table: pd.DataFrame) -> str:
-    "A table as Markdown."
-    def text(value):
-        return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-    lines = [["", *map(str, table.columns)], ["---"] * (1 + len(table.columns))]
-    lines += [[str(name), *map(text, values)] for name, *values in table.itertuples(name=None)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
 # %% ../../nbs/marple/21_card.ipynb #824fb001
 def dataset_card(
     path,  # a store
 ) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
-    settings = {name: value for name, value in manifest["settings"].items() if value not in ({}, [])}
+    settings = manifest["settings"]
     shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in action_shares(path).items())
     sections = {
         "What it is": WHAT,
         "How it was made": f"By {manifest['written_by']}, `{settings['made_by']}`, seed {settings['seed']}; any pair can be made again.",
-        "What happens in it": markdown(statistics(path)) + f"\n\nActions: {shares}.",
+        "What happens in it": markdown_table(statistics(path), 2) + f"\n\nActions: {shares}.",
         "What a store holds": HOLDS,
         "Known differences from the release": (IMPORTED_HOUSES if settings.get("imported") else RANDOM_HOUSES) + DIFFERENCES,
-        "Settings": "\n".join(["```", *(f"{name} = {value}" for name, value in settings.items()), "```"]),
-        "Content": f"Hash: `{manifest['data_hash']}`",
+        **origin_sections(manifest),
         "Licence and how to cite": LICENCE,
     }
-    return "# Runs of the MARPLE household\n\n" + "\n\n".join(
-        f"## {name}\n\n{text}" for name, text in sections.items()
-    ) + "\n"
+    return card_page("Runs of the MARPLE household", sections)

@@ -278,7 +278,7 @@ def pictures_in(path: Path) -> list:
 
 
 SHOWN = (
-    "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "leaderboard", "lessons", "runs", "studies", *WINGS,
+    "bench", "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "leaderboard", "lessons", "runs", "studies", *WINGS,
 )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from aawm.evaluation import read_evaluation
 from aawm.evaluation.exchange import task_id
 from aawm.evaluation.rollouts import PLAIN_WORLDS
 from aawm.files import write_text
-from aawm.leaderboard.board import Row, board_rows, board_table, markdown_table, plain_text_of, rank_words
+from aawm.bench.cards import markdown_table
+from aawm.leaderboard.board import Row, board_rows, board_table, plain_text_of, rank_words
 from aawm.leaderboard.entries import check_entry_name, entry_files, form_text, read_entry, read_release
 from aawm.leaderboard.scoring import (
     LEAST, PROTOCOL, Answers, goal_draws, rates, read_scores, release_trials, score_entry, scores_path
@@ -241,7 +242,7 @@ def test_references_and_what_is_given_more_have_no_rank(inside):
     assert row.ranked and not any(other.ranked for other in (given, few, rule))
     table = board_table([row, rule])
     assert table["rank"].tolist()[1] == "-" and table.entry[1] == "*Nearest carries*"
-    assert all(line.count(" | ") == table.shape[1] - 1 for line in markdown_table(table).splitlines())
+    assert all(line.count(" | ") == table.shape[1] - 1 for line in markdown_table(table, index=False).splitlines())
 
 
 def test_the_page_shows_entries_and_references(inside):

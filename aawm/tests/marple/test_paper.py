@@ -12,15 +12,15 @@ from typer.testing import CliRunner
 from aawm import cli
 from aawm import marple
 from aawm.errors import AawmError, BadData, ModelContractError, UsageError
+from aawm.viz import claims_figure
 from aawm.ledger import check_claims, standard_error, verdict_word
 from aawm.marple.evidence import VARIANTS
 from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
 from aawm.marple.claims import (
-    CLAIMS, EXACT, METHODS_OF, POLICIES, Scored, jackknife, ledger_by_method, policy_scores,
+    CLAIMS, EXACT, METHODS_OF, POLICIES, PUBLISHED_NEEDED, Scored, jackknife, ledger_by_method, policy_scores,
 )
-from aawm.marple.figures import GIVEN, LOOKS, TAUGHT, fig_evidence, fig_ledger, fig_learned, fig_preferences
+from aawm.marple.figures import GIVEN, LOOKS, TAUGHT, fig_evidence, fig_learned, fig_preferences
 from aawm.marple.pairs import Plan
-from aawm.marple.published import PUBLISHED_NEEDED
 from aawm.marple.replay import Case, play
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import Times
@@ -141,9 +141,9 @@ def test_the_ledger_calls_a_tie_a_tie():
         variant="V", rule="exact", trial=0
     )
     ledger = ledger_by_method({EXACT: Scored(table)})
-    figure, _ = fig_ledger(ledger, {number: claim.brief for number, claim in CLAIMS.items()})
+    figure, _ = claims_figure(ledger, {number: claim.brief for number, claim in CLAIMS.items()})
     place = ledger.claim.tolist().index(7)
-    assert ledger.needs[place] == "" and figure.axes[0].texts[place].get_text() == "undecided: a tie"
+    assert ledger.needs[place] == "" and figure.axes[0].texts[place].get_text() == "a tie"
 
 
 def test_a_claim_is_judged_on_the_method_that_it_is_about():
