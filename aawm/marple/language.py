@@ -7,8 +7,7 @@ __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_P
            'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'describe_world',
            'whereabouts', 'scene_graph', 'world_before', 'moment', 'prompt', 'spoken_part', 'read_answer',
            'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt', 'worked_example', 'Answer',
-           'AnswerForm', 'answer_of', 'entry_of', 'is_whole', 'whole_lines', 'Recorded', 'share_of', 'first_named',
-           'language_method']
+           'AnswerForm', 'is_whole', 'whole_lines', 'Recorded', 'share_of', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -328,20 +327,6 @@ class AnswerForm(Form):
     finish: Line
     tokens: Annotated[list[int], Field(min_length=2, max_length=2)]
 
-
-def answer_of(entry: dict) -> Answer:
-    "An answer from its line in a record."
-    return Answer(str(entry["text"]), str(entry["finish"]), int(entry["tokens"][0]), int(entry["tokens"][1]))
-
-
-def entry_of(
-    prompt: str,  # its hash
-    answer: Answer,
-) -> dict:
-    "The line of an answer in a record."
-    tokens = [answer.tokens_in, answer.tokens_out]
-    return {"prompt": prompt, "text": answer.text, "finish": answer.finish, "tokens": tokens}
-
 # %% ../../nbs/marple/17_language.ipynb #3379dca0
 def is_whole(line: str) -> bool:
     "Whether a line was written to its end: what is cut short is no JSON."
@@ -386,7 +371,7 @@ class Recorded:
         entry = in_form(parse_json(line, where), dict, where)
         if "answers of" not in entry:
             in_form(entry, AnswerForm, where)
-            self.kept.setdefault(entry["prompt"], []).append(answer_of(entry))
+            self.kept.setdefault(entry["prompt"], []).append(Answer(entry["text"], entry["finish"], *entry["tokens"]))
             return
         if self.about is not None and entry["answers of"] != self.about:
             raise UsageError(f"{self.path} has answers of {entry['answers of']}, not of {self.about}; give another file of answers")
@@ -415,7 +400,8 @@ class Recorded:
             new = not self.path.is_file() or not self.path.stat().st_size
             with self.path.open("a", encoding="utf-8") as file:
                 heading = json.dumps({"answers of": self.about or {}}) + "\n" if new else ""
-                file.write(heading + json.dumps(entry_of(key, answer)) + "\n")
+                tokens = [answer.tokens_in, answer.tokens_out]
+                file.write(heading + json.dumps({"prompt": key, "text": answer.text, "finish": answer.finish, "tokens": tokens}) + "\n")
             self.kept.setdefault(key, []).append(answer)
 
 # %% ../../nbs/marple/17_language.ipynb #59ff2938
@@ -431,12 +417,6 @@ def share_of(answer: Answer, style: str = "plain") -> float:  # 0 to 1
     return PROMPTS[style][1](answer.text)
 
 
-def first_named(house: House, evidence: tuple, query: tuple, seed: int) -> int:  # 0: A, 1: B
-    "Who is named first, by lot: of two agents exchanged it is the same one, so their prompt is the same."
-    lots = [digest([seed, house.key, seen.poses[-1].tolist(), list(query)]) for seen in evidence]
-    return int(lots[1] < lots[0])
-
-
 def language_method(
     ask: Callable | None,  # a language model, text in and text out; `None`: recorded answers alone
     record: "str | Path | Recorded",  # file of answers
@@ -450,7 +430,9 @@ def language_method(
     write, _ = PROMPTS[check_name(style, PROMPTS, "prompt")]
 
     def method(house: House, evidence, query, preferences) -> tuple:
-        first = first_named(house, evidence, query, seed)
+        # who is named first, by lot: of two agents exchanged it is the same one, so their prompt is the same
+        lots = [digest([seed, house.key, seen.poses[-1].tolist(), list(query)]) for seen in evidence]
+        first = int(lots[1] < lots[0])
         shares = []
         for answer in kept.answers(write(evidence, query, first, **words), completions):
             try:
