@@ -208,7 +208,7 @@ def execute(
     given = nbformat.reads(json.dumps(notebook_content(notebook)), as_version=4)
     output = resolve(output)
     failed = output.with_suffix(".failed.ipynb")
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it finds is raised, and said once
     with replacing(output) as temporary, tempfile.TemporaryDirectory(prefix="aawm-") as sockets:
         try:
             papermill.execute_notebook(
