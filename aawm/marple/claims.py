@@ -86,9 +86,7 @@ def jackknife(
             influence[f"{scenario} {house}"] = np.sqrt((fellows - 1) / fellows) * (whole - value(others))
         else:
             unknown = np.nan  # the variance over houses of this scenario
-    return Measured(
-        name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True
-    )
+    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True)
 
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
@@ -118,9 +116,7 @@ class Scored(Evidence):
         super().__init__()
         self.method = check_name(method, SETTINGS, "method")
         self.accuracy = accuracy
-        self.table = pd.DataFrame(
-            columns=["variant", "prior", "rule", "training"]
-        ) if table is None else table
+        self.table = pd.DataFrame(columns=["variant", "prior", "rule", "training"]) if table is None else table
 
     def rows(self, variant: str = "V", prior: str = "", training: str = "in") -> pd.DataFrame:
         "The trials in the method's own setting; `prior` takes another strength of preferences."
@@ -258,9 +254,7 @@ def claim_8(scored: Scored):
         each = rows.groupby("mission").accuracy.mean()
         name = f"accuracy of {counted}, {variant}"
         influence = (each - each.mean()) / len(each)
-        measured[variant] = scored.note(
-            name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence)
-        )
+        measured[variant] = scored.note(name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence))
     return above(measured["V+L"], measured["V"])
 
 # %% ../../nbs/marple/18_claims.ipynb #5d1e77a1
@@ -294,6 +288,4 @@ def ledger_by_method(
         suited = [claim for number, claim in CLAIMS.items() if method in METHODS_OF[number]]
         rows.append(check_claims(suited, {(method,): scored}, ("method",)))
     table = pd.concat(rows, ignore_index=True)
-    return table.assign(
-        judged=[METHODS_OF[number][0] == method for number, method in zip(table.claim, table.method)]
-    )
+    return table.assign(judged=[METHODS_OF[number][0] == method for number, method in zip(table.claim, table.method)])

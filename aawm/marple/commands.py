@@ -251,9 +251,7 @@ def language_scores(
     elif not Path(settings["answers"]).is_file():
         raise UsageError(f"{settings['answers']} is not there; name recorded answers with --answers, or a server with --endpoint and --model")
     record = Recorded(settings["answers"])
-    typer.echo(
-        "; ".join(f"{count} {name}" for name, count in tally(record, prompts, completions, style).items())
-    )
+    typer.echo("; ".join(f"{count} {name}" for name, count in tally(record, prompts, completions, style).items()))
     method = language_method(None, record, completions, 0, style, **words)
     return score_pairs(pairs, method, "language model", 0.5, variant, snapshot, "ratio", progress)
 
@@ -268,9 +266,7 @@ def pairs_to_score(folder: Path, limit: int, weight: float | str) -> list:  # of
     from aawm.marple.pairs import open_pairs
 
     pairs = open_pairs(store_of(folder), limit=limit or None)
-    if weight == "open" and not all(
-        can_be_done(pair.house, mission) for pair in pairs for mission in MISSIONS
-    ):
+    if weight == "open" and not all(can_be_done(pair.house, mission) for pair in pairs for mission in MISSIONS):
         raise BadData(f"{folder}: the prior open needs houses in which all ten missions can be done; generate with --all-missions")
     return pairs
 
@@ -359,9 +355,7 @@ def infer(
     if method in SLOW and not limit:
         typer.echo(f"{len(pairs)} trials by {method}, which takes seconds a trial; --limit 1 tries one of each scenario", err=True)
     if method == "llm":
-        settings = REQUESTED | {
-            name: value for name, value in given.items() if name in REQUESTED and value is not None
-        }
+        settings = REQUESTED | {name: value for name, value in given.items() if name in REQUESTED and value is not None}
         table = language_scores(pairs, endpoint or "", model or "", variant, snapshot, settings, progress)
     else:
         found = find_method(method, policy or "shipped", rollouts or 100, depth or "paper")

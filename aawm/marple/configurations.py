@@ -252,13 +252,8 @@ def read_houses(
     "The imported houses of a folder."
     file = Path(folder) / HOUSES
     try:
-        return {
-            name: from_dict(entry)
-            for name, entry in read_small(file, HousesForm, LARGEST_HOUSES).houses.items()
-        }
+        return {name: from_dict(entry) for name, entry in read_small(file, HousesForm, LARGEST_HOUSES).houses.items()}
     except UsageError as fault:
         raise BadData(f"{fault}; import configurations first") from None
     except ValueError as fault:
-        raise BadData(
-            f"{file} is damaged: {str(fault).splitlines()[0]}; import the configurations again"
-        ) from None
+        raise BadData(f"{file} is damaged: {str(fault).splitlines()[0]}; import the configurations again") from None

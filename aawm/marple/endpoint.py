@@ -60,9 +60,7 @@ class Endpoint:
         except ImportError:
             raise EnvironmentProblem("the openai client is not installed; pip install 'aawm[llm]'") from None
         key = os.environ.get(KEY) or "none"
-        return openai.OpenAI(
-            base_url=self.url, api_key=key, max_retries=self.tries - 1, timeout=self.patience
-        )
+        return openai.OpenAI(base_url=self.url, api_key=key, max_retries=self.tries - 1, timeout=self.patience)
 
 # %% ../../nbs/marple/23_endpoint.ipynb #c96f8764
 def request_answer(
@@ -80,9 +78,7 @@ def request_answer(
         )
         return read_reply(reply)
     except (openai.AuthenticationError, openai.PermissionDeniedError):
-        raise UsageError(
-            f"{where}: the key is not accepted; put the right one into the variable {KEY}"
-        ) from None
+        raise UsageError(f"{where}: the key is not accepted; put the right one into the variable {KEY}") from None
     except openai.APIConnectionError as fault:
         late = isinstance(fault, openai.APITimeoutError)
         reason = f"no answer within {endpoint.patience:g} s" if late else "nobody answers there"

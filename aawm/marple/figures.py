@@ -56,18 +56,14 @@ def draw_rooms(axes: plt.Axes, house: House) -> None:
     "Floor, walls and doors."
     axes.add_patch(Rectangle((0, 0), house.width, house.height, color=WALL_COLOR, lw=0))
     for room in house.rooms:
-        axes.add_patch(
-            Rectangle((room.x, room.y), room.width, room.height, color=ROOM_COLORS[room.type], lw=0)
-        )
+        axes.add_patch(Rectangle((room.x, room.y), room.width, room.height, color=ROOM_COLORS[room.type], lw=0))
     for door in house.doors:
         axes.add_patch(Rectangle((door.x, door.y), 1, 1, color="white", lw=0))
     axes.set(xlim=(0, house.width), ylim=(house.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 # %% ../../nbs/marple/19_figures.ipynb #451eda61
-def draw_things(
-    axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5
-) -> None:
+def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5) -> None:
     "Furniture with its name, and objects as dots where the array has them."
     for piece in house.furniture:
         kind = KINDS[piece.kind]
@@ -101,15 +97,10 @@ def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, siz
 
 def draw_path(axes: plt.Axes, poses: np.ndarray, color: str) -> None:
     "The way of a run."
-    axes.plot(
-        poses[:, 0] + 0.5, poses[:, 1] + 0.5, color=color, lw=1.3, alpha=0.75,
-        solid_capstyle="round", zorder=4
-    )
+    axes.plot(poses[:, 0] + 0.5, poses[:, 1] + 0.5, color=color, lw=1.3, alpha=0.75, solid_capstyle="round", zorder=4)
 
 # %% ../../nbs/marple/19_figures.ipynb #f94e30e2
-def draw_state(
-    axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True
-) -> None:
+def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True) -> None:
     "A house at a moment of a run."
     tau = min(tau, len(run))
     array = run.states(until=tau)[-1]
@@ -120,10 +111,7 @@ def draw_state(
     draw_agent(axes, x, y, int(array[y, x, HEADING]) - 1, color)
 
 # %% ../../nbs/marple/19_figures.ipynb #8e135964
-def fig_house(
-    pair: Pair,
-    note: str = "",
-):  # figure, table of what is drawn
+def fig_house(pair: Pair, note: str = ""):  # figure, table of what is drawn
     "Both runs of a pair in their house, whole."
     with house_style():
         figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
@@ -159,9 +147,7 @@ def fig_replay(
                 draw_state(axes[row, column], run, int(taus[part]), color, labels=False)
             axes[0, column].set_title(f"step {taus[part]}", loc="center")
             said = float(table[table.part == part].said_a.iloc[0])
-            axes[2, column].barh(
-                [0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6
-            )
+            axes[2, column].barh([0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6)
             axes[2, column].text(0.5, -0.9, f"A {said:.2f}", ha="center", va="center", fontsize=8)
             axes[2, column].set(xlim=(0, 1), ylim=(-1.2, 0.5), xticks=[], yticks=[])
             axes[2, column].spines[:].set_visible(False)
@@ -356,9 +342,7 @@ def fig_evidence(
                 draw_needed(axes, line, name, PUBLISHED_NEEDED.loc[name, split], split)
         for line in {len(ours), above_published}:
             axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
-        axes.set(
-            yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5)
-        )
+        axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
         axes.set_xlabel("evidence needed to reach 0.8 (share of T)")
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
@@ -372,9 +356,7 @@ def fig_evidence(
             f"{policies} {GIVEN}" if counts else "",
             "Open: in distribution; filled: out of distribution. Published: other houses and runs than ours.", note
         ])
-    published = PUBLISHED_NEEDED.reset_index(names="series").melt(
-        "series", var_name="scenario"
-    ).assign(reached=True)
+    published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
     published = published.assign(series=published.series + ", published")
     return figure, pd.concat([shares, learned.drop(columns="seeds"), published], ignore_index=True)
 
@@ -389,9 +371,7 @@ def fig_learned(
     parts = []
     settings = (("1.0", "softmax", "rollouts", "mission given"), ("0.5", "exact", "weighed", "nothing known"))
     with house_style():
-        figure, axes = plt.subplots(
-            2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False
-        )
+        figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
         for row, (prior, rule, method, title) in enumerate(settings):
             for column, training in enumerate(trainings):
                 ax = axes[row, column]

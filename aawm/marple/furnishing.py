@@ -108,9 +108,7 @@ def furnish(
             continue
         pieces, things = place_objects(plan, placed, rng)
         house = House(plan.width, plan.height, plan.rooms, plan.doors, pieces, things)
-        if reachable(house.free) and can_be_faced(house) and all(
-            can_be_done(house, found) for found in missions
-        ):
+        if reachable(house.free) and can_be_faced(house) and all(can_be_done(house, found) for found in missions):
             return house
     return None
 

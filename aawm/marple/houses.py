@@ -61,9 +61,7 @@ class Piece:
     def cells(self) -> list:
         "The cells it stands on, x outer and y inner: the order in which things are put down."
         kind = FURNITURE[self.kind]
-        return [
-            (x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)
-        ]
+        return [(x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)]
 
 # %% ../../nbs/marple/02_houses.ipynb #5a3c0bae
 @dataclass(frozen=True)
@@ -169,18 +167,14 @@ def check_house(house: House) -> None:
             and room.y + room.height < house.height
         )
         if room.type not in ROOMS or not inside or min(room.width, room.height) < 1:
-            raise BadData(
-                f"{room} is of no known type or leaves the house of {house.width} x {house.height} cells"
-            )
+            raise BadData(f"{room} is of no known type or leaves the house of {house.width} x {house.height} cells")
         inner = floor[room.y : room.y + room.height, room.x : room.x + room.width]
         if inner.any():
             raise BadData(f"{room} overlaps another room")
         inner[:] = True
     taken = {}
     for door in house.doors:
-        if not (
-            0 < door.x < house.width - 1 and 0 < door.y < house.height - 1
-        ) or house.room_grid[door.y, door.x]:
+        if not (0 < door.x < house.width - 1 and 0 < door.y < house.height - 1) or house.room_grid[door.y, door.x]:
             raise BadData(f"{door} stands in no wall inside the house")
         taken[door.x, door.y] = "a door"
     for place, piece in enumerate(house.furniture):
@@ -196,22 +190,14 @@ def check_piece(house: House, place: int, piece: Piece, taken: dict) -> None:
     name = FURNITURE[piece.kind].name
     for x, y in piece.cells:
         if not (room.x <= x < room.x + room.width and room.y <= y < room.y + room.height):
-            raise BadData(
-                f"{name} {piece.number} at ({piece.x}, {piece.y}) leaves its room at cell ({x}, {y})"
-            )
+            raise BadData(f"{name} {piece.number} at ({piece.x}, {piece.y}) leaves its room at cell ({x}, {y})")
         if (x, y) in taken:
-            raise BadData(
-                f"{name} {piece.number} at ({piece.x}, {piece.y}) overlaps {taken[x, y]} at cell ({x}, {y})"
-            )
+            raise BadData(f"{name} {piece.number} at ({piece.x}, {piece.y}) overlaps {taken[x, y]} at cell ({x}, {y})")
         taken[x, y] = f"{name} {piece.number}"
     if piece.state & ~FURNITURE[piece.kind].abilities:
-        raise BadData(
-            f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}"
-        )
+        raise BadData(f"{name} {piece.number} cannot be {codes_of(piece.state & ~FURNITURE[piece.kind].abilities)!r}")
     if piece.number < 0:
-        raise BadData(
-            f"{name} at ({piece.x}, {piece.y}) has the instance number {piece.number}; it must be 0 or more"
-        )
+        raise BadData(f"{name} at ({piece.x}, {piece.y}) has the instance number {piece.number}; it must be 0 or more")
 
 # %% ../../nbs/marple/02_houses.ipynb #c7c25fab
 def check_objects(house: House) -> None:
@@ -227,22 +213,16 @@ def check_objects(house: House) -> None:
             raise BadData(f"{name} {thing.number} shares cell ({thing.x}, {thing.y}) with another object")
         taken.add((thing.x, thing.y))
         if thing.state & ~OBJECTS[thing.kind].abilities:
-            raise BadData(
-                f"{name} {thing.number} cannot be {codes_of(thing.state & ~OBJECTS[thing.kind].abilities)!r}"
-            )
+            raise BadData(f"{name} {thing.number} cannot be {codes_of(thing.state & ~OBJECTS[thing.kind].abilities)!r}")
         if not 0 <= thing.number <= 255:
             raise BadData(f"{name} at ({thing.x}, {thing.y}) has the instance number {thing.number}; it must fit a byte, 0 to 255")
 
 # %% ../../nbs/marple/02_houses.ipynb #03678548
-CHANNELS = (
-    "room", "furniture", "furniture_state", "object", "object_state", "object_number", "agent", "heading"
-)
+CHANNELS = ("room", "furniture", "furniture_state", "object", "object_state", "object_number", "agent", "heading")
 ROOM, FURNITURE_KIND, FURNITURE_STATE, OBJECT_KIND, OBJECT_STATE, OBJECT_NUMBER, AGENT, HEADING = range(8)
 
 
-def static_array(
-    house: House,
-) -> np.ndarray:  # uint8 `[height, width, 8]`
+def static_array(house: House,) -> np.ndarray:  # uint8 `[height, width, 8]`
     "Rooms, walls, doors and furniture as they were at the start; no objects, no agent."
     array = np.zeros((house.height, house.width, len(CHANNELS)), np.uint8)
     array[..., ROOM] = house.room_grid
@@ -285,9 +265,7 @@ def house_svg(
     for piece in house.furniture:
         kind = FURNITURE[piece.kind]
         name = kind.name.removeprefix("electric_").replace("_", " ")
-        parts.append(
-            box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name)
-        )
+        parts.append(box_svg(piece.x + 0.1, piece.y + 0.1, kind.width - 0.2, kind.height - 0.2, PIECE_COLOR, name))
         x = CELL * (piece.x + kind.width / 2)
         y = CELL * (piece.y + kind.height / 2) + 2
         parts.append(
@@ -303,9 +281,7 @@ def house_svg(
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}{marks}</svg>'
 
 # %% ../../nbs/marple/02_houses.ipynb #e0596338
-def describe(
-    house: House,
-) -> str:
+def describe(house: House,) -> str:
     "The house in words, a line for each room."
     lines = []
     for place, room in enumerate(house.rooms):
@@ -370,6 +346,4 @@ def reachable(
 def can_be_faced(house: House) -> bool:
     "Whether every piece of furniture has a free cell beside it."
     free = house.free
-    return all(
-        any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture
-    )
+    return all(any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture)

@@ -92,17 +92,13 @@ def read_prefix(
     total = 0.0
     stage = 0
     for pose, (action, target) in zip(poses, evidence.steps):
-        chance, done = action_chance(
-            moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise
-        )
+        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
         total += np.log(chance)
         stage += done
     return total + hint(house, mission, evidence, stage, poses[-1], noise), stage
 
 # %% ../../nbs/marple/12_inference.ipynb #54b1b02c
-def hint(
-    house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float
-) -> float:
+def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
     "Log-likelihood of what is heard and told, for a mission at a stage."
     steps = stages(house, mission)
     total = 0.0
@@ -195,10 +191,7 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
     fits = np.array(
         [world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)]
     )
-    steps = [
-        here[k] * np.exp(hint(house, mission, evidence, k, pose, noise))
-        for k in np.flatnonzero(fits).tolist()
-    ]
+    steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits).tolist()]
     weights = np.zeros(len(fits))
     weights[fits] = steps
     total = weights.sum()
@@ -318,9 +311,7 @@ def preferences(
     if isinstance(prior, dict):
         return prior, prior
     if isinstance(prior, (str, tuple)) or not 0 <= prior <= 1:
-        raise UsageError(
-            f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}"
-        )
+        raise UsageError(f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}")
     missions = find_scenario(query).missions
     if prior == 0.5:
         return ({mission: 0.5 for mission in missions},) * 2
@@ -329,9 +320,7 @@ def preferences(
         raise UsageError(
             f"with w = {prior} each agent must prefer one of {', '.join(missions)}; the runs are of {found}"
         )
-    return tuple(
-        {mission: prior if mission == run.mission else 1 - prior for mission in missions} for run in runs
-    )
+    return tuple({mission: prior if mission == run.mission else 1 - prior for mission in missions} for run in runs)
 
 # %% ../../nbs/marple/12_inference.ipynb #c3f30fb0
 def evaluate(
@@ -377,9 +366,7 @@ def exact(
     noise: float = NOISE,
 ) -> tuple:  # p_a, p_b
     "The chance that A, and that B, reaches the query, by exact inference."
-    return evaluate(
-        exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise
-    )
+    return evaluate(exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise)
 
 # %% ../../nbs/marple/12_inference.ipynb #8a0cd72a
 def imagine(

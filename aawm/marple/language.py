@@ -78,11 +78,7 @@ def describe_world(world: World, agent: bool = True) -> str:
 def whereabouts(world: World) -> str:
     "Where the agent stands, what it faces and holds."
     house, (x, y, heading) = world.atlas.houses[world.which[0]], world.pose[0].tolist()
-    inside = [
-        room
-        for room in house.rooms
-        if room.x <= x < room.x + room.width and room.y <= y < room.y + room.height
-    ]
+    inside = [room for room in house.rooms if room.x <= x < room.x + room.width and room.y <= y < room.y + room.height]
     room = spoken(inside[0].type) if inside else "doorway"
     front = int(world.atlas.front[world.place[0]])
     faces = (
@@ -91,9 +87,7 @@ def whereabouts(world: World) -> str:
         else f", heading {HEADINGS[heading]}"
     )
     held = [spoken(KINDS[thing.kind].name) for j, thing in enumerate(house.objects) if world.on[0, j] == -1]
-    return (
-        f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {', '.join(held)}" if held else "")
-    )
+    return (f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {', '.join(held)}" if held else ""))
 
 # %% ../../nbs/marple/17_language.ipynb #40de8f27
 def scene_graph(
@@ -108,9 +102,7 @@ def scene_graph(
         for k, piece in enumerate(house.furniture):
             if piece.room == place:
                 state = state_names(int(world.state[0, k]), KINDS[piece.kind].abilities)
-                things = [
-                    KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == k
-                ]
+                things = [KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == k]
                 pieces.append(
                     {
                         "type": KINDS[piece.kind].name, "pos": [piece.x, piece.y], "state": state,
@@ -181,9 +173,7 @@ PAIR_LINE = re.compile(r"(?im)^\W*(?:agent )?([AB])\W*[:=]\W*(\d{1,3})(?:\s*%|\s
 # the last such place begins the answer
 ANSWER_PLACE = re.compile(r"(?im)^\W*(?:(?:my|the|final) )*answer\b(?:[\s*_]*\([^)]*\))?")
 # and no other number
-ANSWER_NUMBER = re.compile(
-    r"(?:[\s*_`:=]|[-–—]\s|\bis\b|\bN\b)*(\d{1,3})(?:\s*/\s*100\b|\s*%)?(?:[\s*_`.,;!(][^\d]*)?"
-)
+ANSWER_NUMBER = re.compile(r"(?:[\s*_`:=]|[-–—]\s|\bis\b|\bN\b)*(\d{1,3})(?:\s*/\s*100\b|\s*%)?(?:[\s*_`.,;!(][^\d]*)?")
 
 
 def spoken_part(text: str) -> str:
@@ -301,9 +291,7 @@ def worked_example(number: int) -> str:
         for goal in pursued(run, pair.horizon // 2)[:1]
     ]
     share = round(100 * a)
-    return "\n\n".join(
-        [paper_case(evidence, pair.scenario.query), f"{' '.join(goals)}\nA: {share}\nB: {100 - share}"]
-    )
+    return "\n\n".join([paper_case(evidence, pair.scenario.query), f"{' '.join(goals)}\nA: {share}\nB: {100 - share}"])
 
 # %% ../../nbs/marple/17_language.ipynb #e6a3b7b8
 @dataclass(frozen=True)

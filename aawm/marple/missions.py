@@ -33,9 +33,7 @@ class Subgoal:
 
     def __str__(self) -> str:
         thing = f"{KINDS[self.thing].name}@" if self.thing else ""
-        return (
-            f"{ACTIONS[self.action]} {thing}{KINDS[self.piece].name}" + (f"/{self.room}" if self.room else "")
-        )
+        return (f"{ACTIONS[self.action]} {thing}{KINDS[self.piece].name}" + (f"/{self.room}" if self.room else ""))
 
 # %% ../../nbs/marple/04_missions.ipynb #c154ecfd
 NEEDS = {
@@ -135,9 +133,7 @@ def read_scenarios(text: str) -> dict:  # name -> Scenario
     "Scenarios from a table, a line each: name | question | culprit | other | thing action | horizon | similarity."
     scenarios = {}
     for line in text.strip().splitlines():
-        name, question, culprit, other, query, horizon, similarity = (
-            part.strip() for part in line.split("|")
-        )
+        name, question, culprit, other, query, horizon, similarity = (part.strip() for part in line.split("|"))
         thing, action = query.split()
         scenarios[name] = Scenario(
             name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon),
@@ -190,10 +186,7 @@ def shared(one: set, other: set) -> float:
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
-def similarity(
-    one: Mission,
-    other: Mission,
-) -> float:  # 0 to 1
+def similarity(one: Mission, other: Mission) -> float:  # 0 to 1
     "How alike two missions are, in actions and rooms."
     actions, rooms = (
         [{getattr(goal, part) for goal in mission.subgoals} - {""} for mission in (one, other)]
@@ -212,18 +205,13 @@ class Need:
 
     def __or__(self, other: "Need") -> "Need":
         "Both: all that either asks, and the smaller maximum."
-        return Need(
-            tuple(sorted({*self.things, *other.things})), min(self.most, other.most),
-            self.dusty or other.dusty
-        )
+        return Need(tuple(sorted({*self.things, *other.things})), min(self.most, other.most), self.dusty or other.dusty)
 
 # %% ../../nbs/marple/04_missions.ipynb #ad379a32
 MOST = {"laundry": 1, "light": 0, "shower": 0, "television": 0, "dog": 0}  # objects; 4 on all others
 
 
-def needs_of(
-    *missions: Mission,
-) -> dict:  # (furniture kind, room type) -> Need
+def needs_of(*missions: Mission,) -> dict:  # (furniture kind, room type) -> Need
     "What a house must hold so that every one of the missions can be done in it."
     needs: dict[tuple, Need] = {}
     for mission in missions:
@@ -233,9 +221,7 @@ def needs_of(
             for goal in mission.subgoals
         ]
         for piece, room, thing, dusty in [*asked, *((*entry, False) for entry in mission.extra)]:
-            first = (thing,) if thing and (
-                thing not in fetched or (piece, room, thing) in mission.extra
-            ) else ()
+            first = (thing,) if thing and (thing not in fetched or (piece, room, thing) in mission.extra) else ()
             fetched |= {thing}
             if room:
                 need = Need(first, MOST.get(KINDS[piece].name, 4), dusty)
@@ -295,10 +281,7 @@ class Pantry:
 
     def lying(self, thing: int, k: int) -> int | None:
         "The first object of a kind on a piece (-1: in the hand)."
-        return next(
-            (j for j, item in enumerate(self.house.objects) if item.kind == thing and self.place[j] == k),
-            None
-        )
+        return next((j for j, item in enumerate(self.house.objects) if item.kind == thing and self.place[j] == k), None)
 
     def do(self, goal: Subgoal, k: int) -> None:
         "What a subgoal does to the world; `BadData` where it cannot be done."
@@ -332,10 +315,6 @@ def program(
             pantry.do(goal, k)
         except BadData as fault:
             where = f"subgoal {place + 1} of {len(mission.subgoals)}"
-            raise BadData(
-                f"mission {mission.name!r} cannot be done in this house, {where}: {fault}"
-            ) from None
-        steps.append(
-            Step(place, goal.action, goal.thing or goal.piece, k, IDLE_STEPS if goal.action == IDLE else 1)
-        )
+            raise BadData(f"mission {mission.name!r} cannot be done in this house, {where}: {fault}") from None
+        steps.append(Step(place, goal.action, goal.thing or goal.piece, k, IDLE_STEPS if goal.action == IDLE else 1))
     return tuple(steps)

@@ -63,9 +63,7 @@ def draw_pair(
         for agent, name in enumerate(names)
     ]
     if [run.query_step is not None for run in runs] != [culprit == 0, culprit == 1]:
-        raise BadData(
-            f"scenario {scenario.name!r} in this house: the query must happen in the culprit's run only"
-        )
+        raise BadData(f"scenario {scenario.name!r} in this house: the query must happen in the culprit's run only")
     return Pair(house, tuple(runs), scenario, culprit, group)
 
 # %% ../../nbs/marple/10_pairs.ipynb #8a8b1e57
@@ -82,9 +80,7 @@ def house_of(
     all_missions: bool = False,  # furnished for all ten
 ) -> House:
     "A house of a scenario, from its number."
-    return draw_house(
-        "open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number), varied
-    )
+    return draw_house("open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number), varied)
 
 # %% ../../nbs/marple/10_pairs.ipynb #5ba753b4
 @dataclass(frozen=True)
@@ -192,11 +188,7 @@ def house_tables(houses: dict) -> dict:  # table -> DataFrame
         )
     }
     for part in HOUSE_PARTS:
-        rows = [
-            {"house": name} | asdict(entry)
-            for name, house in houses.items()
-            for entry in getattr(house, part)
-        ]
+        rows = [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
         tables[part] = pd.DataFrame(rows, columns=LAYOUT.tables[part].columns)
     return tables
 
@@ -255,9 +247,7 @@ def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the 
     fit = [(name, scenario) for scenario in wanted.scenarios for name, house in houses.items()
            if all(can_be_done(house, MISSIONS[mission]) for mission in SCENARIOS[scenario].missions)]
     if not fit:
-        raise BadData(
-            f"in none of {', '.join(houses)} can the missions of {', '.join(wanted.scenarios)} be done"
-        )
+        raise BadData(f"in none of {', '.join(houses)} can the missions of {', '.join(wanted.scenarios)} be done")
 
     def draw(index: int) -> Pair:
         name, scenario = fit[index // wanted.pairs]
@@ -270,9 +260,7 @@ def read_house_tables(path: str | Path) -> dict:  # name -> House
     "The houses of a store."
     manifest = read_manifest(path, LAYOUT)
     names = ("houses", *HOUSE_PARTS)
-    tables = {
-        name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None
-    }
+    tables = {name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None}
     groups = {name: {key: rows for key, rows in tables[name].groupby("house")} for name in HOUSE_PARTS}
     houses = {}
     for name, width, height, key in tables["houses"].itertuples(index=False):
@@ -310,14 +298,10 @@ def read_pair(dataset: "xr.Dataset", arrays: dict, houses: dict, index: int) -> 
     runs = []
     for agent, letter in enumerate("ab"):
         count = int(row[f"steps_{letter}"])
-        action, target, subgoal = (
-            arrays[name][index, agent, :count] for name in ("action", "target", "subgoal")
-        )
+        action, target, subgoal = (arrays[name][index, agent, :count] for name in ("action", "target", "subgoal"))
         poses = arrays["pose"][index, agent, : count + 1].astype(np.int64)
         query = find_query(action, target, scenario.query)
-        runs.append(
-            Run(house, poses, action, target, subgoal, str(row[f"mission_{letter}"]), str(row["seed"]), query)
-        )
+        runs.append(Run(house, poses, action, target, subgoal, str(row[f"mission_{letter}"]), str(row["seed"]), query))
     return Pair(house, tuple(runs), scenario, int(row["culprit"]), str(row["house"]))
 
 # %% ../../nbs/marple/10_pairs.ipynb #96c5f315

@@ -23,9 +23,7 @@ from .worlds import World, arrays, atlas_of, pose_number, pose_of
 FAR = 10_000  # moves; where there is no way
 
 
-def poses_after(
-    house: House,
-) -> np.ndarray:  # `[3, poses]`
+def poses_after(house: House,) -> np.ndarray:  # `[3, poses]`
     "The number of the pose after each move, forward, left and right, from every pose."
     atlas = atlas_of(house)
     poses = np.arange(atlas.poses)
@@ -34,15 +32,11 @@ def poses_after(
 
 
 @lru_cache(maxsize=4096)
-def costs_to_go(
-    house: House,
-) -> np.ndarray:  # int16 `[furniture, poses]`: moves until the piece is faced
+def costs_to_go(house: House,) -> np.ndarray:  # int16 `[furniture, poses]`: moves until the piece is faced
     "For every piece of furniture and every pose, the fewest turns and steps until the agent faces it."
     atlas = atlas_of(house)
     standing = np.repeat(house.free.ravel(), 4)
-    cost = np.where(
-        (atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR
-    ).astype(np.int16)
+    cost = np.where((atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR).astype(np.int16)
     after = poses_after(house)
     moves = 1
     while (reached := (cost[:, after] == moves - 1).any(1) & (cost == FAR) & standing).any():
@@ -85,18 +79,14 @@ class Run:
 
     def ends(self) -> dict:  # subgoal -> step
         "The last action of each subgoal."
-        return {
-            int(goal): int(np.flatnonzero(self.subgoals == goal)[-1]) for goal in np.unique(self.subgoals)
-        }
+        return {int(goal): int(np.flatnonzero(self.subgoals == goal)[-1]) for goal in np.unique(self.subgoals)}
 
     def states(self, until: int | None = None, released: bool = False) -> np.ndarray:
         "The replayed states, uint8 `[steps + 1, height, width, 8]`, up to and with state `until`."
         return replay(self.house, self.poses[0], self.actions[:until], self.targets[:until], released)
 
 # %% ../../nbs/marple/07_planner.ipynb #24788870
-def run_svg(
-    run: Run,
-) -> str:
+def run_svg(run: Run,) -> str:
     "A run's way in its house, as SVG."
     color = "#0072B2"
     places = CELL * (np.asarray(run.poses)[:, :2] + 0.5)
@@ -111,9 +101,7 @@ def run_svg(
         marks.append(f'<circle cx="{x:g}" cy="{y:g}" r="3" fill="{queried}"><title>{name}</title></circle>')
     x, y = places[-1]
     turn = 90 * int(run.poses[-1][2])
-    marks.append(
-        f'<path d="M6 0 L-4 4 L-4 -4 Z" fill="{color}" transform="translate({x:g} {y:g}) rotate({turn})"/>'
-    )
+    marks.append(f'<path d="M6 0 L-4 4 L-4 -4 Z" fill="{color}" transform="translate({x:g} {y:g}) rotate({turn})"/>')
     return house_svg(run.house, "".join(marks))
 
 # %% ../../nbs/marple/07_planner.ipynb #44d4e1d1
@@ -287,9 +275,7 @@ def cell_way(
         for ahead in ((0, -1), (0, 1), (-1, 0), (1, 0)):
             near = here.cell[0] + ahead[0], here.cell[1] + ahead[1]
             node = nodes.setdefault(near, CellNode(near))
-            cost = here.cost + 1 + (
-                0 if move == ahead else max(abs(move[0] - ahead[0]), abs(move[1] - ahead[1]))
-            )
+            cost = here.cost + 1 + (0 if move == ahead else max(abs(move[0] - ahead[0]), abs(move[1] - ahead[1])))
             if node.closed or not house.free[near[1], near[0]] or cost >= node.cost:
                 continue
             if node.before:

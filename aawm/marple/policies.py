@@ -77,13 +77,9 @@ class Scenes:
     ) -> dict:  # of tensors; in `rows` scenes are counted within the batch
         "Some scenes with all that was done in them."
         rows = torch.cat([self.rows[self.firsts[k] : self.firsts[k + 1]] for k in which.tolist()])
-        rows[:, 0] = torch.repeat_interleave(
-            torch.arange(len(which)), self.firsts[which + 1] - self.firsts[which]
-        )
+        rows[:, 0] = torch.repeat_interleave(torch.arange(len(which)), self.firsts[which + 1] - self.firsts[which])
         columns = {name: getattr(self, name)[which] for name in ("cells", "hand", "last", "language")}
-        return columns | {
-            "mixture": self.mission[which] if mixture is None else mixture, "heard": heard, "rows": rows
-        }
+        return columns | {"mixture": self.mission[which] if mixture is None else mixture, "heard": heard, "rows": rows}
 
 # %% ../../nbs/marple/15_policies.ipynb #4b0baf2f
 def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents, 2]`
@@ -130,9 +126,7 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
     poses, numbers, start = pose_in_scene(run.poses), pose_number(run.poses, width), 0
     for goal, last in run.ends().items():
         language = language_of(goals[goal])
-        rows = np.stack(
-            [poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1
-        )
+        rows = np.stack([poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1)
         yield scene_key(world, run.mission, language), world, language, rows
         world.place[0] = numbers[last]  # moves change nothing else
         world.step(run.actions[last : last + 1], run.targets[last : last + 1])
@@ -169,12 +163,8 @@ class Context(nn.Module):
 
     def __init__(self, width: int, memory: bool):
         super().__init__()
-        self.last = nn.ModuleList(
-            nn.Embedding(size, width) for size in (len(ACTIONS), KINDS_COUNT)
-        ) if memory else None
-        self.hand, self.mixture = nn.Embedding(KINDS_COUNT, width, padding_idx=0), nn.Embedding(
-            len(MIXTURES), width
-        )
+        self.last = nn.ModuleList(nn.Embedding(size, width) for size in (len(ACTIONS), KINDS_COUNT)) if memory else None
+        self.hand, self.mixture = nn.Embedding(KINDS_COUNT, width, padding_idx=0), nn.Embedding(len(MIXTURES), width)
         self.language = nn.ModuleList(
             nn.Embedding(size, width) for size in (KINDS_COUNT, KINDS_COUNT, len(ROOMS) + 1, len(ACTIONS))
         )
@@ -202,9 +192,7 @@ class Policy(nn.Module):
         handled = (rows[:, 2] == PICKUP) | (rows[:, 2] == DROP)
         actions, things = self.logits(batch, handled)
         weight = rows[:, 4].float().clamp(max=20)
-        loss = (
-            (nn.functional.cross_entropy(actions, rows[:, 2], reduction="none") * weight).sum() / weight.sum()
-        )
+        loss = ((nn.functional.cross_entropy(actions, rows[:, 2], reduction="none") * weight).sum() / weight.sum())
         return (loss + nn.functional.cross_entropy(things, rows[handled, 3]) if handled.any() else loss), {}
 
 # %% ../../nbs/marple/15_policies.ipynb #5da070fe
@@ -230,9 +218,7 @@ class FieldPolicy(Policy):
         self.near, self.wave = nn.Conv2d(width, width, 3, padding=1, groups=width), nn.Conv2d(width, width, 1)
         self.gate = nn.Conv2d(width, width, 1)
         self.mix = nn.Conv2d(2 * width, 2 * width, 1)
-        self.actions, self.things = nn.Conv2d(2 * width, 4 * len(ACTIONS), 1), nn.Conv2d(
-            2 * width, 4 * KINDS_COUNT, 1
-        )
+        self.actions, self.things = nn.Conv2d(2 * width, 4 * len(ACTIONS), 1), nn.Conv2d(2 * width, 4 * KINDS_COUNT, 1)
         self.to(memory_format=torch.channels_last)  # twice as fast on a CPU
 
     def inputs(self, batch: dict) -> torch.Tensor:  # `[scenes, width, 20, 20]`
@@ -249,9 +235,7 @@ class FieldPolicy(Policy):
         x = self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(
             cells[..., OBJECT_KIND].long()
         ) + self.room(cells[..., ROOM].long())
-        return (
-            x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]
-        ).permute(0, 3, 1, 2)
+        return (x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]).permute(0, 3, 1, 2)
 
     def features(self, batch: dict) -> torch.Tensor:  # `[scenes, 2 * width, 20, 20]`
         "What is known of every cell, before the two outputs."
@@ -338,9 +322,7 @@ class PatchPolicy(Policy):
         cells = cells.flatten(1, 2)
         seen = self.cell(cells.float() / 16)
         if self.kind is not None and self.thing is not None:
-            seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(
-                cells[..., OBJECT_KIND].long()
-            )
+            seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long())
         h = self.body(torch.cat([self.context(batch)[scene, None], seen], 1) + self.place)[:, 0]
         return self.actions(h), self.things(h if handled is None else h[handled])
 
@@ -374,9 +356,7 @@ PRESETS = {
 NETWORKS = {"field": (FieldPolicy, FieldSettings), "patch": (PatchPolicy, PatchSettings)}
 
 # %% ../../nbs/marple/15_policies.ipynb #9deaadf3
-def build_policy(
-    preset: Preset | str,
-) -> Policy:
+def build_policy(preset: Preset | str,) -> Policy:
     "An untrained policy."
     preset = PRESETS[check_name(preset, PRESETS, "preset")] if isinstance(preset, str) else preset
     network, settings = NETWORKS[preset.network]
@@ -405,21 +385,14 @@ def draw_mixtures(
     return torch.from_numpy(places * len(ORDER) + owner)
 
 # %% ../../nbs/marple/15_policies.ipynb #e1633b7a
-def training_batch(
-    scenes: Scenes,
-    preset: Preset,
-    seed: int,
-    step: int,
-) -> dict:  # as `Scenes.batch` makes it
+def training_batch(scenes: Scenes, preset: Preset, seed: int, step: int) -> dict:  # as `Scenes.batch` makes it
     "The batch of one step, the same whenever it is made."
     rng = np.random.default_rng((seed, step))
     which = torch.from_numpy(rng.choice(len(scenes), min(preset.training.batch, len(scenes)), replace=False))
     heard = torch.from_numpy((rng.random(len(which)) < 0.5).astype(np.float32))
     batch = scenes.batch(which, heard, draw_mixtures(scenes.mission[which], rng))
     if len(batch["rows"]) > preset.rows:
-        batch["rows"] = batch["rows"][
-            torch.from_numpy(rng.choice(len(batch["rows"]), preset.rows, replace=False))
-        ]
+        batch["rows"] = batch["rows"][torch.from_numpy(rng.choice(len(batch["rows"]), preset.rows, replace=False))]
     return batch
 
 # %% ../../nbs/marple/15_policies.ipynb #5271e9bf
@@ -436,10 +409,7 @@ def train_policy(
     made = PRESETS[check_name(preset, PRESETS, "preset")]
 
     def describe(module):
-        about = {
-            "model": module.name, "network": made.network, "config": asdict(module.settings),
-            "rows": made.rows
-        }
+        about = {"model": module.name, "network": made.network, "config": asdict(module.settings), "rows": made.rows}
         return about | {
             "data_hash": [
                 hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)
@@ -448,9 +418,7 @@ def train_policy(
 
     def data(module, device):
         def batches(step, source=scenes, start=seed):
-            return {
-                name: values.to(device) for name, values in training_batch(source, made, start, step).items()
-            }
+            return {name: values.to(device) for name, values in training_batch(source, made, start, step).items()}
 
         return batches, [batches(step, unseen, 0) for step in range(16)] if unseen else []
 
@@ -482,9 +450,7 @@ def load_policy(
     folder: str | Path,  # of a run
 ) -> Policy:
     "A trained policy; `BadData` where it is damaged or missing."
-    return load_run(
-        folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"]))
-    )
+    return load_run(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
 
 
 SHIPPED = Path("data") / "weights" / "marple"
@@ -520,9 +486,7 @@ def policy_accuracy(
     return {name: tuple((right[k] / total[k]).tolist()) for k, name in enumerate(ORDER) if total[k]}
 
 # %% ../../nbs/marple/15_policies.ipynb #7e9fe47e
-def best_accuracy(
-    runs: Iterable[Run],
-) -> dict:  # mission -> share
+def best_accuracy(runs: Iterable[Run],) -> dict:  # mission -> share
     "The accuracy of a perfect imitator: at each move one of the equally short ones, and it knows how long the agent idles."
     from aawm.marple.inference import moves_of, stages
 

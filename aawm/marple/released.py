@@ -118,9 +118,7 @@ def read_run(
     house, pose = read_start(folder / "00000_states.json")
     world = World(house, [pose])
     steps = sorted(folder.glob("[0-9]*_action.json"))
-    if [path.name for path in steps] != [
-        f"{step:05d}_action.json" for step in range(len(steps))
-    ] or not steps:
+    if [path.name for path in steps] != [f"{step:05d}_action.json" for step in range(len(steps))] or not steps:
         raise BadData(f"{folder}: actions must be numbered 00000 to {max(len(steps) - 1, 0):05d}, one a step; some are missing")
     poses = [pose]
     done = []
@@ -136,13 +134,8 @@ def read_run(
     query = find_query(actions, targets, scenario.query)
     marked = [int(path.name[:5]) for path in folder.glob("[0-9]*_inference_states.npy")]
     if mission == scenario.culprit and marked != [(query if query is not None else -2) + 1]:
-        raise BadData(
-            f"{folder}: the inference state is {marked or 'missing'}, the queried action is step {query}"
-        )
-    return Run(
-        house, np.array(poses), actions, targets, subgoals_of(folder, house, mission, done), mission, "",
-        query
-    )
+        raise BadData(f"{folder}: the inference state is {marked or 'missing'}, the queried action is step {query}")
+    return Run(house, np.array(poses), actions, targets, subgoals_of(folder, house, mission, done), mission, "", query)
 
 # %% ../../nbs/marple/24_released.ipynb #ce781375
 def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndarray:  # uint8 `[steps]`
@@ -159,9 +152,7 @@ def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndar
         subgoals.append(todo[stage].subgoal)
         stage += (action, target) == (todo[stage].action, todo[stage].target)
     if stage < len(todo):
-        raise BadData(
-            f"{folder}: the run ends before subgoal {todo[stage].subgoal + 1} of the mission {mission}"
-        )
+        raise BadData(f"{folder}: the run ends before subgoal {todo[stage].subgoal + 1} of the mission {mission}")
     return np.array(subgoals, np.uint8)
 
 # %% ../../nbs/marple/24_released.ipynb #e1ecbefa
@@ -180,9 +171,7 @@ def trials_of(
 ) -> list:  # of (scenario, folder of a pair, missions of A and B, house name)
     "Which pairs are to be read."
     by_missions = {frozenset(scenario.missions): scenario for scenario in SCENARIOS.values()}
-    listed: dict[str, ExperimentForm | None] = {
-        path.name: None for path in visible_files(folder) if path.is_dir()
-    }
+    listed: dict[str, ExperimentForm | None] = {path.name: None for path in visible_files(folder) if path.is_dir()}
     if experiments:
         listed = dict(read_part(experiments, dict[Line, ExperimentForm]))
     trials = []
@@ -216,9 +205,7 @@ def import_released(
     "Released trajectories as a store of pairs; nothing is written where one of them is faulty."
     folder = Path(folder)
     if not folder.is_dir():
-        raise UsageError(
-            f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others"
-        )
+        raise UsageError(f"{folder} is no folder; give the one that holds feed_dog-take_shower and the others")
     trials = trials_of(folder, Path(experiments) if experiments else None)
     pairs = []
     keys: dict[str, str] = {}  # house name -> hash of the house

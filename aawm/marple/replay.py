@@ -74,9 +74,7 @@ class Case:
         return table.assign(you_right=right(table.you), exact_right=right(table.exact)).rename_axis("step")
 
 # %% ../../nbs/marple/20_replay.ipynb #620f6013
-def play(
-    pair: Pair,
-):  # a widget
+def play(pair: Pair,):  # a widget
     "A trial with a slider: look, guess, and see who was right."
     import ipywidgets as widgets
 

@@ -28,10 +28,7 @@ from .worlds import World, atlas_of, pose_number
 PARTS_OF_WORLD = ("which", "place", "state", "on", "cell", "since", "last")  # arrays `[agents, ...]`
 
 
-def world_at(
-    evidence: Evidence,
-    agents: int = 1,
-) -> World:
+def world_at(evidence: Evidence, agents: int = 1) -> World:
     "Many agents, all in the state at tau."
     world = World(evidence.house, evidence.poses[:1])
     if evidence.actions is None:
@@ -103,9 +100,7 @@ class Advisor:
     def advise(self, world: World, mixture: int, language: tuple | None = None) -> tuple:  # `[agents, 12]`, list of `[106]`
         "Chances of actions, and logits of objects, for every agent."
         if not isinstance(self.policy, FieldPolicy):
-            actions, things = self.policy.logits(
-                self.batch(world, list(range(len(world))), mixture, language)
-            )
+            actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), list(things.numpy())
         poses = pose_in_scene(world.pose)
         chances = np.empty((len(world), 12), np.float32)
@@ -256,12 +251,7 @@ def evidence_key(evidence: Evidence) -> tuple:
     ), evidence.tau, evidence.sound, evidence.told
 
 # %% ../../nbs/marple/16_rollouts.ipynb #37d8f5a7
-def explain(
-    advisor: Advisor,
-    evidence: Evidence,
-    mission: str,
-    noise: float = NOISE,
-) -> float:  # log-likelihood
+def explain(advisor: Advisor, evidence: Evidence, mission: str, noise: float = NOISE) -> float:  # log-likelihood
     "How well a policy on a mission explains what was seen, heard and said; of a snapshot, what was said alone."
     alone = mixture_number(mission)
     world = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1])

@@ -232,10 +232,7 @@ def bootstrap(
         values[scenario] = curve if statistic is None else np.array([statistic(curve)])
         samples[scenario] = many if statistic is None else np.array([[statistic(one)] for one in many])
     values["mean"], samples["mean"] = (np.mean(list(found.values()), axis=0) for found in (values, samples))
-    ends = {
-        name: np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        for name, found in samples.items()
-    }
+    ends = {name: np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0) for name, found in samples.items()}
     rows = [
         (name, part, value, *ends[name][:, part])
         for name, found in values.items()

@@ -122,9 +122,7 @@ def kind_id(
     return IDS[check_name(name, IDS, "thing")]
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3fbc4623
-ACTIONS = (
-    "null", "idle", "forward", "left", "right", "toggle", "open", "close", "pickup", "drop", "clean", "end"
-)
+ACTIONS = ("null", "idle", "forward", "left", "right", "toggle", "open", "close", "pickup", "drop", "clean", "end")
 NULL, IDLE, FORWARD, LEFT, RIGHT, TOGGLE, OPENING, CLOSING, PICKUP, DROP, CLEAN, END = range(12)
 DOABLE = ACTIONS[1:11]
 IDLE_STEPS = 11  # records of one subgoal `idle`

@@ -55,9 +55,7 @@ def move_tables(
     ahead = poses[:, :2] + np.array(AHEAD)[poses[:, 2]]
     inside = ((ahead >= 0) & (ahead < (width, height))).all(1)
     x, y = np.where(inside, ahead.T, 0)
-    moved = np.where(
-        inside & free[y, x], pose_number(np.stack([x, y, poses[:, 2]], 1), width), np.arange(len(poses))
-    )
+    moved = np.where(inside & free[y, x], pose_number(np.stack([x, y, poses[:, 2]], 1), width), np.arange(len(poses)))
     return moved.astype(np.int32), np.where(inside, pieces[y, x], -1).astype(np.int32)
 
 # %% ../../nbs/marple/06_worlds.ipynb #d85c0412
@@ -72,9 +70,7 @@ class Atlas:
         self.width, self.height = max(h.width for h in self.houses), max(h.height for h in self.houses)
         tables = [move_tables(house, self.width, self.height) for house in self.houses]
         self.poses = self.width * self.height * 4
-        self.forward = np.concatenate(
-            [moved + k * self.poses for k, (moved, _) in enumerate(tables)]
-        ).astype(np.int32)
+        self.forward = np.concatenate([moved + k * self.poses for k, (moved, _) in enumerate(tables)]).astype(np.int32)
         self.front = np.concatenate([front for _, front in tables])
         count = len(self.houses)
         pieces = max(1, max(len(h.furniture) for h in self.houses))
