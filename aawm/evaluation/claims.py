@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 # %% ../../nbs/evaluation/08_claims.ipynb #b191e4ad
 SHARE_SPREAD = 0.05  # standard deviation over seeds that is assumed where there is one: of a share
 LENGTH_SPREAD = 0.1  # the same of a length or loss, relative
-BASELINES = (
-    "multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet"
-)
+BASELINES = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer", "sgnet")
 ORACLE = "oracle"
 AT_FLOOR = "at the floor"
 NON_FINITE = "non-finite"
@@ -71,9 +69,7 @@ class PaperEvidence(Evidence):
         if rows is None:
             return None
         hits, of = metric_counts(rows, metric)
-        rows = pd.DataFrame(
-            {"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of}
-        )
+        rows = pd.DataFrame({"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of})
         short = SHORT.get(model, model)
         return self.note(name, short, ratio(f"{name} {short}", model, rows, SHARE_SPREAD))
 
@@ -124,9 +120,7 @@ class ReleasedEvidence(PaperEvidence):
         "A printed score; F1 is that of the printed precision and recall."
         value = RELEASED.get((task, target, metric), pd.Series(dtype=float)).get(model, np.nan)
         if metric == "f1" and model in RELEASED.index:
-            precision, recall = (
-                RELEASED.loc[model, (task, target, name)] for name in ("precision", "recall")
-            )
+            precision, recall = (RELEASED.loc[model, (task, target, name)] for name in ("precision", "recall"))
             value = 2 * precision * recall / (precision + recall)
         name = score_name(task, target, metric)
         short = SHORT.get(model, model)
@@ -258,9 +252,7 @@ def claim_8(of: PaperEvidence) -> Finding:
     leaders = ("rssm_discrete", "multistep_predictor")
     rest = [shares[model] for model in BASELINES if model not in leaders]
     low = [below(shares[model], 0.4) for model in BASELINES]
-    finding = every(
-        *low, *(leads(shares[model], rest) for model in leaders), below(shares[ORACLE], WORDS["struggles"])
-    )
+    finding = every(*low, *(leads(shares[model], rest) for model in leaders), below(shares[ORACLE], WORDS["struggles"]))
     return unless(of.at_floor(BASELINES, "pickup"), finding)
 
 # %% ../../nbs/evaluation/08_claims.ipynb #83222d77
@@ -377,9 +369,7 @@ def paper_ledger(
     evidence: dict[tuple[str, str], PaperEvidence] = {}
     for scoring, variant in outcomes[list(CONDITIONS)].drop_duplicates().itertuples(index=False, name=None):
         if variant in ("corrected", "published") and (scoring == "strict" or variant == "published"):
-            here = [
-                table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)
-            ]
+            here = [table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)]
             evidence[scoring, variant] = PaperEvidence(*here)
     if not evidence:
         raise UsageError("no corrected or published model was evaluated with a scoring the claims are about; evaluate first")

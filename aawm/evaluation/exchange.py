@@ -40,9 +40,7 @@ def task_id(
     name: str,  # of a task
 ) -> str:
     "A task with its version, such as `single_goal@1`; one with an option has the version of the task without."
-    family = next(
-        (plain for plain in OPTION_TASKS if name.startswith(f"{plain}_") and name not in TASK_VERSIONS), name
-    )
+    family = next((plain for plain in OPTION_TASKS if name.startswith(f"{plain}_") and name not in TASK_VERSIONS), name)
     return f"{name}@{TASK_VERSIONS[check_name(family, TASK_VERSIONS, 'task')]}"
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #3c05cafe
@@ -121,9 +119,7 @@ def request_parts(
     "The part of each request: within a part, all requests of a trial show the same steps."
     windows = requests.assign(end=requests.start + requests.context)[["row", "end", "context"]]
     order = windows.drop_duplicates().sort_values(["row", "end", "context"])
-    return windows.merge(
-        order.assign(part=order.groupby("row").cumcount()), how="left"
-    ).part.to_numpy(dtype=np.int64)
+    return windows.merge(order.assign(part=order.groupby("row").cumcount()), how="left").part.to_numpy(dtype=np.int64)
 
 
 def part_path(
@@ -179,9 +175,7 @@ def part_about(
     "What the file of one part says of itself."
     parts = request_parts(requests)
     own = about | {"part": part, "parts": int(parts.max()) + 1}
-    return (
-        own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__}
-    )
+    return (own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__})
 
 
 def write_part(
@@ -194,13 +188,8 @@ def write_part(
     import torch
 
     shown = requests[request_parts(requests) == about["part"]]
-    states, context, privileged = batch_inputs(
-        torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"])
-    )
-    arrays = {
-        "states": states.numpy(), "context": context.numpy(),
-        "horizon": shown.horizon.to_numpy(dtype=np.int64)
-    }
+    states, context, privileged = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
+    arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
     arrays |= {name: values.numpy() for name, values in (privileged or {}).items()}
     return write_rollout_arrays(part_path(path, about["part"]), arrays, about)
 
@@ -219,9 +208,7 @@ def write_requests(
     about = requests_about(test, tasks, scoring, **choices)
     _, requests = requests_for(test, about)
     if not len(requests):
-        raise UsageError(
-            f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials"
-        )
+        raise UsageError(f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials")
     files = [part_path(path, part) for part in range(request_parts(requests).max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
@@ -253,9 +240,7 @@ def check_rollouts(
     "The rolled-out steps of a file, checked for shape, type, ids, missing requests and steps too many."
     rollouts = arrays["rollouts"]
     answered = arrays["request"]
-    if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(
-        rollouts.dtype, np.floating
-    ):
+    if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(rollouts.dtype, np.floating):
         raise BadData(f"{path}: rollouts must be float [request, steps, {STATE_SIZE}], got {rollouts.dtype} {list(rollouts.shape)}")
     if answered.shape != (len(rollouts),) or not np.issubdtype(answered.dtype, np.integer):
         raise BadData(f"{path}: request must be int [{len(rollouts)}], one for each rollout, got {answered.dtype} {list(answered.shape)}")
@@ -270,9 +255,7 @@ def check_rollouts(
             if len(apart)
         ]
         which = (named or ["one is twice there"])[0]
-        raise BadData(
-            f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each"
-        )
+        raise BadData(f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each")
     rollouts = rollouts[np.argsort(answered)].astype(np.float32)
     longest = horizon.max(initial=0)
     repeated = "they begin with the steps shown; give those after them alone" if shown and begin_with(
@@ -292,9 +275,7 @@ def rollout_files(
     files = []
     for path in map(Path, paths):
         inside = path.is_dir() and path.suffix != ".zarr"
-        files += [
-            file for file in visible_files(path) if file.suffix in (".npz", ".zarr")
-        ] if inside else [path]
+        files += [file for file in visible_files(path) if file.suffix in (".npz", ".zarr")] if inside else [path]
     return files
 
 
@@ -322,9 +303,7 @@ def join_rollouts(
             raise BadData(f"{path}: privileged in about must be a list of {' and '.join(PRIVILEGED_INPUTS)}, got {json.dumps(given)}")
         number = digests.index(about["digest"])
         if number in abouts:
-            raise BadData(
-                f"{path} answers part {number}, which another file answers too; give one file for each part"
-            )
+            raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")
         shown = flatten(test.states[requests.row, requests.start]), shown_last(requests, test)
         here = part == number
         steps[at == number] = check_rollouts(
@@ -390,9 +369,7 @@ def score_files(
     "Check the rollouts of all parts of a file of requests, and score them."
     file = Path(requests) if Path(requests).exists() else part_path(requests, 0)
     if not file.exists():
-        raise UsageError(
-            f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them"
-        )
+        raise UsageError(f"there is neither {requests} nor {file.name} beside it; `aawm requests` writes them")
     _, stated = read_arrays(file, ("states", "context", "horizon"))
     if stated.get("format") != FORMAT:
         raise BadData(f"{file} is of format {stated.get('format', 1)}, this version reads {FORMAT}; write the requests anew")
@@ -402,9 +379,7 @@ def score_files(
         raise BadData(f"{file} was made from other trials than {store} holds")
     about = {name: stated[name] for name in requests_about(test)}
     _, wanted = requests_for(test, about)
-    digests = [
-        part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)
-    ]
+    digests = [part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)]
     if stated["digest"] not in digests:
         raise BadData(f"{file} is not what this version asks for; write the requests anew")
     return score_rollouts(test, about, digests, rollout_files(paths))

@@ -84,9 +84,7 @@ def sum_interval(
     "The interval of a weighted sum of numbers, each of which has one."
     value = np.asarray(weights) * values
     ends = np.sort([weights * low, weights * high], axis=0)
-    return float(value.sum() - np.hypot.reduce(value - ends[0])), float(
-        value.sum() + np.hypot.reduce(ends[1] - value)
-    )
+    return float(value.sum() - np.hypot.reduce(value - ends[0])), float(value.sum() + np.hypot.reduce(ends[1] - value))
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #ac7bc440
 BLOCK_DRAWS = 100  # resamples that are in memory together

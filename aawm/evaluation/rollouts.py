@@ -73,9 +73,7 @@ def longest_way(
 ) -> np.ndarray:  # float64 `[n]`, m
     "How far the thing that moves farthest goes between two states."
     with np.errstate(invalid="ignore"):
-        return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(
-            -1, initial=0.0
-        )
+        return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(-1, initial=0.0)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #a5f0c004
 def failed_tests(
@@ -92,9 +90,7 @@ def failed_tests(
         block = steps[start : start + TESTED_AT_ONCE]
         way = longest_way(np.concatenate([steps[max(start - 1, 0)][None], block[:-1]]), block)
         begins = (first >= start) & (first < start + len(block))
-        way[first[begins] - start] = 0.0 if before is None else longest_way(
-            before[begins], steps[first[begins]]
-        )
+        way[first[begins] - start] = 0.0 if before is None else longest_way(before[begins], steps[first[begins]])
         endless = ~np.isfinite(block).all(-1)
         far = (np.abs(positions(block)) > FARTHEST).any((-2, -1))
         fails[start : start + len(block)] = np.select(
@@ -132,17 +128,13 @@ class Rollouts:
 
     def find(self, rows: pd.DataFrame) -> np.ndarray:  # int `[len(rows)]`: the request that answers each row of a plan, -1 none
         number = self.requests.assign(number=np.arange(len(self)))
-        return rows[REQUEST].merge(
-            number, on=REQUEST, how="left"
-        ).number.fillna(NEVER).to_numpy(dtype=np.int64)
+        return rows[REQUEST].merge(number, on=REQUEST, how="left").number.fillna(NEVER).to_numpy(dtype=np.int64)
 
     def take(self, which: np.ndarray) -> np.ndarray:  # float32 `[len(which), horizon, 35]`, for requests of one horizon
         "The rolled-out steps alone."
         horizon = np.unique(self.requests.horizon.values[which])
         if len(horizon) > 1:
-            raise UsageError(
-                f"rollouts of one length can be taken together, these have {horizon.tolist()} steps"
-            )
+            raise UsageError(f"rollouts of one length can be taken together, these have {horizon.tolist()} steps")
         return self.steps[self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0)]
 
     def beside(self, test: TrialSet, request: int = 0) -> Picture:
@@ -152,9 +144,7 @@ class Rollouts:
         row, start, context, horizon = self.requests.iloc[request][REQUEST]
         truth = test.states[row, start : start + context + horizon]
         imagined = np.concatenate([truth[:context], unflatten(self.take(np.array([request]))[0])])
-        return side_by_side(
-            event_panel(truth, "true"), event_panel(imagined, "imagined", context=int(context))
-        )
+        return side_by_side(event_panel(truth, "true"), event_panel(imagined, "imagined", context=int(context)))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #ebf12abf
 def as_trials(
@@ -168,9 +158,7 @@ def as_trials(
     row, context, horizon = (requested[name].values[:, None] for name in ("row", "context", "horizon"))
     step = np.arange(STEPS)
     rolled = rollouts.steps[rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1)]
-    place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(
-        context - 1, (len(requested), STEPS)
-    )
+    place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(context - 1, (len(requested), STEPS))
     shown = np.float32(0) if before == "zero" else test.flat[row, place]
     laid = np.where((step < context)[..., None], shown, rolled)
     return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
@@ -574,9 +562,7 @@ def request_streams(
     device: torch.device | str = "cpu",
 ) -> Streams:
     "The random numbers of each rollout, by its trial and what is shown of it; see `Streams`."
-    parts = torch.as_tensor(
-        np.stack([test.key[requested.row], requested.start, requested.context]), device=device
-    )
+    parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
     streams = Streams(combined(seed, number, *parts))
     streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
     return streams

@@ -144,25 +144,17 @@ def outcome_rows(
     answered = [rows.request.to_numpy(), *(each.find(rows) for each in samples[1:])]
     _, index, answer = np.unique(answered[0], return_index=True, return_inverse=True)
     chunks = np.split(index, range(LABELLED_AT_ONCE, len(index), LABELLED_AT_ONCE))
-    labelled = [
-        label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked)
-        for chunk in chunks
-    ]
+    labelled = [label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked) for chunk in chunks]
     happens, ceiling, predicted, near = (np.concatenate(parts, axis=-2) for parts in zip(*labelled))
     place = answer, rows.object.to_numpy(dtype=np.int64)
     # nothing else tells whether it truly happened
     by_rule = task.measure == "move" or task.measure in OWN_RULES
     rows["truth"] = happens[place] if by_rule else rows.truth.astype(bool)
-    failed = [
-        (each.broken[numbers] >= 0) & scorer.scoring.nonfinite_fails
-        for each, numbers in zip(samples, answered)
-    ]
+    failed = [(each.broken[numbers] >= 0) & scorer.scoring.nonfinite_fails for each, numbers in zip(samples, answered)]
     rows["ceiling"] = ceiling[place]
     rows["prediction"] = np.where(failed[0], ~rows.truth, predicted[0][place])
     truth = rows.truth.to_numpy()
-    scores = [
-        goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(predicted, near, failed)
-    ]
+    scores = [goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(predicted, near, failed)]
     rows["score"] = np.mean(scores, axis=0) if ranked else np.nan
     return rows
 
@@ -263,9 +255,7 @@ def error_metrics(
         mean = part.mean(0) if len(part) else np.full(2, np.nan)
         low, high = mean_interval(part, np.ones_like(part))
         for place, metric in enumerate(("ade", "fde")):
-            table[metric + ending] = (
-                float(mean[place]), float(low[place]), float(high[place]), len(part), left_out
-            )
+            table[metric + ending] = (float(mean[place]), float(low[place]), float(high[place]), len(part), left_out)
     return table
 
 # %% ../../nbs/evaluation/04_scores.ipynb #79ddcb9a
@@ -283,9 +273,7 @@ def trial_rows(
     "What each trial adds to a curve, for uncertainties of windows and of differences."
     first = np.arange(0, len(step), bin)
     with np.errstate(invalid="ignore"):
-        sums, numbers = (
-            np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers)
-        )
+        sums, numbers = (np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers))
     step = np.asarray(step)[np.minimum(first + bin, len(step)) - 1]
     at, where = np.nonzero(numbers)
     columns = {
@@ -369,9 +357,7 @@ def loss_curves(
         np.add.at(numbers, (trial, step), 1)
         parts.append(curve_rows(f"loss_{target}", steps, sums, numbers))
         by_trial.append(trial_rows(f"loss_{target}", scorer.test.trial[trials], steps, sums, numbers))
-    return pd.concat(parts[1:] or parts, ignore_index=True), pd.concat(
-        by_trial[1:] or by_trial, ignore_index=True
-    )
+    return pd.concat(parts[1:] or parts, ignore_index=True), pd.concat(by_trial[1:] or by_trial, ignore_index=True)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #71472d97
 def by_behavior(
@@ -380,11 +366,7 @@ def by_behavior(
     "All rows, then those of each behaviour that occurs."
     behavior = np.asarray(behavior)
     yield "all", np.ones(len(behavior), dtype=bool)
-    yield from (
-        (name, behavior == name)
-        for name in dict.fromkeys([*BEHAVIORS, *behavior])
-        if (behavior == name).any()
-    )
+    yield from ((name, behavior == name) for name in dict.fromkeys([*BEHAVIORS, *behavior]) if (behavior == name).any())
 
 # %% ../../nbs/evaluation/04_scores.ipynb #7ea45c49
 def by_taking_part(
@@ -485,9 +467,7 @@ class ScoreTables(NamedTuple):
 
 def joined(parts: list[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
     "Parts of a table below each other."
-    return pd.concat(
-        parts, ignore_index=True
-    )[list(columns)] if parts else pd.DataFrame(columns=list(columns))
+    return pd.concat(parts, ignore_index=True)[list(columns)] if parts else pd.DataFrame(columns=list(columns))
 
 
 def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:

@@ -57,9 +57,7 @@ def offset_plan(
     cap: int = 0,  # trials; 0: all
 ) -> pd.DataFrame:  # rows of a plan
     "The contexts that the offsets need."
-    plan = pd.concat(
-        [single_goal(int(offset)).plan(test, scoring) for offset in GRID["offset"]], ignore_index=True
-    )
+    plan = pd.concat([single_goal(int(offset)).plan(test, scoring) for offset in GRID["offset"]], ignore_index=True)
     return plan[test.spread(cap, test.single_goal)[plan.row]].reset_index(drop=True)
 
 # %% ../../nbs/evaluation/05_sensitivity.ipynb #85dbf04d

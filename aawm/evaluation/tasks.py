@@ -131,9 +131,7 @@ def trial_set(
     if split is not None:
         chosen &= trials.split.values.astype(str) == split
     if not chosen.any():
-        raise BadData(
-            f"no trial of split {split!r} has an event log; choose another split or make more trials"
-        )
+        raise BadData(f"no trial of split {split!r} has an event log; choose another split or make more trials")
     place = np.flatnonzero(chosen)
     return TrialSet(
         states=np.ascontiguousarray(trials.state.isel(trial=place).values, dtype=np.float32),
@@ -196,9 +194,7 @@ SCORINGS = {
 SCORINGS["published_2023_06"] = replace(SCORINGS["published"], name="published_2023_06", blank_context=True)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #4d3cc198
-PLAN_COLUMNS = (
-    "task", "target", "row", "object", "start", "context", "horizon", "truth", "event_step", "left_out"
-)
+PLAN_COLUMNS = ("task", "target", "row", "object", "start", "context", "horizon", "truth", "event_step", "left_out")
 
 
 def plan_rows(
@@ -215,9 +211,7 @@ def plan_rows(
     objects = np.full((len(row), 1), NEVER) if objects is None else np.asarray(objects)
     horizon = STEPS - np.asarray(context) if horizon is None else horizon
     wide = {"row": row, "context": context, "event_step": event_step, "horizon": horizon}
-    columns = {
-        name: np.broadcast_to(np.asarray(value).reshape(-1, 1), objects.shape) for name, value in wide.items()
-    }
+    columns = {name: np.broadcast_to(np.asarray(value).reshape(-1, 1), objects.shape) for name, value in wide.items()}
     columns |= {"object": objects, "truth": np.broadcast_to(truth, objects.shape)}
     plan = pd.DataFrame({name: np.ravel(value) for name, value in columns.items()})
     plan = plan.assign(task="", target=target, start=start, left_out="")[list(PLAN_COLUMNS)]
@@ -397,9 +391,7 @@ def multi_goal(
     final: bool = False,  # at the last step, which is harder
 ) -> Task:
     "The multi-goal task."
-    return Task(
-        "multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final)
-    )
+    return Task("multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final))
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #6de66bfc
 def move(
@@ -407,9 +399,7 @@ def move(
     name: str | None = None,
 ) -> Task:
     "The move task with any threshold (paper: \"a tunable threshold\")."
-    if isinstance(threshold, bool) or not isinstance(
-        threshold, (int, float, np.number)
-    ) or not 0 < threshold < np.inf:
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float, np.number)) or not 0 < threshold < np.inf:
         raise UsageError(f"threshold must be a length above 0 m, got {threshold!r}")
     return Task(name or f"move_{threshold:g}_m", "Figure 5A", "move", plan_move, threshold=float(threshold))
 
@@ -465,9 +455,7 @@ def find_tasks(
 def register_task(task: Task) -> Task:  # the same
     "Enter a task from outside the package, so that its name will do; a second one of that name takes its place."
     if task.name in TASKS:
-        raise UsageError(
-            f"task name {task.name!r} is one of the package's: {TASK_TABLE[task.name]}; choose another"
-        )
+        raise UsageError(f"task name {task.name!r} is one of the package's: {TASK_TABLE[task.name]}; choose another")
     TASK_TABLE[task.name] = task
     return task
 

@@ -51,9 +51,7 @@ def threshold_table(
         for threshold in thresholds:
             model.config = replace(before, **{SETTING: float(threshold)})
             for number in range(rollouts):
-                rolled = roll_out(
-                    model, collect(plan), trials, seed, device=device, progress=False, number=number
-                )
+                rolled = roll_out(model, collect(plan), trials, seed, device=device, progress=False, number=number)
                 scores = score(Scorer(plan, rolled, trials, strict), tasks).scores
                 scores = scores.query("target == '3rd' and behavior == 'all'").set_index("metric")
                 of = scores.reindex(["recall", "false_positive"])  # a share of nothing is missing
@@ -72,9 +70,7 @@ def best_threshold(
     "The threshold with the highest recall among those with few enough false ones; of equals the highest."
     measured = table[table.recall.notna()].fillna({"false_positive": 0.0})
     if not len(measured):
-        raise UsageError(
-            "no validation trial has a third goal, so no threshold can be chosen; generate more trials"
-        )
+        raise UsageError("no validation trial has a third goal, so no threshold can be chosen; generate more trials")
     enough = measured[measured.false_positive <= bound]
     fewest = measured.sort_values(["false_positive", "threshold"], ascending=[False, True])
     order = enough.sort_values(["recall", "threshold"]) if len(enough) else fewest

@@ -214,9 +214,7 @@ def arena_surprise(
 ) -> np.ndarray:  # m, `[pair, 2, COMPARED]`: expected, unexpected
     "How far what happened is from what a model imagines, step by step."
     context = torch.tensor([pair.branch + 1 for pair in pairs]).repeat_interleave(samples)
-    shown = torch.as_tensor(
-        np.stack([flatten(pair.states[0]) for pair in pairs])
-    ).repeat_interleave(samples, 0)
+    shown = torch.as_tensor(np.stack([flatten(pair.states[0]) for pair in pairs])).repeat_interleave(samples, 0)
     shown = torch.where((torch.arange(shown.shape[1]) < context[:, None])[..., None], shown, torch.nan)
     futures = model.rollout(shown, context, COMPARED, generator=torch.Generator().manual_seed(seed))
     futures = positions(futures.cpu().numpy()).reshape(len(pairs), samples, 1, COMPARED, len(ENTITIES), 3)
@@ -294,9 +292,7 @@ def fig_violations(
             plan_view(axes[0, column], max(some, key=far_away))
             panel_title(axes[0, column], "ABC"[column], display)
             axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
-            model_rows(
-                axes[1, column], table[table.display == display].set_index("model"), names, labels=column == 0
-            )
+            model_rows(axes[1, column], table[table.display == display].set_index("model"), names, labels=column == 0)
         counts = f"n = {table.pairs.max()} pairs a display"
         axes[1, len(pairs) // 2].set_xlabel(
             f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8

@@ -96,9 +96,7 @@ def preference_layout(rng: np.random.Generator):
         for cell in np.ndindex(10, 10)
         if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, home))) >= 3
     ]
-    regions = [
-        [cell for cell in cells if sign * (cell[axis] - home[axis]) > 0] for sign in rng.permutation((-1, 1))
-    ]
+    regions = [[cell for cell in cells if sign * (cell[axis] - home[axis]) > 0] for sign in rng.permutation((-1, 1))]
     if min(map(len, regions)) < 6:
         return None
     walls = scattered_walls(rng, int(rng.integers(8, 17)), around(home) + [home])
@@ -115,9 +113,7 @@ def preference_spots(
         return None
     spots = [place(rng, cell) for cell in cells]
     frames = [walk_frames(walls, home, spot) for spot in spots]
-    if min(frames) < 20 or (equal and frames[0] != frames[1]) or not tell_apart(
-        walls, home, spots[0], spots[1]
-    ):
+    if min(frames) < 20 or (equal and frames[0] != frames[1]) or not tell_apart(walls, home, spots[0], spots[1]):
         return None
     return spots
 
@@ -148,9 +144,7 @@ def preference(rng: np.random.Generator, second: bool, balanced: bool):
 
     def trial(pair, target):
         preferred, other = pair
-        return chase(
-            cast, walls, {"home": home, "agent": home, "preferred": preferred, "other": other}, target
-        )
+        return chase(cast, walls, {"home": home, "agent": home, "preferred": preferred, "other": other}, target)
 
     history = [trial(pair, "preferred") for pair in spots]
     ends = spots[which][::-1] if swapped else spots[which]
@@ -176,9 +170,7 @@ def free_spots(
     return {name: place(rng, cell, 4 if name == "agent" else 1) for name, cell in zip(names, cells)}
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #87751977
-def trips(
-    rng: np.random.Generator, cast: list, walls: np.ndarray
-) -> list:  # eight of `Trial`
+def trips(rng: np.random.Generator, cast: list, walls: np.ndarray) -> list:  # eight of `Trial`
     "Eight trials of an agent that takes one object, wherever it is."
     found = []
     for _ in range(TEST):
@@ -424,18 +416,12 @@ def tool_cast(rng: np.random.Generator) -> list:
     return [*draw_looks(rng, objects=("goal",)), prop("home"), prop("lock"), prop("key")]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #479765aa
-def spread(
-    rng: np.random.Generator, bounds: Iterable[tuple[int, int]], least: int = 3
-) -> list | None:  # of cells
+def spread(rng: np.random.Generator, bounds: Iterable[tuple[int, int]], least: int = 3) -> list | None:  # of cells
     "Cells one after another, each at least so far from those before it; `bounds`: first and last row and column of each."
     cells: list[tuple] = []
     for first, last in bounds:
         span = range(first, last + 1)
-        left = [
-            cell
-            for cell in itertools.product(span, span)
-            if all(apart((cell, other), least) for other in cells)
-        ]
+        left = [cell for cell in itertools.product(span, span) if all(apart((cell, other), least) for other in cells)]
         if not left:
             return None
         cells.append(left[rng.integers(len(left))])
@@ -449,19 +435,12 @@ def tool_layout(rng: np.random.Generator, equal: bool = False):
         return None
     agent, goal, key, empty, lock = cells
     rings = around(goal), around(empty)
-    walls = scattered_walls(
-        rng, int(rng.integers(0, 5)), [*cells, *rings[0], *rings[1], *around(key), *around(lock)]
-    )
-    spots = {
-        name: place(rng, cell, 4 if name == "agent" else 1)
-        for name, cell in zip(TOOLS, (agent, goal, key, lock))
-    }
+    walls = scattered_walls(rng, int(rng.integers(0, 5)), [*cells, *rings[0], *rings[1], *around(key), *around(lock)])
+    spots = {name: place(rng, cell, 4 if name == "agent" else 1) for name, cell in zip(TOOLS, (agent, goal, key, lock))}
     # every free cell can be reached
     ways = {name: np.asarray(route(walls, spots["agent"], spots[name])) for name in ("goal", "key")}
     tracks = [rasterise(way, spots[name], 15.5) for name, way in ways.items()]
-    off = min(
-        np.linalg.norm(track - spots[other], axis=1).min() for track, other in zip(tracks, ("key", "goal"))
-    )
+    off = min(np.linalg.norm(track - spots[other], axis=1).min() for track, other in zip(tracks, ("key", "goal")))
     if off < 25 or (equal and len(tracks[0]) != len(tracks[1])) or not tell_apart(
         walls, spots["agent"], spots["goal"], spots["key"]
     ):
@@ -510,10 +489,7 @@ def undisturbed(
         closed = walls.copy()
         closed[tuple(np.transpose(enclosing if name == "enclosing" else decoy))] = True
         there = [route(closed, spots["agent"], spots[name]) for name in ("key", "goal")]
-        same = [
-            one is not None and other is not None and np.array_equal(one, other)
-            for one, other in zip(there, ways)
-        ]
+        same = [one is not None and other is not None and np.array_equal(one, other) for one, other in zip(there, ways)]
         if not same[0] or (name == "decoy" and not same[1]):
             return False
     return True
@@ -536,9 +512,7 @@ def equally_long(cast: list, walls: np.ndarray, spots: dict) -> bool:
 def tool_test(rng: np.random.Generator, cast: list, kind: str, second: bool, balanced: bool):
     "The two tests of a set: `no_barrier`, `inconsequential_barrier` or `blocking_barrier`."
 
-    stands = {
-        "no_barrier": (), "inconsequential_barrier": ("decoy",), "blocking_barrier": ("enclosing", "decoy")
-    }[kind]
+    stands = {"no_barrier": (), "inconsequential_barrier": ("decoy",), "blocking_barrier": ("enclosing", "decoy")}[kind]
 
     even = balanced and kind != "blocking_barrier"
 

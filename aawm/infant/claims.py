@@ -62,9 +62,7 @@ class Scores(Evidence):
             names = [f"{which} {k}" for k in range(count)]
             rights.append(pd.DataFrame({"seed": row.seed, "trial": names, "hits": shares, "of": 1}))
         source = f"{observer}, every {stride} frames" if observer == "transformer" else observer
-        measured = ratio(
-            f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0)
-        )
+        measured = ratio(f"{name}, {source}", source, pd.concat(rights), assumed=SEED_SPREAD.get(observer, 0.0))
         if measured is not None:
             measured = replace(measured, untested=why_untested(name, rows))
         what = ", ".join(filter(None, (name, "history x ending" if crossed else "", part)))

@@ -42,9 +42,7 @@ def generate(
     "Make the items of a set. The same command goes on where it was stopped."
     from aawm import infant
 
-    store = infant.generate(
-        folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress
-    )
+    store = infant.generate(folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress)
     typer.echo(f"{store}: {infant.open_episodes(store).sizes['episode']} videos of {items} items")
 
 # %% ../../nbs/infant/19_commands.ipynb #bd1cf387
@@ -199,9 +197,7 @@ def train(
 
 
 @app.command("list", epilog="Example: aawm infant list observers")
-def list_what(
-    what: Annotated[str, typer.Argument(help="observers, learners or sets.")] = "observers",
-):
+def list_what(what: Annotated[str, typer.Argument(help="observers, learners or sets.")] = "observers"):
     "List what there is, a line for each name; among observers, those whose weights come with the package."
     from aawm.errors import check_name
     from aawm.infant.observers import LEARNER_LINES, observer_lines

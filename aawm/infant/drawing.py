@@ -44,9 +44,7 @@ def texture(
     for filled, polygon in known[shape]:
         points = (polygon[:, ::-1] * half_size + reach) * FINE * over + over / 2
         draw.polygon([tuple(point) for point in points], fill=255 * filled)
-    return box_mean(
-        np.asarray(picture, np.float32) / 255, wide * FINE * over
-    )[over // 2 :: over, over // 2 :: over]
+    return box_mean(np.asarray(picture, np.float32) / 255, wide * FINE * over)[over // 2 :: over, over // 2 :: over]
 
 # %% ../../nbs/infant/09_drawing.ipynb #ab5f69f7
 def box_mean(
@@ -55,9 +53,7 @@ def box_mean(
 ) -> np.ndarray:  # `[N, N]`
     "The mean over a box around each entry."
     for _ in range(2):
-        sums = np.concatenate(
-            [np.zeros((1, picture.shape[1]), np.float64), picture.cumsum(0, dtype=np.float64)]
-        )
+        sums = np.concatenate([np.zeros((1, picture.shape[1]), np.float64), picture.cumsum(0, dtype=np.float64)])
         middle = np.arange(len(picture)) + 0.5
         ends = [np.clip(middle + sign * wide / 2, 0, len(picture)) for sign in (1, -1)]
         low = [np.floor(end).astype(int).clip(0, len(picture) - 1) for end in ends]
@@ -73,9 +69,7 @@ def cell_shares(size: int) -> torch.Tensor:  # float32 `[size, 10]`
     low = edges[:-1, None]
     high = edges[1:, None]
     first = torch.arange(CELLS, dtype=torch.float64)[None] * CELL
-    return (
-        (torch.minimum(high, first + CELL) - torch.maximum(low, first)).clamp(min=0) / (SIZE / size)
-    ).float()
+    return ((torch.minimum(high, first + CELL) - torch.maximum(low, first)).clamp(min=0) / (SIZE / size)).float()
 
 # %% ../../nbs/infant/09_drawing.ipynb #974c8c4e
 def backgrounds(
@@ -140,9 +134,7 @@ def blend(
         sin = torch.sin(torch.deg2rad(angle))[:, None, None]
         row, column = cos * row + sin * column, cos * column - sin * row
     u, v = (((axis * FINE).round().long() + middle).clamp(0, 2 * middle) for axis in (row, column))
-    share = textures.flatten()[
-        (look[:, None, None] * textures.shape[1] + u) * textures.shape[2] + v
-    ][..., None]
+    share = textures.flatten()[(look[:, None, None] * textures.shape[1] + u) * textures.shape[2] + v][..., None]
     flat = (frame[:, None, None] * size + index[:, :, None, 0]) * size + index[:, None, :, 1]
     pixels = canvas.view(-1, 3)
     old = pixels[flat.reshape(-1)].view(*flat.shape, 3)
@@ -179,15 +171,11 @@ def recording(
     "All frames of a recorded video, read once and in order."
     from aawm.infant.recorded import frames_of
 
-    pictures = (
-        Image.fromarray(picture).resize((size, size), Image.Resampling.BOX) for picture in frames_of(path)
-    )
+    pictures = (Image.fromarray(picture).resize((size, size), Image.Resampling.BOX) for picture in frames_of(path))
     return np.stack([np.asarray(picture) for picture in pictures])
 
 
-def recorded_frames(
-    batch: Batch, video: np.ndarray, trial: np.ndarray, frame: np.ndarray, size: int
-) -> torch.Tensor:
+def recorded_frames(batch: Batch, video: np.ndarray, trial: np.ndarray, frame: np.ndarray, size: int) -> torch.Tensor:
     "Frames of recorded videos: their pixels, not our drawing of their states."
     assert batch.video is not None
     start = np.pad(batch.length.astype(int).cumsum(1), ((0, 0), (1, 0)))
@@ -225,9 +213,7 @@ def draw(
         for some in map(np.flatnonzero, (seen & ~large, seen & large)):
             if len(some):
                 these = video[some], slot[some]
-                blend_entities(
-                    canvas, some, state[some], look[these], colors[these], textures, batch.half_size[these]
-                )
+                blend_entities(canvas, some, state[some], look[these], colors[these], textures, batch.half_size[these])
     return canvas
 
 # %% ../../nbs/infant/09_drawing.ipynb #84cc0c07
@@ -235,13 +221,9 @@ def batch_textures(
     batch: Batch, size: int, device: torch.device | str
 ) -> tuple:  # textures `[L, T, T]`, which of them `[B, E]`, -1 where there is no entity
     "The textures that a batch needs."
-    pairs = sorted(
-        {pair for pair in zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist()) if pair[0]}
-    )
+    pairs = sorted({pair for pair in zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist()) if pair[0]})
     known = {pair: k for k, pair in enumerate(pairs)}
-    look = [
-        known.get(pair, -1) for pair in zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist())
-    ]
+    look = [known.get(pair, -1) for pair in zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist())]
     return atlas(pairs, size, device), np.array(look).reshape(batch.shape.shape)
 
 # %% ../../nbs/infant/09_drawing.ipynb #df9c124d
@@ -276,7 +258,5 @@ def frames(
     found = np.empty((len(trial), size, size, 3), np.uint8)
     for first in range(0, len(trial), PIECE):
         part = slice(first, first + PIECE)
-        found[part] = draw(
-            batch, np.zeros(len(trial[part]), int), trial[part], frame[part], size, device
-        ).cpu().numpy()
+        found[part] = draw(batch, np.zeros(len(trial[part]), int), trial[part], frame[part], size, device).cpu().numpy()
     return found.reshape(trials, longest, size, size, 3)

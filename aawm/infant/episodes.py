@@ -82,9 +82,7 @@ def stack(
     longest = found["length"].max()
     largest = max(len(video.cast) for video in videos)
     if longest > frames or largest > entities:
-        raise AawmError(
-            f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}"
-        )
+        raise AawmError(f"videos of {longest} frames and {largest} entities do not fit {frames} and {entities}")
     for e, video in enumerate(videos):
         for t, trial in enumerate(video.trials):
             found["state"][e, t, : len(trial.states), : trial.states.shape[1]] = trial.states
@@ -101,9 +99,7 @@ def episode_rows(
     for video in videos:
         trains = video.item <= last[video.set]
         split = "test" if video.set not in TRAINING_SETS else "train" if trains else "validation"
-        facts = (
-            video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch)
-        )
+        facts = (video.condition, video.outcome, video.member, video.ending, split, video.seed, int(video.branch))
         rows.append((video.item, video.set, *facts))
     return rows
 
@@ -122,9 +118,7 @@ def checked_items(name: str, items: Sequence[int], seed: int, balanced: bool) ->
     limit = frame_limit(name)
     for attempt in range(20):
         made = {item: make_item(name, item, seed + 1_000_003 * attempt, balanced) for item in items}
-        if max(
-            len(trial.states) for videos in made.values() for video in videos for trial in video.trials
-        ) <= limit:
+        if max(len(trial.states) for videos in made.values() for video in videos for trial in video.trials) <= limit:
             return made
     raise AawmError(f"{name}, item {' and '.join(map(str, items))}: always longer than {limit} frames")
 
@@ -165,9 +159,7 @@ def generate(
     settings = {"set": set, "items": items, "seed": seed, "balanced": balanced, "source": "generated"}
 
     def make(missing):
-        tasks = [
-            (set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()
-        ]
+        tasks = [(set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()]
         # a process of its own does not know what the caller's script has registered
         processes = workers if set in (*SETS, *TRAINING_SETS) else 1
         with tqdm(total=len(tasks), unit="chunk", disable=not progress, desc=set) as bar:
@@ -302,9 +294,7 @@ def track_of(
 def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
     "Which agents move into each frame of a trial."
     states = batch.state[:, trial]
-    gap = (
-        np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0
-    ).any(-1)
+    gap = (np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0).any(-1)
     there = (states[..., VISIBLE] > 0) & (np.roll(states[..., VISIBLE], 1, 1) > 0)
     inside = np.arange(states.shape[1]) < batch.length[:, trial, None]
     return gap & there & inside[..., None] & (batch.kind == "agent")[:, None]

@@ -121,9 +121,7 @@ def chase(
     return take.still().walk(walker, target, points=points).end()
 
 # %% ../../nbs/infant/04_layouts.ipynb #d75a0de2
-def motion(
-    trial: Trial,
-) -> int:
+def motion(trial: Trial,) -> int:
     "How many frames of a trial lie between its two still parts."
     return len(trial.states) - STILL_BEFORE - STILL_AFTER
 

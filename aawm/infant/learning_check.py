@@ -210,9 +210,7 @@ def draw_checks(ax: Axes, checks: Sequence[LearningCheck]) -> None:
         shares = [100 * check.share for check in checks if check.observer == name]
         ax.plot(shares, [row] * len(shares), marker, color=color, markersize=5, alpha=0.7)
         words = share_words(shares)
-        ax.annotate(
-            words, (np.mean(shares), row), xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5
-        )
+        ax.annotate(words, (np.mean(shares), row), xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5)
     ax.axvline(100, color=SOFT_INK, linewidth=0.8, linestyle=":")
     ax.set(xlabel="error in motion, % of the rule's", ylim=(len(names) - 0.5, -0.5), xlim=(0, None))
     ax.set_yticks(range(len(names)), [observer_label(name) for name in names])

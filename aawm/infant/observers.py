@@ -33,10 +33,7 @@ class Observer:
     check: Any = None  # of a trained one: whether it has learnt
     card: Any = None  # and where its weights come from
 
-    def surprise(
-        self,
-        batch: Batch,
-    ) -> np.ndarray:  # float `[B, F]`, NaN where nothing is predicted
+    def surprise(self, batch: Batch) -> np.ndarray:  # float `[B, F]`, NaN where nothing is predicted
         "How unexpected each frame of the test is."
         raise NotImplementedError
 

@@ -62,9 +62,7 @@ def film_of(
     trial = np.repeat(np.arange(len(lengths)), lengths)
     frame = np.concatenate([np.arange(length) for length in lengths])
     parts = np.split(np.arange(len(trial)), range(PIECE, len(trial), PIECE))
-    return np.concatenate(
-        [draw(batch, 0 * part, trial[part], frame[part], size).numpy() for part in parts]
-    ), lengths
+    return np.concatenate([draw(batch, 0 * part, trial[part], frame[part], size).numpy() for part in parts]), lengths
 
 # %% ../../nbs/infant/25_outside.ipynb #379c4b98
 def write_requests(
@@ -121,9 +119,7 @@ def read_answers(
         file = Path(str(file)).name
         value = pd.to_numeric(text, errors="coerce")
         if file not in files:
-            raise BadData(
-                f"{name}, row {row}: {file!r} was not requested; files are {files[0]} to {files[-1]}"
-            )
+            raise BadData(f"{name}, row {row}: {file!r} was not requested; files are {files[0]} to {files[-1]}")
         if file in rows:
             raise BadData(f"{name}, row {row}: {file} is there already, in row {rows[file][0]}; keep one row for each file")
         if not np.isfinite(value):
@@ -138,9 +134,7 @@ def read_table_file(path: Path) -> pd.DataFrame:
     "A CSV or Parquet file as text and numbers."
     if path.suffix not in (".csv", ".parquet"):
         raise UsageError(f"{path}: give a .csv or .parquet table with the columns file and surprise")
-    return read_parquet(path) if path.suffix == ".parquet" else read_csv(
-        path, dtype=str, keep_default_na=False
-    )
+    return read_parquet(path) if path.suffix == ".parquet" else read_csv(path, dtype=str, keep_default_na=False)
 
 
 def score_answers(

@@ -49,9 +49,7 @@ class Film:
         expected, _ = OUTCOME_WORDS.get(outcome, (outcome, ""))
         self.title = f"{name}, item {item}: {expected}"
         self.subtitle = f"{condition}, {ending}"
-        chosen = [
-            make_observer(one) if isinstance(one, str) else one for one in observers
-        ] if trial == TEST else []
+        chosen = [make_observer(one) if isinstance(one, str) else one for one in observers] if trial == TEST else []
         self.curves = {one.name: checked_surprise(one, self.batch)[0] for one in chosen}
 
     def __len__(self) -> int:

@@ -60,9 +60,7 @@ class View:
     def shown(self, entity: int, trial: int) -> np.ndarray:  # px `[N, 2]`
         "The path of an entity's last walk, from where it started."
         first, last = self.walk(entity, trial)
-        return self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1] - self.place(
-            entity, trial, first - 1
-        )
+        return self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1] - self.place(entity, trial, first - 1)
 
 # %% ../../nbs/infant/11_reasoners.ipynb #b2ed337d
 def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray | tuple) -> float:  # px, infinite where there is no way
@@ -220,9 +218,7 @@ class Ideal(Observer):
         if view.which("door"):
             return mean_regret(view, helper(view))
         if len(others) == 2:
-            return pattern_gap(view) if view.moves[TEST][:, others].any() else mean_regret(
-                view, imitated(view)
-            )
+            return pattern_gap(view) if view.moves[TEST][:, others].any() else mean_regret(view, imitated(view))
         return goal_regret(view)
 
     def surprise(self, batch: Batch):
@@ -272,9 +268,7 @@ def way_left(
     while True:
         best = left
         for hop, may in zip(HOPS, allowed):
-            best = np.where(
-                may, np.minimum(best, shifted(left, hop, FAR) + np.float32(GRID * np.hypot(*hop))), best
-            )
+            best = np.where(may, np.minimum(best, shifted(left, hop, FAR) + np.float32(GRID * np.hypot(*hop))), best)
         if (best == left).all():
             return left
         left = best
@@ -356,9 +350,7 @@ def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the 
     keys = [one for one in things if view.kind[one] == "key"]
     spots = [view.place(one, TEST, first) for one in things]
     left = dict(zip(things, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
-    can = {
-        one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR
-    }
+    can = {one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR}
     closed_in = {one: left[keys[0]] for one in things if keys and one not in can}
     return can | closed_in or left
 

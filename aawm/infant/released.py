@@ -110,9 +110,7 @@ ICONS = {
     "lock": ("slot", "triangle", "lock")
 }
 OWN_SHAPE = {kind: FIXED_SHAPES[kind] for kind in ("key", "lock")}
-RECTANGLES = {
-    kind: (FIXED_SHAPES[kind], HALF_SIZES[kind]) for kind in ("spinner", "door", "slab", "under", "over")
-}
+RECTANGLES = {kind: (FIXED_SHAPES[kind], HALF_SIZES[kind]) for kind in ("spinner", "door", "slab", "under", "over")}
 
 
 def are_numbers(value: object, count: int, low: float = -math.inf, high: float = math.inf) -> bool:
@@ -169,9 +167,7 @@ def has_old_names(trials: list, path: str | Path) -> bool:  # trials as `trials_
 def seen_in(frame: dict, path: str | Path, old: bool = False) -> list:  # of (identity, colour, state)
     "Everything that is in one frame, in the order of our casts; `old`: its names of key and lock."
     tools = ("key", "lock") if old else ("pin", "key")
-    agents = [
-        thing for key in ("agent", "other_agents", "other_agent") for thing in things_in(frame.get(key))
-    ]
+    agents = [thing for key in ("agent", "other_agents", "other_agent") for thing in things_in(frame.get(key))]
     things = [sprite("agent", thing, path) for thing in agents]
     for kind, key in (("object", "objects"), ("home", "home"), ("lock", tools[1]), ("key", tools[0])):
         things += [sprite(kind, thing, path) for thing in things_in(frame.get(key))]
@@ -325,26 +321,20 @@ def video_of(trials: list, name: str, item: int, member: str, known: dict, path:
     films = [Trial(state_array(states, len(cast)), walls, gate) for states, walls, gate in shown]
     names = [row["name"] for row in known.get("cast", ())] or own_names(cast)
     if len(names) != len(cast):
-        raise BadData(
-            f"{path} shows {len(cast)} things, {LABEL_FILE} beside it names {len(names)}; copy both anew"
-        )
+        raise BadData(f"{path} shows {len(cast)} things, {LABEL_FILE} beside it names {len(names)}; copy both anew")
     entities = tuple(
         Entity(own, kind, shape, half, tuple(color))
         for own, ((kind, shape, _), (_, color, half)) in zip(names, cast.items())
     )
     agents = [k for k, one in enumerate(entities) if one.kind == "agent"]
     if not agents:
-        raise BadData(
-            f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?"
-        )
+        raise BadData(f"{path} shows no agent in any frame, so nothing acts in it; is it a file of another kind?")
     same = films[TEST].states[0, agents[0], VISIBLE] > 0
     condition, outcome, ending = known.get("facts") or facts_of(name, member, same)
     if name in SOCIAL_SETS and not known.get("facts"):
         parts = FILE_NAME.match(stem_of(path))
         condition += parts[3] if parts else ""
-        notes.append(
-            f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member"
-        )
+        notes.append(f"no facts in {LABEL_FILE}: conditions of {name} go by their number, outcomes go by the member")
     branch = known.get("branch", NEVER)
     seed = known.get("seed", 0)
     video = Video(name, item, condition, outcome, member, ending, entities, tuple(films), branch, seed)
@@ -390,9 +380,7 @@ def import_released(
                 check_video(film_beside(path), [len(trial.states) for trial in video.trials])
             identity = video.set, video.item, video.condition, video.member
             if identity in by_identity:
-                raise BadData(
-                    f"{path} is the same video as {by_identity[identity][0]}: {' '.join(map(str, identity))}"
-                )
+                raise BadData(f"{path} is the same video as {by_identity[identity][0]}: {' '.join(map(str, identity))}")
         except BadData as fault:
             if not skip_bad:
                 raise
@@ -401,14 +389,10 @@ def import_released(
         by_identity[identity] = path, video
         left_out += [(path.name, note) for note in notes]
     if not by_identity:
-        raise BadData(
-            f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}"
-        )
+        raise BadData(f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}")
     chosen = [by_identity[identity] for identity in sorted(by_identity)]
     kept = [video for _, video in chosen]
-    settings = {
-        "set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out
-    }
+    settings = {"set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out}
     films = [film_beside(path) for path, _ in chosen] if videos else []
     names_of_films = film_names(films)
     if videos:
@@ -522,13 +506,9 @@ def frame_of(cast: list[Entity], states: np.ndarray, walls: list, tiles: list, o
     frame |= dict(
         zip(("key", "lock") if old else ("pin", "key"), (seen.get(kind, [[]])[0] for kind in ("key", "lock")))
     )
-    frame |= {
-        "blocking": seen.get("under", []), "home": seen.get("home", [[]])[0], "other_agents": agents[1:]
-    }
+    frame |= {"blocking": seen.get("under", []), "home": seen.get("home", [[]])[0], "other_agents": agents[1:]}
     covers = seen.get("slab", []) + seen.get("over", [])
-    return frame | {
-        "paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers
-    }
+    return frame | {"paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers}
 
 # %% ../../nbs/infant/13_released.ipynb #e20071fb
 def as_rectangles(cells: np.ndarray) -> list:
@@ -589,8 +569,6 @@ def content_of(episode: xr.Dataset, cast: list[Entity], old: bool) -> list:  # o
         frames: list[dict] = []
         for k in range(len(states)):
             same = k and (states[k] == states[k - 1]).all() and (tiles[k] == tiles[k - 1]).all()
-            frames.append(
-                frames[-1] if same else frame_of(cast, states[k], walls, as_rectangles(tiles[k]), old)
-            )
+            frames.append(frames[-1] if same else frame_of(cast, states[k], walls, as_rectangles(tiles[k]), old))
         trials.append(frames)
     return trials

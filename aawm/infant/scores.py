@@ -196,9 +196,7 @@ def crossed_table(
     rows = []
     kinds = ["condition", "ending"]
     for name, group in videos.groupby("set", sort=False):
-        group = group.groupby("item").filter(
-            lambda item: len(item) == len(item[kinds].drop_duplicates()) == 4
-        )
+        group = group.groupby("item").filter(lambda item: len(item) == len(item[kinds].drop_duplicates()) == 4)
         expected = group.loc[group.outcome == "E", kinds].drop_duplicates()
         one_each = not expected.empty and not any(expected[kind].duplicated().any() for kind in kinds)
         if not one_each or any(group[kind].nunique() != 2 for kind in kinds):

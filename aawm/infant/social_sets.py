@@ -122,10 +122,7 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     histories = {}
     for condition, walls, path in (("social", ring(), away), ("instrumental", fenced(beside), beside)):
         touching = condition == "instrumental"
-        films = {
-            name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching)
-            for name in BOXES
-        }
+        films = {name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching) for name in BOXES}
         histories[condition] = [oriented(films[name], orientation) for name in order]
     places = {"left": (60, 50), "right": (60, 150), "agent": (140, 100)}
     tests = {name: oriented(approach_test(cast, name, places), orientation) for name in BOXES}
@@ -145,9 +142,7 @@ def approach_history(cast: list, rng: np.random.Generator, mine: str) -> list:  
     found = []
     for k in range(TEST):
         row = int(rng.integers(40, 80))
-        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {
-            "left": (row, 150), "right": (row, 50)
-        }
+        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {"left": (row, 150), "right": (row, 50)}
         found.append(approach_test(cast, mine, sides | {"agent": (int(rng.integers(120, 160)), 100)}))
     return found
 
@@ -226,9 +221,7 @@ def helping_history(cast: list, rng: np.random.Generator, helper: str, hinderer:
     order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
     free = [seeker_take(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
     acts = rng.permutation([True, True, False, False])
-    return free + [
-        helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)
-    ]
+    return free + [helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)]
 
 # %% ../../nbs/infant/06_social_sets.ipynb #1e807ad5
 @maker("helper_hinderer")
@@ -262,9 +255,7 @@ def opened() -> np.ndarray:  # bool `[10, 10]`
 # %% ../../nbs/infant/06_social_sets.ipynb #5d23cdcf
 def to_place(take: Take, place: str) -> Take:
     "The agent goes to a hiding place and stops where it would touch the object."
-    return take.track(
-        {"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))}
-    )
+    return take.track({"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))})
 
 
 def and_back(take: Take) -> Take:
@@ -316,10 +307,7 @@ def belief_test(cast: list, first: str, then: str, seen: bool, ending: str):
 @maker("belief")
 def belief(rng: np.random.Generator, second: bool, balanced: bool):
     "Agents act on what they have seen."
-    cast = [
-        *draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)),
-        *(prop("slab", name) for name in SLABS)
-    ]
+    cast = [*draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), *(prop("slab", name) for name in SLABS)]
     first, then = ("lower", "upper") if second else ("upper", "lower")
     places = [*rng.permutation(["upper", "lower"] * 2), *rng.permutation(["upper", "lower"] * 2)]
     films = {(place, slabs): seen_trial(cast, place, slabs) for place in HIDING for slabs in (False, True)}
@@ -328,9 +316,7 @@ def belief(rng: np.random.Generator, second: bool, balanced: bool):
     for condition, seen in (("true_belief", True), ("false_belief", False)):
         for member, ending in zip("eu", ("new_place", "old_place")[:: 1 if seen else -1]):
             test, branch = belief_test(cast, first, then, seen, ending)
-            scenes.append(
-                Scene("E" if member == "e" else "U", member, condition, ending, history, test, branch)
-            )
+            scenes.append(Scene("E" if member == "e" else "U", member, condition, ending, history, test, branch))
     return cast, scenes
 
 # %% ../../nbs/infant/06_social_sets.ipynb #373ed79f
@@ -360,9 +346,7 @@ def spinner_take(
     return take.spin("spinner", angle - TURN * STILL_BEFORE).still()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
-def attribution_trial(
-    cast: list, hub: np.ndarray, alone: bool, target: str, goals: dict, rng: np.random.Generator
-):
+def attribution_trial(cast: list, hub: np.ndarray, alone: bool, target: str, goals: dict, rng: np.random.Generator):
     "One trial of history: an element that starts alone, or is struck."
     start, angle = struck(hub, goals[target])
     if alone:

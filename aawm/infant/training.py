@@ -132,9 +132,7 @@ class Episodes:
                 if front else split_of(store, split)
             )
             kinds.append(str(episodes["set"].values[0]) in BIB_TRAINING)
-        weight = np.where(
-            kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds))
-        )
+        weight = np.where(kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds)))
         self.shares = weight / weight.sum()
 
     def pick(self, rng: np.random.Generator) -> Any:  # a `Batch`, or `Regions` where there is a front
@@ -219,9 +217,7 @@ def fit(
         batches = batches_of(module, stores, "train", settings.batch, seed, device)
         return batches, validation_batches(module, stores, settings.batch, device)
 
-    run = train_run(
-        out, lambda: build(model, preset, **changes), describe, data, settings, seed, device, progress
-    )
+    run = train_run(out, lambda: build(model, preset, **changes), describe, data, settings, seed, device, progress)
     if read_check(run) is None:
         module = load_run(run, choose_device(device), rebuild)
         batches = validation_batches(module, stores, settings.batch, choose_device(device))

@@ -143,9 +143,7 @@ def lit_walk(
     for name, spot in spots.items():
         take.put(name, spot)
     take = idle_spinner(take, rng, spots.values()) if spinner else take
-    take.still().walk(
-        "agent", target
-    ).light(*(name for name in ("preferred", "other", "goal") if name in spots))
+    take.still().walk("agent", target).light(*(name for name in ("preferred", "other", "goal") if name in spots))
     return (take.walk("agent", spots["agent"]) if back else take).end()
 
 # %% ../../nbs/infant/07_training_sets.ipynb #93a79724
@@ -191,16 +189,11 @@ def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     hub = np.array([100, 50]) + rng.integers(-4, 5, 2)
     for _ in range(TRIALS):
-        goals = {
-            "preferred": hub + (-int(rng.integers(30, 60)), 100),
-            "other": hub + (int(rng.integers(30, 60)), 100)
-        }
+        goals = {"preferred": hub + (-int(rng.integers(30, 60)), 100), "other": hub + (int(rng.integers(30, 60)), 100)}
         target = ("preferred", "other")[rng.integers(2)]
         start, angle = struck(hub, goals[target])
         take = spinner_take(cast, hub, start, goals, angle, "under")
-        trials.append(
-            take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end()
-        )
+        trials.append(take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end())
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #a1f551bd
@@ -229,9 +222,7 @@ def training_pattern(orientation: int) -> np.ndarray:  # px `[4, 2]`; 0-7 are C,
     "A C or an S of 80 px."
     first = DIRECTIONS[orientation % 4]
     second = DIRECTIONS[(orientation + (1 if orientation % 8 < 4 else 3)) % 4]
-    legs = (26 * first, 28 * second, -26 * first) if orientation < 8 else (
-        20 * first, 40 * second, 20 * first
-    )
+    legs = (26 * first, 28 * second, -26 * first) if orientation < 8 else (20 * first, 40 * second, 20 * first)
     return np.concatenate([[(0, 0)], np.cumsum(legs, 0)])
 
 
@@ -249,10 +240,7 @@ def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
     patterns = two_patterns(rng)
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
     shown["agent"] = boxed(patterns[0], (110, 30 + 20 * int(rng.integers(5))))
-    films = [
-        demonstration(cast, order, ring(), shown, None, False)
-        for order in (("left", "right"), ("right", "left"))
-    ]
+    films = [demonstration(cast, order, ring(), shown, None, False) for order in (("left", "right"), ("right", "left"))]
     test = approach_test(cast, mine, {"left": (60, 50), "right": (60, 150), "agent": (140, 100)})
     return cast, episode([oriented(trial, orientation) for trial in (*films * 4, test)])
 
@@ -267,10 +255,7 @@ def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool)
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
     shown["agent"] = boxed(patterns[0], (110, 50 + 20 * int(rng.integers(3))))
     goal = beyond(shown["agent"])
-    films = [
-        demonstration(cast, order, ring(), shown, goal, True)
-        for order in (("left", "right"), ("right", "left"))
-    ]
+    films = [demonstration(cast, order, ring(), shown, goal, True) for order in (("left", "right"), ("right", "left"))]
     spots = {"left": (60, 50), "right": (60, 150), "agent": (140, 50), "goal": (140, 150)}
     take = Take(cast)
     for name, spot in spots.items():
@@ -338,9 +323,7 @@ def train_belief(rng: np.random.Generator, second: bool, balanced: bool):
     kinds = [(place, seen) for place in HIDING for seen in (True, False)]
     films = {kind: nudged_trial(cast, *kind, False) for kind in kinds}
     order = [kinds[k] for k in rng.integers(4, size=TEST)]
-    return cast, episode(
-        [*(films[kind] for kind in order), nudged_trial(cast, *kinds[rng.integers(4)], True)]
-    )
+    return cast, episode([*(films[kind] for kind in order), nudged_trial(cast, *kinds[rng.integers(4)], True)])
 
 # %% ../../nbs/infant/07_training_sets.ipynb #3b7a86e1
 def square_spot(rng: np.random.Generator, track: np.ndarray, test: bool):
@@ -356,9 +339,7 @@ def train_square(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     for k in range(TRIALS):
         home, (goal,) = beside_home(rng, 1)
-        square = sampled(
-            rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test)
-        )
+        square = sampled(rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test))
         take = Take(cast).put("home", home).put("agent", home).put("goal", goal).put(
             "over" if k == TEST else "under", square
         )

@@ -106,9 +106,7 @@ class FramePredictor(nn.Module):
         "Mean squared error of each next sample; a batch as `TransformerBatches` makes it."
         memory = self.encode(batch["source"], batch["source_sample"], batch["source_seen"])
         expected = self.decode(memory, batch["input"], batch["input_sample"])
-        return (
-            expected - to_patches(batch["target"], self.config.patch)
-        ).square().mean((-1, -2))[batch["input_seen"]]
+        return (expected - to_patches(batch["target"], self.config.patch)).square().mean((-1, -2))[batch["input_seen"]]
 
     def rule_error(self, batch: dict) -> torch.Tensor:  # `[n]`
         "The same, of repeating the last frame."
@@ -163,9 +161,7 @@ class VideoTransformer(FramePredictor):
         "Embedded patches with their original time and place."
         config, count = self.config, self.config.size // self.config.patch
         place = torch.arange(config.patches, device=frames.device)
-        where = torch.cat(
-            [sine(place // count, config.width // 4), sine(place % count, config.width // 4)], -1
-        )
+        where = torch.cat([sine(place // count, config.width // 4), sine(place % count, config.width // 4)], -1)
         when = sine(sample, config.width // 2)
         shape = (*sample.shape, config.patches, config.width // 2)
         position = torch.cat([when[:, :, None].expand(shape), where.expand(shape)], -1)
@@ -213,12 +209,8 @@ class TransformerBatches:
         "Draw samples of one trial of each video."
         video = np.arange(len(batch))[:, None] + 0 * sample
         shape = (*sample.shape, self.config.size, self.config.size, 3)
-        frame = np.minimum(
-            sample * self.config.stride, batch.length[np.arange(len(batch)), trial][:, None] - 1
-        )
-        return draw(
-            batch, video, trial[:, None] + 0 * sample, frame, self.config.size, self.device
-        ).reshape(shape)
+        frame = np.minimum(sample * self.config.stride, batch.length[np.arange(len(batch)), trial][:, None] - 1)
+        return draw(batch, video, trial[:, None] + 0 * sample, frame, self.config.size, self.device).reshape(shape)
 
     def __call__(self, step: int) -> dict:
         "The batch of a step."
@@ -229,14 +221,9 @@ class TransformerBatches:
         trials = np.stack([rng.permutation(self.trials)[[0, -1]] for _ in rows])
         source, source_seen = self.chosen(rng, batch.length[rows, trials[:, 0]], last=True)
         sample, seen = self.chosen(rng, batch.length[rows, trials[:, 1]], last=False)
-        found = {
-            "source": self.frames(batch, trials[:, 0], source),
-            "input": self.frames(batch, trials[:, 1], sample)
-        }
+        found = {"source": self.frames(batch, trials[:, 0], source), "input": self.frames(batch, trials[:, 1], sample)}
         found["target"] = self.frames(batch, trials[:, 1], sample + 1)
-        numbers = {
-            "source_sample": source, "source_seen": source_seen, "input_sample": sample, "input_seen": seen
-        }
+        numbers = {"source_sample": source, "source_seen": source_seen, "input_sample": sample, "input_seen": seen}
         return found | {name: torch.as_tensor(values).to(self.device) for name, values in numbers.items()}
 
 # %% ../../nbs/infant/14_transformer.ipynb #22f624b0

@@ -31,9 +31,7 @@ def rgb(color: tuple) -> str:
 
 def cells_svg(cells: np.ndarray, color: tuple) -> str:  # bool `[10, 10]`
     "Cells as one path."
-    squares = "".join(
-        f"M{column * CELL} {row * CELL}h{CELL}v{CELL}h-{CELL}z" for row, column in np.argwhere(cells)
-    )
+    squares = "".join(f"M{column * CELL} {row * CELL}h{CELL}v{CELL}h-{CELL}z" for row, column in np.argwhere(cells))
     return f'<path d="{squares}" fill="{rgb(color)}"/>' if squares else ""
 
 
@@ -65,9 +63,7 @@ def thing_svg(entity: Entity | None, state: np.ndarray) -> str:
     parts = []
     for filled, polygon in shapes()[entity.shape]:
         step = max(1, len(polygon) // 10)
-        points = " ".join(
-            f"{round(x * entity.half_size)},{round(y * entity.half_size)}" for y, x in polygon[::step]
-        )
+        points = " ".join(f"{round(x * entity.half_size)},{round(y * entity.half_size)}" for y, x in polygon[::step])
         parts.append(f'<polygon points="{points}" fill="{color if filled else "#fff"}"/>')
     return f'<g transform="translate({column},{row}) rotate({int(state[2])})">{"".join(parts)}</g>'
 
@@ -80,16 +76,12 @@ def stage_svg(
     states = trial.states.astype(int)
     parts = [f'<rect width="{SIZE}" height="{SIZE}" fill="#fff"/>', cells_svg(trial.walls, COLORS["wall"])]
     parts.append(cells_svg((trial.gate != NEVER) & ~trial.walls, COLORS["barrier"]))
-    order = np.arange(states.shape[1]) if cast is None else np.argsort(
-        [one.layer for one in cast], kind="stable"
-    )
+    order = np.arange(states.shape[1]) if cast is None else np.argsort([one.layer for one in cast], kind="stable")
     there = [k for k in order if states[:, k, VISIBLE].any()]
     for k in there:
         if cast is None or cast[k].kind in ("agent", "key"):
             parts.append(path_svg(states[states[:, k, VISIBLE] > 0, k, :COLUMN + 1]))
-    parts += [
-        thing_svg(None if cast is None else cast[k], states[-1, k]) for k in there if states[-1, k, VISIBLE]
-    ]
+    parts += [thing_svg(None if cast is None else cast[k], states[-1, k]) for k in there if states[-1, k, VISIBLE]]
     return "".join(parts)
 
 
@@ -129,7 +121,5 @@ def item_svg(
         (stage_svg(first.trials[trial], first.cast), f"trial {trial + 1}", WALK)
         for trial in ((0, 5) if len(videos) < 3 else (0,))
     ]
-    title = f"{first.set}, item {first.item}" + (
-        "" if len(videos) > 1 else f": {first.condition.replace('_', ' ')}"
-    )
+    title = f"{first.set}, item {first.item}" + ("" if len(videos) > 1 else f": {first.condition.replace('_', ' ')}")
     return panels_svg([*history, *map(ending_panel, videos)], title)

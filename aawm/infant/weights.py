@@ -53,9 +53,7 @@ def ship_observer(
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {name: settings[name] for name in ("model", "config", "seed", "training")}
     record |= {"variant": VARIANT, "check": check.model_dump(), "data_hash": digest(settings["data_hash"])}
-    tensors = {
-        name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()
-    }
+    tensors = {name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()}
     text = json.dumps(record, sort_keys=True)
     with replacing(path) as temporary:
         temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
@@ -95,6 +93,4 @@ def shipped_seeds(
     folder: str | Path = SHIPPED,
 ) -> list:  # of int
     "The training seeds whose weights come with the package."
-    return sorted(
-        int(path.stem.rpartition("-")[2]) for path in resolve(folder).glob(f"{name}-{VARIANT}-*.safetensors")
-    )
+    return sorted(int(path.stem.rpartition("-")[2]) for path in resolve(folder).glob(f"{name}-{VARIANT}-*.safetensors"))

@@ -129,12 +129,8 @@ def compare(
     if answer.shape != shape:
         raise Wrong(f"{exercise}{case}: expected shape {shape}, got {answer.shape}. Is an axis missing, or one too many?")
     if np.isnan(answer.astype(float)).any() and not np.isnan(np.asarray(right, dtype=float)).any():
-        raise Wrong(
-            f"{exercise}{case}: the answer is NaN, not a number, in places where there is one to give."
-        )
-    expected, got = (
-        np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer)
-    )
+        raise Wrong(f"{exercise}{case}: the answer is NaN, not a number, in places where there is one to give.")
+    expected, got = (np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer))
     raise Wrong(f"{exercise}{case}: expected {expected}, got {got}.")
 
 # %% ../../nbs/lessons/12_checks.ipynb #fdc26bc8
@@ -213,9 +209,7 @@ def check_carry_seconds(what: str, carry_seconds: Callable) -> None:  # carry_se
     }
     compare(what, call(what, carry_seconds, log, 2), 180 / FRAME_RATE, mistakes, "object 2")
     compare(what, call(what, carry_seconds, log, 0), 3.0, mistakes, "object 0")
-    kept = pd.concat(
-        [log, pd.DataFrame({"frame": [700], "event": ["pickup_1"], "agent": [0]})], ignore_index=True
-    )
+    kept = pd.concat([log, pd.DataFrame({"frame": [700], "event": ["pickup_1"], "agent": [0]})], ignore_index=True)
     for happened, events in (("was never picked up", log), ("was picked up and never delivered", kept)):
         answer = call(what, carry_seconds, events, 1)
         if not (isinstance(answer, (float, np.floating)) and np.isnan(answer)):
@@ -341,9 +335,7 @@ def check_confusion(what: str, confusion: Callable) -> None:  # confusion(said, 
         if np.ndim(value):
             raise Wrong(f"{what}: {name} is one number; got {np.ndim(value)} axes. Count over all of them: `.sum()`, with empty brackets.")
     if (answer["false_alarms"], answer["misses"]) == (right["misses"], right["false_alarms"]):
-        raise Wrong(
-            f"{what}: misses and false alarms are swapped. A miss is in the log and not seen by the rule."
-        )
+        raise Wrong(f"{what}: misses and false alarms are swapped. A miss is in the log and not seen by the rule.")
     for name, value in right.items():
         compare(what, answer[name], value, {}, name)
 
@@ -393,18 +385,12 @@ def check_nearly(what: str, nearly: Callable) -> None:  # nearly(states [T, 5, 7
         near = distance(states, GOAL) < least
         now = distance(answer, GOAL)
         if np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < least], least):
-            raise Wrong(
-                f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up."
-            )
+            raise Wrong(f"{what}: you push away from the observer's foot; push away from GOAL, half a metre up.")
         if not np.array_equal(answer[:, :3][~near], states[:, :3][~near]):
-            raise Wrong(
-                f"{what}: objects that are far enough have been moved too; leave them where they are."
-            )
+            raise Wrong(f"{what}: objects that are far enough have been moved too; leave them where they are.")
         if (now < least - 1e-6).any():
             far = "New place = GOAL + (place - GOAL) * least / distance."
-            raise Wrong(
-                f"{what}: an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}"
-            )
+            raise Wrong(f"{what}: an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}")
         if not np.allclose(now[near], least):
             raise Wrong(f"{what}: objects are pushed to {now[near].max():.2f} m; {least} m is enough.")
 
@@ -442,9 +428,7 @@ def check_pairs(what: str, pairs: Callable) -> None:  # pairs(states [B, T, 35])
         if not isinstance(found, torch.Tensor):
             raise Wrong(f"{what} ({name}): expected a tensor, got {type(found).__name__}.")
         if tuple(found.shape) == (0, 6, STATE_SIZE):
-            raise Wrong(
-                f"{what} ({name}): you cut along the trials; steps are the second axis: `states[:, ...]`."
-            )
+            raise Wrong(f"{what} ({name}): you cut along the trials; steps are the second axis: `states[:, ...]`.")
         if tuple(found.shape) != (2, 4, STATE_SIZE):
             raise Wrong(f"{what} ({name}): of 6 steps, 4 have both neighbours; expected [2, 4, 35], got {list(found.shape)}.")
     right = states[:, :-2], states[:, 1:-1], states[:, 2:]
@@ -504,9 +488,7 @@ def check_guesses(guesses: Callable, pictures: int) -> None:  # guesses() -> lis
     what = "Exercise 1"
     answer = call(what, guesses)
     if not isinstance(answer, (list, tuple)) or len(answer) != pictures:
-        raise Wrong(
-            f"{what}: give a list with one guess for each of the {pictures} pictures; got {answer!r}."
-        )
+        raise Wrong(f"{what}: give a list with one guess for each of the {pictures} pictures; got {answer!r}.")
     wrong = [guess for guess in answer if isinstance(guess, bool) or np.ndim(guess) or guess not in (0, 1, 2)]
     if wrong:
         raise Wrong(f"{what}: a guess is the number of an object, 0, 1 or 2; got {wrong[0]!r}.")
@@ -538,9 +520,7 @@ def check_approached(what: str, approached: Callable) -> None:  # approached(sho
         "that is the nearest object. Which one does it come nearer to?": 0,
         "that is the one it moves away from; the change of distance must be negative.": 2,
     }
-    compare(
-        what, call(what, approached, shown, "agent0", 5), 1, wrong, "a robot that drives towards object 1"
-    )
+    compare(what, call(what, approached, shown, "agent0", 5), 1, wrong, "a robot that drives towards object 1")
     shown[:, 0, POSITION], shown[:, 1, POSITION] = [0, 0, 6], [1, 0, -1]
     compare(
         what, call(what, approached, shown, "agent0", 5), 0, {"look at the robot that is named.": 2},
@@ -563,9 +543,7 @@ def check_approached(what: str, approached: Callable) -> None:  # approached(sho
         "a robot that turns in the last `steps` steps"
     )
     passing = driven([[0, 0], [0, 1], [0, 2]], [[1.5, 2], [0, 20], [0, -20]])
-    ratio = {
-        "that one came nearer by the largest share of its distance; count the metres by which it shrank.": 0
-    }
+    ratio = {"that one came nearer by the largest share of its distance; count the metres by which it shrank.": 0}
     compare(
         what, call(what, approached, passing, "agent0", 2), 1, ratio,
         "a robot that passes object 0 on its way to object 1"
@@ -583,9 +561,7 @@ def check_straight_on(what: str, straight_on: Callable) -> None:  # straight_on(
     if not isinstance(answer, torch.Tensor) or tuple(answer.shape) != (2, 3, STATE_SIZE):
         raise Wrong(f"{what}: expected a tensor [2, 3, 35] for two trials and three steps, got {getattr(answer, 'shape', answer)}.")
     if answer.isnan().any():
-        raise Wrong(
-            f"{what}: NaN: you look at a hidden step. The last shown step of each trial is its context - 1."
-        )
+        raise Wrong(f"{what}: NaN: you look at a hidden step. The last shown step of each trial is its context - 1.")
     mistakes = {
         "the first predicted step is still the last shown one; begin with one whole displacement.": [
             [9, 14, 19], [25, 34, 43]
@@ -626,9 +602,7 @@ def check_hears(what: str, hears: Callable) -> None:  # hears(model, states [B, 
             "or did you change an earlier step?"
         )
     if not said[True] and not said[False]:
-        raise Wrong(
-            f"{what}: a model that hears the last shown step seems deaf. The last shown step is context - 1."
-        )
+        raise Wrong(f"{what}: a model that hears the last shown step seems deaf. The last shown step is context - 1.")
     if said[False]:
         raise Wrong(f"{what}: the other way round: give True where the rollout changes.")
 
@@ -650,10 +624,7 @@ def check_apart(what: str, apart: Callable) -> None:  # apart(states [N, 300, 35
             states[:, 50:70] - states[:, 100:120]
         ).mean()
     }
-    compare(
-        what, call(what, apart, states, 50), half, mistakes, "states of three trials of 120 steps",
-        tolerance=1e-4
-    )
+    compare(what, call(what, apart, states, 50), half, mistakes, "states of three trials of 120 steps", tolerance=1e-4)
     fixed = {"you shift by 50 steps; shift by `lag`.": half}
     compare(
         what, call(what, apart, states, 20), far(slice(50, 100), slice(70, 120)), fixed,
@@ -712,9 +683,7 @@ def check_interval(what: str, interval: Callable) -> None:  # interval(first [N]
     alone = np.sqrt(first.var() / 400 + second.var() / 400)
     width = (high - low) / 2
     if low > high:
-        raise Wrong(
-            f"{what}: the lower end, {low:.3f}, is above the upper one, {high:.3f}; give (low, high)."
-        )
+        raise Wrong(f"{what}: the lower end, {low:.3f}, is above the upper one, {high:.3f}; give (low, high).")
     if abs((low + high) / 2 + middle) < 2 * error:
         raise Wrong(f"{what}: the interval lies around minus the difference; take first minus second.")
     if not low <= middle <= high:
@@ -732,9 +701,7 @@ def check_interval(what: str, interval: Callable) -> None:  # interval(first [N]
             f"{what}: half the width should be about {1.96 * error:.3f}, got {width:.3f}. Draw as many trials as there are, with replacement."
         )
     if tuple(call(what, interval, first.astype(float), second.astype(float), 2000, 0)) != tuple(answer):
-        raise Wrong(
-            f"{what}: the same seed must give the same interval; make the generator inside, from `seed`."
-        )
+        raise Wrong(f"{what}: the same seed must give the same interval; make the generator inside, from `seed`.")
     if len(
         {
             tuple(call(what, interval, first.astype(float), second.astype(float), 20, seed))

@@ -79,9 +79,7 @@ def with_own_import(
     if not names:
         return source
     reloads = [f"importlib.reload({name})" for name in names]
-    return "\n".join(
-        ["import importlib", "", f"from aawm.lessons import {', '.join(names)}", "", *reloads, source]
-    )
+    return "\n".join(["import importlib", "", f"from aawm.lessons import {', '.join(names)}", "", *reloads, source])
 
 
 def instructor_copy(
@@ -166,9 +164,7 @@ def say_slips_in_words(
 
 
 # %% ../../nbs/lessons/11_copies.ipynb #65b68455
-def slide_type(
-    cell: nbformat.NotebookNode,
-) -> str:  # "slide", "subslide", "-" (on the slide before it) or "skip"
+def slide_type(cell: nbformat.NotebookNode,) -> str:  # "slide", "subslide", "-" (on the slide before it) or "skip"
     "Where a cell of a lesson goes on slides."
     if cell.cell_type == "markdown":
         return "skip" if kind_of(cell) == "written" else "slide" if cell.source.startswith("#") else "subslide"
@@ -184,9 +180,7 @@ def slides_copy(
     slides = copy.deepcopy(lesson)
     student = student_copy(lesson)
     for cell, unsolved in zip(slides.cells, student.cells):
-        cell.source, cell.metadata = (
-            unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}}
-        )
+        cell.source, cell.metadata = (unsolved.source, cell.metadata | {"slideshow": {"slide_type": slide_type(cell)}})
     return slides
 
 # %% ../../nbs/lessons/11_copies.ipynb #9a397f79
@@ -212,9 +206,7 @@ def find_lessons(
 ) -> list:  # of paths, in the order of the course
     "The lessons of a folder, among notebooks whose name begins with a number."
     folder = resolve(folder)
-    found = [
-        path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))
-    ]
+    found = [path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))]
     if not found:
         raise EnvironmentProblem(f"no lessons in {folder}; run this in a clone of the repository")
     return found

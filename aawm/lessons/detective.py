@@ -40,9 +40,7 @@ def check_needed(what: str, needed) -> None:  # needed(curve) -> share of the tr
             "you look for the last time that the curve is below 0.8; the first crossing counts.": (last + 1) / (len(curve) - 1),
             "you divide by the number of points; there is one step less.": evidence_needed(curve)[0] * (len(curve) - 1) / len(curve),
         }
-        compare(
-            what, call(what, needed, np.array(curve)), evidence_needed(curve)[0], mistakes, f"curve {curve}"
-        )
+        compare(what, call(what, needed, np.array(curve)), evidence_needed(curve)[0], mistakes, f"curve {curve}")
 
 # %% ../../nbs/lessons/13_detective_checks.ipynb #395d44b5
 def check_method(method) -> None:  # method(house, evidence, query, preferences) -> (p_a, p_b)

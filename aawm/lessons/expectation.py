@@ -55,10 +55,7 @@ def check_share_right(what: str, share_right: Callable) -> None:  # share_right(
             "the other way round: the unexpected video should be the more surprising one.": 1 - right,
             "that is a count; divide by the number of pairs.": right * len(odd)
         }
-        compare(
-            what, call(what, share_right, odd, plausible), right, mistakes,
-            f"odd {odd}, plausible {plausible}"
-        )
+        compare(what, call(what, share_right, odd, plausible), right, mistakes, f"odd {odd}, plausible {plausible}")
 
 # %% ../../nbs/lessons/14_expectation_checks.ipynb #1df853c6
 def four_pairs() -> Batch:  # eight videos: expected, unexpected, in turn

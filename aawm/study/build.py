@@ -68,10 +68,7 @@ def study_words(
     return words
 
 # %% ../../nbs/study/03_build.ipynb #82d1f3f4
-def page_item(
-    test: TrialSet,
-    item: StudyItem,
-) -> dict:
+def page_item(test: TrialSet, item: StudyItem) -> dict:
     "An item as the page draws it, without its truth unless it gives feedback."
     content = {"kind": item.kind, "context": item.context, "questions": item.questions}
     if item.kind == "practice":
@@ -79,14 +76,9 @@ def page_item(
     return content | {"tracks": tracks(test.states[item.row, : item.shown])}
 
 
-def key_item(
-    test: TrialSet,
-    item: StudyItem,
-) -> dict:
+def key_item(test: TrialSet, item: StudyItem) -> dict:
     "An item as the scores need it."
-    rows = [
-        {"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows
-    ]
+    rows = [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows]
     happened = [OBJECTS[thing] for thing in item.happened]
     about = {
         "scenario": item.scenario, "behavior": str(test.behavior[item.row]),
@@ -137,15 +129,9 @@ def house_contents(
     manifest = read_manifest(store, LAYOUT)
     pairs = open_pairs(store)
     items = house_items(pairs, trials, seed)
-    page = {
-        "scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS,
-        "bits": {"open": OPEN, "on": ON}
-    }
+    page = {"scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS, "bits": {"open": OPEN, "on": ON}}
     page["items"] = [house_page_item(pairs[item.row], item, evidence) for item in items]
-    key = {
-        "scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence,
-        "items": []
-    }
+    key = {"scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence, "items": []}
     for item in items:
         about = {
             "kind": item.kind, "task": task, "scenario": item.scenario, "house": item.house,
@@ -250,12 +236,8 @@ def build_study(
     out = Path(out)
     texts = study_words(words, task)
     agreement = read_text(consent) if consent else asset("consent.txt")
-    if out.exists() and (not out.is_dir() or visible_files(out)) and not (
-        replace and (out / "study.json").is_file()
-    ):
-        raise UsageError(
-            f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)"
-        )
+    if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):
+        raise UsageError(f"{out} is there already; choose a new folder, or let a study in it be replaced (--replace)")
     page, key = study_contents(store, task, trials, seed, speed, evidence)
     write_text(out / "index.html", study_page(page, texts, agreement))
     write_text(out / "words.json", json.dumps(texts, ensure_ascii=False, indent=2) + "\n")
@@ -266,9 +248,7 @@ def build_study(
     return key
 
 
-def host_readme(
-    key: dict,
-) -> str:
+def host_readme(key: dict,) -> str:
     "What a host has to know."
     kinds = [item["kind"] for item in key["items"]]
     task = STUDY_TASKS[key["task"]]
@@ -281,9 +261,7 @@ def host_readme(
         "minutes": round(len(kinds) * task.item_minutes + 2), "practice": kinds.count("practice"),
         "catch": task.catches
     }
-    values |= (
-        {"evidence": f", evidence {key['evidence']}" if "evidence" in key else ""} | sections[key["task"]]
-    )
+    values |= ({"evidence": f", evidence {key['evidence']}" if "evidence" in key else ""} | sections[key["task"]])
     return re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md"))
 
 # %% ../../nbs/study/03_build.ipynb #5b1d0a02

@@ -47,9 +47,7 @@ def build(
         if store is None and not trials_of_quick.exists():
             typer.echo("no test trials of profile quick are here; a small store is simulated, in about a minute")
             store = small_store(task, Path(folder) / "trials")
-        key = build_study(
-            store or trials_of_quick, out, task, trials, seed, speed, evidence, words, consent, replace
-        )
+        key = build_study(store or trials_of_quick, out, task, trials, seed, speed, evidence, words, consent, replace)
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
     typer.echo(f"{out}: study {key['study']}, {len(key['items'])} drawings, {size:.1f} MB")
     typer.echo(f"open {out / 'index.html'}; keep study.json to yourself")
@@ -82,7 +80,5 @@ def score(
         (scores.behavior == "all")
         & ~scores.metric.isin(["ceiling", *(f"accuracy_{part}" for part in range(1, 10))])
     ]
-    typer.echo(
-        shown[["task", "target", "metric", "value", "low", "high", "count"]].round(3).to_string(index=False)
-    )
+    typer.echo(shown[["task", "target", "metric", "value", "low", "high", "count"]].round(3).to_string(index=False))
     typer.echo(f"{out}: people ({scores.variant.iloc[0]}) in people.csv, scores.csv and outcomes.csv")

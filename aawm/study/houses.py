@@ -60,9 +60,7 @@ def house_items(
     rng = np.random.default_rng(seed)
     needed = count + PRACTICE_PAIRS + CATCH_PAIRS
     if len(pairs) < needed:
-        raise BadData(
-            f"the store has {len(pairs)} pairs, the study needs {needed}; use fewer or a larger store"
-        )
+        raise BadData(f"the store has {len(pairs)} pairs, the study needs {needed}; use fewer or a larger store")
     items = [house_item(pair, row) for row, pair in enumerate(pairs)]
     chosen = balanced(items, count, rng)
     others = [items[place] for place in rng.permutation(len(items)) if items[place] not in chosen]

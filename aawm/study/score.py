@@ -196,11 +196,7 @@ def rows_of(
     return level
 
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
-def simulated_choices(
-    item: ChoiceItem,
-    skill: float,
-    rng: np.random.Generator,
-) -> list:  # of dicts: answer, confidence
+def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer, confidence
     "What a simulated person answers to an item of the arena."
     given: dict[str, int] = {}  # answer -> confidence
     share = float(skill > 0) if item.kind == "catch" else skill
@@ -394,9 +390,7 @@ def stated_probability(
     missed = 1.0
     for answer, confidence in given:
         if thing in options:
-            missed *= 1 - (
-                confidence / 100 if thing == answer else (1 - confidence / 100) / (len(options) - 1)
-            )
+            missed *= 1 - (confidence / 100 if thing == answer else (1 - confidence / 100) / (len(options) - 1))
         options.remove(answer)
     return 1 - missed
 
@@ -408,9 +402,7 @@ def person_outcomes(
     "A row for each scored object of each test trial of each person, as models' outcomes are."
     rows = []
     items = {item.trial: item for item in key.items if isinstance(item, ChoiceItem)}
-    for (participant, trial), part in answers[answers.kind == "test"].groupby(
-        ["participant", "trial"], sort=False
-    ):
+    for (participant, trial), part in answers[answers.kind == "test"].groupby(["participant", "trial"], sort=False):
         given = list(zip(part.answer, part.confidence))
         for scored in items[trial].rows:
             rows.append(
@@ -514,9 +506,7 @@ def score_study(
     table = {}
     for participant, part in outcomes.groupby("participant", sort=False):
         scores = scores_of(part).query("behavior == 'all' and metric != 'ceiling'")
-        table[participant] = {
-            f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()
-        }
+        table[participant] = {f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()}
     people = people.join(pd.DataFrame.from_dict(table, orient="index"))
     if not people.included.any():
         raise BadData(f"nobody can be scored: {people.index[0]} has {people.why.iloc[0]}; look at the answers")

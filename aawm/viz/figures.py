@@ -282,9 +282,7 @@ def draw_bars(
         no_data(axes)
     for row, asked in zip(rows.itertuples(), rows["count"].notna()):
         style = styles[row.series]
-        look = dict(
-            color=style.color, hatch=style.hatch, hatchcolor=FAINT, linewidth=0, zorder=2, label=row.series
-        )
+        look = dict(color=style.color, hatch=style.hatch, hatchcolor=FAINT, linewidth=0, zorder=2, label=row.series)
         if np.isnan(row.value) and rows.value.notna().any():
             axes.text(
                 0.02, row.place, "none" if asked else "not evaluated", color=SOFT_INK, fontsize=7, va="center",
@@ -402,9 +400,7 @@ def mark_handles(
     "Legend entries for the marks that the figure holds."
     thin = Line2D([], [], color=INK, lw=3, solid_capstyle="butt", label=f"{FALSE} (in brackets)")
     dots = Line2D([], [], color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth's own score")
-    diamond = Line2D(
-        [], [], ls="", marker="D", color="white", markeredgecolor=INK, markersize=4.5, label=AUTHORS
-    )
+    diamond = Line2D([], [], ls="", marker="D", color="white", markeredgecolor=INK, markersize=4.5, label=AUTHORS)
     present = ("false_positive", thin), ("ceiling", dots), ("published", diamond)
     return [handle for column, handle in present if bars[column].notna().any()]
 
@@ -583,10 +579,7 @@ def curve_table(
     styles = styles_of(table.series, privileged)
     table.insert(0, "panel", table.curve.map(panels))
     table.insert(5, "label", [styles[name].name for name in table.series])
-    ranks = {
-        **{name: place for place, name in enumerate(panels)},
-        **{name: place for place, name in enumerate(styles)}
-    }
+    ranks = {**{name: place for place, name in enumerate(panels)}, **{name: place for place, name in enumerate(styles)}}
     return table.sort_values(
         ["curve", "series", "step"],
         key=lambda column: column.map(ranks) if column.name != "step" else column, ignore_index=True
@@ -736,9 +729,7 @@ def fig4(
     with house_style():
         figure = Figure(figsize=(BROAD, max(2.9, 1.6 + rows_height(styles))))
         figure.set_layout_engine("constrained", w_pad=0.1)
-        panels: dict[str, Axes] = figure.subplot_mosaic(
-            [["A", *shown]], width_ratios=[0.8, *[1] * len(shown)]
-        )
+        panels: dict[str, Axes] = figure.subplot_mosaic([["A", *shown]], width_ratios=[0.8, *[1] * len(shown)])
         draw_bar_rows(panels["A"], bars, styles, first=True)
         panel_title(panels["A"], "A", "Pickup")
         panels["A"].set_xlabel(count_label(bars, "picked up"))
@@ -763,9 +754,7 @@ def fig4(
 
 # %% ../../nbs/viz/03_figures.ipynb #c9b46cbb
 FIG5_CURVES = {"ade": "C", "ade_still": "D", "displacement_still": "E"}
-FIG5_TITLES = {
-    "ade": "Error", "ade_still": "Error, still objects", "displacement_still": "Path, still objects"
-}
+FIG5_TITLES = {"ade": "Error", "ade_still": "Error, still objects", "displacement_still": "Path, still objects"}
 FIG5_LABELS = {"ade": "ADE (m)", "ade_still": "ADE (m)", "displacement_still": "total displacement (m)"}
 
 
@@ -899,9 +888,7 @@ def fig5(
             ],
             BROAD,
         )
-    return figure, pd.concat(
-        [bars.assign(kind="bar"), lines.assign(kind="curve"), *traces], ignore_index=True
-    )
+    return figure, pd.concat([bars.assign(kind="bar"), lines.assign(kind="curve"), *traces], ignore_index=True)
 
 # %% ../../nbs/viz/03_figures.ipynb #b9fd4048
 def describe(

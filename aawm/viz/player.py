@@ -59,9 +59,7 @@ def read_events(
         "pickup": first_pickup(alone), "goal": first_true(inside & ~before),
         "moved": first_true(way > MOVE_THRESHOLD)
     }
-    rows = [
-        (event, k, int(step)) for event, steps in firsts.items() for k, step in enumerate(steps) if step >= 0
-    ]
+    rows = [(event, k, int(step)) for event, steps in firsts.items() for k, step in enumerate(steps) if step >= 0]
     return pd.DataFrame(rows, columns=["event", "object", "step"])
 
 # %% ../../nbs/viz/05_player.ipynb #1104a048
@@ -98,19 +96,13 @@ class View:
         if self.rollouts and self.context is None:
             raise UsageError("rollouts need the number of steps that the models were shown: give context")
         if self.context is not None and not 1 <= self.context < len(truth):
-            raise UsageError(
-                f"context is {self.context}; a trial of {len(truth)} steps can show 1 to {len(truth) - 1}"
-            )
+            raise UsageError(f"context is {self.context}; a trial of {len(truth)} steps can show 1 to {len(truth) - 1}")
         if "truth" in self.rollouts:
             raise UsageError("no rollout can be called 'truth'; give it the name of its model")
         object.__setattr__(self, "truth", truth)
 
     def __repr__(self) -> str:
-        shown = (
-            f"{self.context} shown, imagined by {', '.join(self.rollouts)}"
-            if self.rollouts
-            else "all true"
-        )
+        shown = (f"{self.context} shown, imagined by {', '.join(self.rollouts)}" if self.rollouts else "all true")
         return f"View({self.title or 'a trial'}: {len(self.truth)} steps, {shown}, {len(self.events)} events)"
 
     @cached_property
@@ -174,14 +166,10 @@ def dispute_words(view: View) -> list:  # a sentence for each; empty where rule 
     start = view.context or 0
     words = []
     for row in view.disputes.itertuples():
-        before = logged[
-            (logged.event == row.event) & (logged.object == row.object) & (logged.step < start)
-        ].step
+        before = logged[(logged.event == row.event) & (logged.object == row.object) & (logged.step < start)].step
         shown = f" (at step {before.max()}, before the context ends)" if len(before) and not row.log else ""
         says = ["yes" if word else "no" for word in (row.rule, row.log)]
-        words.append(
-            f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}"
-        )
+        words.append(f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}")
     return words
 
 # %% ../../nbs/viz/05_player.ipynb #c4877c72
@@ -209,18 +197,13 @@ def draw_labels(
     "The labels of one source as a small table: a row an event, a column an object."
     axes.set(xlim=(0, 4.9), ylim=(3.5 + (0.9 if len(view.disputes) else 0), -0.6))
     axes.set_axis_off()
-    finite = np.ones(
-        0, dtype=bool
-    ) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
+    finite = np.ones(0, dtype=bool) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
     broken = np.flatnonzero(~finite)
     words = f"not finite from {(view.context or 0) + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
     axes.text(0.05, 0, words, va="center", color="#A01C1C" if len(broken) else SOFT_INK)
     rows = view.labels[view.labels.source == source]
     for k, name in enumerate(OBJECTS):
-        axes.text(
-            2.0 + 1.1 * k, 0, view.kinds[k], color=ENTITY_COLORS[name], ha="center", va="center",
-            weight="bold"
-        )
+        axes.text(2.0 + 1.1 * k, 0, view.kinds[k], color=ENTITY_COLORS[name], ha="center", va="center", weight="bold")
     for place, (event, words) in enumerate(EVENT_WORDS.items(), start=1):
         axes.text(0.05, place, words, va="center", color=SOFT_INK)
         for row in rows[rows.event == event].itertuples():
@@ -256,9 +239,7 @@ def draw_timeline(
         if row.logged:
             mark.set(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
         else:
-            mark.set(
-                markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4
-            )
+            mark.set(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
     for place in range(1, len(lanes)):
         axes.axhline(place - 0.5, color="white" if view.context else SHOWN, lw=1, zorder=1)
     names = ["truth", *(view.styles[name].name for name in view.rollouts)]
@@ -292,9 +273,7 @@ def lay_out(
     panels = {}
     for place, name in enumerate(names):
         row, column = divmod(place, across)
-        panels[name] = (
-            figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column])
-        )
+        panels[name] = (figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column]))
         panel_title(panels[name][0], "", view.title or "truth" if name == "truth" else view.styles[name].name)
     # legend entries for the events of a timeline
     handles = []
@@ -370,9 +349,7 @@ class Screen:
         with house_style():
             self.figure, panels, self.timeline = lay_out(view, dpi)
             self.stages = {source: draw_panel(view, source, *panel) for source, panel in panels.items()}
-            self.outlines = [
-                Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts
-            ]
+            self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts]
             draw_timeline(self.timeline, view)
             self.words = {source: corner_words(axes) for source, (axes, _) in panels.items()}
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
@@ -393,9 +370,7 @@ class Screen:
         "How long the traces are, and on which side of the shapes."
         check_name(traces, TRACES, "side of the traces")
         for stage in (*self.stages.values(), *self.outlines):
-            stage.past, stage.trace = (
-                trace if traces in (side, "both") else 0 for side in ("behind", "ahead")
-            )
+            stage.past, stage.trace = (trace if traces in (side, "both") else 0 for side in ("behind", "ahead"))
 
     def show(self, step: int) -> "Screen":
         "Move everything to a step of the trial."
@@ -403,11 +378,7 @@ class Screen:
         imagined = self.view.context is not None and self.step >= self.view.context
         for source, stage in self.stages.items():
             stage.show(self.step)
-            state = (
-                "happened"
-                if source == "truth"
-                else f"imagined, +{self.step - (self.view.context or 0) + 1}"
-            )
+            state = ("happened" if source == "truth" else f"imagined, +{self.step - (self.view.context or 0) + 1}")
             self.words[source].set_text(state if imagined else "shown" if self.view.rollouts else "")
         for stage in self.outlines if self.under else ():
             stage.show(self.step)
@@ -475,9 +446,7 @@ def describe_view(
     after = f"after {view.context} steps" if view.context else "in all"
     for source, rows in view.labels.groupby("source", sort=False):
         who = "in truth" if source == "truth" else f"as {view.styles[source].label} imagines it"
-        told = [
-            f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}" for row in rows[rows.happens].itertuples()
-        ]
+        told = [f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}" for row in rows[rows.happens].itertuples()]
         parts.append(f"{after}, {who}: {', '.join(told) or 'no event'}")
     differ = [f"rule and log differ ({', '.join(dispute_words(view))})"] if len(view.disputes) else []
     return "; ".join([*parts, *differ]) + "."
@@ -610,9 +579,7 @@ def controls(
 ) -> dict:  # name of an attribute of `Player` -> widget
     "The widgets of a player, not yet connected."
     last, (wait, stride) = len(screen.view.truth) - 1, pace(speed)
-    narrow = {
-        "style": {"description_width": "initial"}, "layout": {"width": "11em", "margin": "2px 1em 2px 2px"}
-    }
+    narrow = {"style": {"description_width": "initial"}, "layout": {"width": "11em", "margin": "2px 1em 2px 2px"}}
     button = widgets.Layout(width="3em")
     width, _ = screen.figure.canvas.get_width_height()
     return {
@@ -650,9 +617,7 @@ class Player(widgets.VBox):
         dpi: int = 100,
     ):
         if speed not in SPEEDS:
-            raise UsageError(
-                f"speed is {speed}; the player knows {', '.join(f'{known:g}' for known in SPEEDS)}"
-            )
+            raise UsageError(f"speed is {speed}; the player knows {', '.join(f'{known:g}' for known in SPEEDS)}")
         self.drawn_view, self.screen = view, Screen(view, dpi=dpi, trace=trace, traces=traces)
         last = len(view.truth) - 1
         step = (view.context or 1) - 1 if step is None else int(np.clip(step, 0, last))
@@ -701,9 +666,7 @@ class Player(widgets.VBox):
 
     def jump(self, way: int) -> None:
         "Go to the next (1) or the previous (-1) event of any source, or to the end of the context."
-        known = {
-            *self.drawn_view.events.step, *([self.drawn_view.context - 1] if self.drawn_view.context else [])
-        }
+        known = {*self.drawn_view.events.step, *([self.drawn_view.context - 1] if self.drawn_view.context else [])}
         ahead = [step for step in known if (step - self.slider.value) * way > 0]
         if ahead:
             self.slider.value = min(ahead, key=lambda step: abs(step - self.slider.value))
@@ -722,7 +685,4 @@ class Player(widgets.VBox):
         drawn = np.asarray(Image.open(file).convert("RGB"))
         small = io.BytesIO()
         FewColors(drawn, 96)(drawn).save(small, "PNG", optimize=True)
-        display(
-            {"image/png": small.getvalue(), "text/plain": alt}, metadata={"image/png": {"alt": alt}},
-            raw=True
-        )
+        display({"image/png": small.getvalue(), "text/plain": alt}, metadata={"image/png": {"alt": alt}}, raw=True)

@@ -59,9 +59,7 @@ def event_table(
     sources: dict,  # (event, source) -> steps `[3]` of the three objects, -1 where it never happens
 ) -> pd.DataFrame:  # object, event, source, step
     "One row for every event that happens."
-    rows = [
-        (k, *key, int(step)) for key, steps in sources.items() for k, step in enumerate(steps) if step > NEVER
-    ]
+    rows = [(k, *key, int(step)) for key, steps in sources.items() for k, step in enumerate(steps) if step > NEVER]
     return pd.DataFrame(rows, columns=["object", "event", "source", "step"])
 
 # %% ../../nbs/viz/04_scenes.ipynb #124c523b
@@ -88,14 +86,9 @@ def draw_events(
             color = ENTITY_COLORS[name]
             mark = axes.plot(event.step, distance[event.step], marker=marker, ls="")[0]
             if filled:
-                mark.set(
-                    markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6,
-                    zorder=5
-                )
+                mark.set(markersize=6, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.6, zorder=5)
             else:
-                mark.set(
-                    markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4
-                )
+                mark.set(markersize=9.5, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1, zorder=4)
             where = {"entity": name, "step": event.step, "distance": distance[event.step]}
             parts.append(
                 pd.DataFrame(
@@ -128,9 +121,7 @@ def fig1(
             Stage(panels[name], scene.states, step=scene.step)
             panel_title(panels[name], "" if place else "A", scene.title)
             last = min(scene.step + TRACE_STEPS + 1, len(scene.states))
-            parts.append(
-                trace_table(scene.states, range(scene.step, last), panel="A", scene=scene.title, kind="trace")
-            )
+            parts.append(trace_table(scene.states, range(scene.step, last), panel="A", scene=scene.title, kind="trace"))
         parts.append(draw_events(panels["B"], scenes[0], events))
         panel_title(panels["B"], "B", f"Events read off the states: {scenes[0].title}")
         objects = panels["B"].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handlelength=1.2)
@@ -145,9 +136,7 @@ def fig1(
             else:
                 handle.set(markerfacecolor="none", markeredgecolor=INK, markersize=8)
             handles.append(handle)
-        panels["B"].legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2
-        )
+        panels["B"].legend(handles=handles, loc="lower left", bbox_to_anchor=(1.0, -0.05), handlelength=1.2)
         panels[names[-1]].legend(
             handles=stage_key(), loc="upper left", bbox_to_anchor=(1.0, 1.05), handlelength=1.2,
             labelspacing=0.35
@@ -203,9 +192,7 @@ def draw_rollout(
     name = OBJECTS[rollout.carried]
     first = max(at - TRACE_STEPS, 0)
     parts = []
-    for axes, states, source in (
-        (panels[0], rollout.truth, "truth"), (panels[1], rollout.whole(), "imagined")
-    ):
+    for axes, states, source in ((panels[0], rollout.truth, "truth"), (panels[1], rollout.whole(), "imagined")):
         imagined = source == "imagined"
         Stage(
             axes, states[: end + 1], at, context=rollout.context if imagined else None, trace=end - at,
@@ -267,16 +254,11 @@ def fig2(
     with house_style():
         figure = Figure(figsize=(WIDTH, 2.7 + 2.35 * len(rollouts)))
         tall = [1.1, *[2.2] * len(rollouts)]
-        grid = figure.subplots(
-            len(rollouts) + 1, 3, squeeze=False, height_ratios=tall, width_ratios=[1, 1, 0.95]
-        )
+        grid = figure.subplots(len(rollouts) + 1, 3, squeeze=False, height_ratios=tall, width_ratios=[1, 1, 0.95])
         spec = grid[0, 0].get_gridspec()[0, :]
         for axes in grid[0]:
             axes.remove()
-        parts = [
-            draw_rollout(panels, rollout, letter)
-            for panels, rollout, letter in zip(grid[1:], rollouts, "BCDE")
-        ]
+        parts = [draw_rollout(panels, rollout, letter) for panels, rollout, letter in zip(grid[1:], rollouts, "BCDE")]
         pipeline = figure.add_subplot(spec)
         # how a rollout is scored by its events (paper, Figure 2A)
         wide = 0.82

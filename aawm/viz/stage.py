@@ -139,9 +139,7 @@ class Stage(Actors):
         split = int(np.clip(self.context, first, last + 1))
         for name in self.entities:
             path = self.ground[:, ENTITIES.index(name)]
-            for line, part in zip(
-                self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])
-            ):
+            for line, part in zip(self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])):
                 line.set_data(*np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan).T)
                 line.set_visible(len(part) > 1)
             self.place(self.shapes[name], name, self.step)
@@ -177,9 +175,7 @@ def stage_key(
         )
 
     names = dict(zip(AGENTS, agents)) | dict(zip(OBJECTS, objects))
-    handles = [
-        mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()
-    ]
+    handles = [mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()]
     handles.append(mark("s", OBSERVER_COLOR, "observer"))
     handles.append(Line2D([], [], color=OBSERVER_COLOR, lw=1, ls=(0, (2, 1.5)), label="goal radius, 2 m"))
     if imagined:

@@ -123,13 +123,9 @@ def draw_error_panel(
         axes.bar(row.place, row.value, 0.92 * width, zorder=2, **look)
         if pd.notna(row.low):
             ends = [[max(row.value - row.low, 0)], [max(row.high - row.value, 0)]]
-            axes.errorbar(
-                row.place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4
-            )
+            axes.errorbar(row.place, row.value, yerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1, zorder=4)
     seed_dots(axes, rows[rows.value < top], upright=True)
-    look = dict(
-        ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=7
-    )
+    look = dict(ls="", marker="D", color="white", markeredgecolor=INK, markersize=3.5, markeredgewidth=0.8, zorder=7)
     axes.plot(rows.place, rows.published, **look)
     axes.set(
         xlim=(-0.5, len(behaviors) - 0.5), ylim=(0, top),
@@ -302,9 +298,7 @@ def sensitivity_table(
         parts.append(part.assign(panel=letter, title=title, parameter=parameter, metric=metric))
     table = pd.concat(parts, ignore_index=True)
     if not len(table):
-        raise UsageError(
-            "the evaluations hold no scores under other thresholds; evaluate with sensitivity=True first"
-        )
+        raise UsageError("the evaluations hold no scores under other thresholds; evaluate with sensitivity=True first")
     table["label"] = [styles[name].name for name in table.series]
     fair = ~table.series.map({name: style.privileged for name, style in styles.items()})
     table["rank"] = table[fair].groupby(["panel", "setting"]).value.rank(ascending=False, method="min")
@@ -358,9 +352,7 @@ def sensitivity_figure(
                 no_data(axes)
         add_legend(figure, series_handles(styles), 4)
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
-        share = offset.left_out.max() / max(
-            offset.left_out.max() + offset["count"].max(), 1
-        ) if len(offset) else np.nan
+        share = offset.left_out.max() / max(offset.left_out.max() + offset["count"].max(), 1) if len(offset) else np.nan
         gone = f"At offset {offset.setting.max():+.0f}, {share:.0%} of the deliveries have begun and are left out." if share == share else ""
         moved = [
             f"{panel} at {', '.join(f'{setting:g}' for setting in settings)}"

@@ -110,13 +110,9 @@ def further_style(
 ) -> Style:
     "A look for the unknown model at this place: six chosen colours, then further hues without end."
     hue = (0.11 + 0.618034 * place) % 1
-    color = FURTHER[place] if place < len(FURTHER) else to_hex(
-        hsv_to_rgb((hue, 0.75, 0.6 + 0.1 * (place % 3)))
-    )
+    color = FURTHER[place] if place < len(FURTHER) else to_hex(hsv_to_rgb((hue, 0.75, 0.6 + 0.1 * (place % 3))))
     marker = FURTHER_MARKERS[place % len(FURTHER_MARKERS)]
-    return Style(
-        plain_label(model), color.upper(), marker, FURTHER_HATCHES[place % len(FURTHER_HATCHES)], (2, 1)
-    )
+    return Style(plain_label(model), color.upper(), marker, FURTHER_HATCHES[place % len(FURTHER_HATCHES)], (2, 1))
 
 # %% ../../nbs/viz/01_style.ipynb #f060fa58
 def pale(
@@ -156,9 +152,7 @@ def styles_of(
     known = {**known, **{model: further_style(model, place) for place, model in enumerate(unknown)}}
     order = list(known)
     found = {}
-    for name, (model, variant) in sorted(
-        parts.items(), key=lambda item: (order.index(item[1][0]), item[1][1] or "")
-    ):
+    for name, (model, variant) in sorted(parts.items(), key=lambda item: (order.index(item[1][0]), item[1][1] or "")):
         style = replace(known[model], privileged=known[model].privileged or model in set(privileged))
         people = replace(style, label=f"{style.label} ({variant})")  # n = ...
         found[name] = style if not variant else people if model == "people" else pale(style, variant)
@@ -246,9 +240,7 @@ def add_note(
         line = f"{lines[-1]} {word}".strip()
         fits = text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] < 72 * width - 36
         lines = [*lines[:-1], line] if fits else [*lines, word]
-    figure.supxlabel(
-        "\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, color=SOFT_INK, linespacing=1.35
-    )
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=NOTE_SIZE, color=SOFT_INK, linespacing=1.35)
 
 # %% ../../nbs/viz/01_style.ipynb #95f10500
 STAMP = "test run, not a result"
@@ -311,7 +303,5 @@ def save_figure(
         table.to_csv(temporary, index=False, lineterminator="\n")
     whole = {**plain(record), "figure": name, "alt": alt, "columns": list(table.columns), "rows": len(table)}
     with replacing(folder / f"{name}.json") as temporary:
-        temporary.write_text(
-            json.dumps(whole, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        temporary.write_text(json.dumps(whole, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
     return folder / f"{name}.png"
