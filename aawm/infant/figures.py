@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE',
            'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'HIDDEN', 'STILL_TRIALS',
-           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'PRIVILEGES', 'published', 'published_scores',
-           'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores',
-           'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note', 'above_controls',
-           'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'controls_headline', 'fig_controls',
+           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published',
+           'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills',
+           'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
+           'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'unexpected_rows',
+           'short_headline', 'draw_endings', 'draw_shown', 'fig_expectations', 'controls_headline', 'fig_controls',
            'draw_table', 'fig_privileges', 'fig_architecture', 'draw_samplings', 'fig_sampling', 'share_range']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
@@ -290,11 +291,11 @@ def chosen_scores(
     return summary.reset_index().merge(first, "left", left_on=keys[:6], right_index=True)
 
 # %% ../../nbs/infant/17_figures.ipynb #30010336
-KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker, in words
-    "EU": ("E < U", "#D55E00", "o", "expected and unexpected"),
-    "EN": ("E < N", "#009E73", "^", "expected and neutral"),
-    "NU": ("N < U", "#0072B2", "s", "neutral and unexpected"),
-    "HE": ("H \u00d7 E", "#000000", "D", "history and ending, crossed"),
+KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker
+    "EU": ("expected, unexpected", "#D55E00", "o"),
+    "EN": ("expected, neutral", "#009E73", "^"),
+    "NU": ("neutral, unexpected", "#0072B2", "s"),
+    "HE": ("history decides", "#000000", "D"),
 }
 # observers with intervals
 MARKED = ("bayesian", "state_transformer", "object_transformer", "transformer", "untrained")
@@ -332,10 +333,9 @@ def draw_row_names(
         name = LABELS[row.set] + (f": {row.part.split('_')[0]}" if row.part else "")
         ax.text(0, row.y, name if row.first else "", va="center", fontsize=7.2)
         ax.text(
-            0.7, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", ha="center", fontsize=7.5,
-            color=SOFT_INK
+            0.47, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", fontsize=7, color=SOFT_INK
         )
-        ax.text(0.87, row.y, row.pairs, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
+        ax.text(0.86, row.y, row.pairs, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
         ax.text(
             1.0, row.y, infants.get(row.set, "") if row.first else "", va="center", ha="center", fontsize=7.5,
             fontweight="bold"
@@ -345,7 +345,7 @@ def draw_row_names(
         if len(ys):
             ax.text(0, ys.min() - 0.95, group, va="center", fontsize=7.5, fontweight="bold")
     for x, side, word in (
-        (0.7, "center", "pair"), (0.87, "right", "n"), (1.0, "center", "infants" * with_infants)
+        (0.47, "left", "pair"), (0.86, "right", "n"), (1.0, "center", "infants" * with_infants)
     ):
         ax.text(x, rows.y.min() - 1.8, word, va="center", ha=side, fontsize=7.5, fontweight="bold")
     ax.set(xlim=(0, 1))
@@ -439,9 +439,9 @@ def accuracy_note(
     given += "VT, a video transformer by others: mean; Video-RNN: maximum."
     seen = set(INFANTS.set) & set(table.set)
     return [
-        "E: expected, U: unexpected, N: neutral, as history says nothing of it. A pair is right where the video after < is the more surprising",
-        "one. n: pairs. H \u00d7 E: items in which history changes which ending surprises, whatever an ending does by itself."
-        if (table.pair_type == "HE").any() else "one. n: pairs.",
+        "A pair is right where its second video is the more surprising one. Neutral: history says nothing of it. n: pairs.",
+        "History decides: items in which history changes which ending surprises, whatever an ending does by itself."
+        if (table.pair_type == "HE").any() else "",
         "Surprise: of the Transformer, as published, the mean over all frames; of others the mean over the frames of motion.",
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
@@ -476,7 +476,7 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
         for name, rows in of.items()
     ]
     total = len(table[table.pair_type != CROSSED].drop_duplicates(["set", "part", "pair_type"]))
-    pairs = f"{total} kinds of pairs, H × E apart"
+    pairs = f"{total} kinds of pairs"
     return f"Right of the dotted line is above chance. Of {pairs} (in brackets: above all controls, too): {', '.join(counts)}."
 
 # %% ../../nbs/infant/17_figures.ipynb #8dfd79a8
@@ -508,7 +508,7 @@ def fig_accuracy(
     rows = accuracy_rows(table)
     with house_style():
         figure, (left, right) = plt.subplots(
-            1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(2.6, 3.6)
+            1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(3.2, 3)
         )
         shade_sets(rows, (left, right))
         draw_row_names(left, rows)
@@ -532,6 +532,110 @@ def fig_accuracy(
     marks = published_scores()
     marks = marks[(marks.version == versions[0]) & marks.set.isin(rows.set)]
     return figure, pd.concat([table.assign(source="here"), marks], ignore_index=True)
+
+# %% ../../nbs/infant/17_figures.ipynb #5b1e77ab
+IN_SHORT = ("ideal", "state_transformer", "object_transformer", "transformer")  # in the short figure
+LOOKED = {"+": "longer", "0": "not longer"}  # infants, at the unexpected ending
+
+
+def unexpected_rows(
+    table: pd.DataFrame,  # as `chosen_scores` gives it
+) -> pd.DataFrame:  # the same columns: of each set the pairs with an unexpected ending
+    "One kind of pair for each set: the unexpected ending beside the expected one, or else beside a neutral one."
+    pairs = table[table.pair_type.isin(["EU", "NU"])]
+    order = pairs.groupby(["set", "part"]).pair_type.transform("min")
+    return pairs[pairs.pair_type == order]
+
+
+def short_headline(table: pd.DataFrame) -> str:  # as `unexpected_rows` gives it, of one version
+    "What to see in the short figure."
+    parts = []
+    for name in IN_SHORT[1:]:
+        rows = above_controls(table, name)
+        if len(rows):
+            parts.append(f"{observer_label(name)} {rows.above_controls.sum()}")
+    total = len(table.drop_duplicates(["set", "part"]))
+    return f"Surprised above chance and above every shortcut, of {total} unexpected endings: {', '.join(parts) or 'nobody'}."
+
+
+def draw_endings(
+    ax: Axes,
+    rows: pd.DataFrame,  # `set, part, y`
+    with_infants: bool = True,
+) -> None:
+    "What is unexpected in each row, and whether infants looked longer at it."
+    infants = dict(zip(INFANTS.set, INFANTS.sign)) if with_infants else {}
+    for row in rows.itertuples():
+        part = f", {row.part.replace('_', ' ')}" if row.part else ""
+        ax.text(0, row.y - 0.17, LABELS[row.set] + part, va="center", fontsize=8, fontweight="bold")
+        ax.text(0, row.y + 0.24, UNEXPECTED_IS[row.set], va="center", fontsize=7, color=SOFT_INK)
+        ax.text(0.99, row.y, LOOKED.get(infants.get(row.set, ""), ""), va="center", ha="right", fontsize=7.5)
+    ax.text(0.99, -0.9, "infants looked" * with_infants, va="center", ha="right", fontsize=7.5, fontweight="bold")
+    ax.set(xlim=(0, 1))
+    ax.axis("off")
+
+
+def draw_shown(
+    ax: Axes,
+    rows: pd.DataFrame,  # `set, part, y`
+    table: pd.DataFrame,  # as `unexpected_rows` gives it
+    labels: dict,  # observer -> its words in the legend
+) -> None:
+    "Marks of the observers of the short figure, the Transformer's published number, and the best shortcut."
+    keys = ["set", "part"]
+    best = table[table.observer.isin(SHORTCUTS)].groupby(keys, as_index=False).accuracy.max()
+    best = rows.merge(best, on=keys)
+    ax.plot(100 * best.accuracy, best.y, "|", color="#8C8C8C", markersize=13, markeredgewidth=2, label="best shortcut")
+    names = [name for name in IN_SHORT if name in labels]
+    for shift, name in zip(0.17 * (np.arange(len(names)) - (len(names) - 1) / 2), names):
+        _, color, marker = OBSERVER_STYLES[name]
+        here = rows.merge(table[table.observer == name], on=keys)
+        ax.hlines(here.y + shift, 100 * here.low, 100 * here.high, color=color, linewidth=1.1, alpha=0.6)
+        ax.plot(100 * here.accuracy, here.y + shift, marker, color=color, markersize=5, label=labels[name])
+        if name == "transformer" and set(table.version) == {"faithful"}:
+            numbers = np.array([published(one, "Transformer") for one in rows.set], float)
+            ax.plot(
+                numbers, rows.y + shift, marker, color="white", markeredgecolor=color, markersize=5,
+                label="Transformer, published"
+            )
+    ax.axvline(50, color=SOFT_INK, linewidth=0.7, linestyle=":", zorder=0)
+    ax.set(xlim=(-3, 103), yticks=[], xlabel="unexpected ending surprises more, % of pairs")
+
+# %% ../../nbs/infant/17_figures.ipynb #5b1e77ad
+def fig_expectations(
+    scores: pd.DataFrame,  # as for `chosen_scores`, of one version
+    note: str = "",
+):  # figure, table
+    "The unexpected endings, a row each: what infants did, and what the Ideal and learned observers say."
+    table = unexpected_rows(chosen_scores(scores))
+    rows = table[["set", "part"]].drop_duplicates()
+    rows = rows.sort_values(["set", "part"], key=lambda column: column.map(list(SETS).index) if column.name == "set" else column)
+    rows = rows.assign(y=np.arange(len(rows)))
+    labels = {}
+    for name in IN_SHORT:
+        mine = scores[scores.observer == name]
+        if len(mine):
+            behind = "learning" in mine and (mine.learning >= 1).any()
+            labels[name] = observer_label(name, mine.needs.iloc[0]) + (" (not learnt)" if behind else "")
+    with house_style():
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(WIDTH, 0.36 * len(rows) + 2.1), sharey=True, width_ratios=(3.4, 2.8)
+        )
+        shade_sets(rows, (left, right))
+        draw_endings(left, rows)
+        draw_shown(right, rows, table, labels)
+        right.set_ylim(len(rows) - 0.4, -1.2)
+        right.legend(
+            loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25
+        )
+        add_headline(figure, short_headline(table))
+        body = f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals. "
+        body += f"{METADATA} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}."
+        idle = any("not learnt" in label for label in labels.values())
+        unlearnt = "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else ""
+        add_note(figure, [body, unlearnt, note])
+    plt.close(figure)
+    return figure, table[table.observer.isin([*IN_SHORT, *SHORTCUTS])]
 
 # %% ../../nbs/infant/17_figures.ipynb #3dad43db
 def controls_headline(
@@ -558,7 +662,7 @@ def fig_controls(
         table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
     )
     with house_style():
-        ratios = (3.3, *(2.5 for _ in tables))
+        ratios = (3.8, *(2.5 for _ in tables))
         figure, (left, *grids) = plt.subplots(
             1, 1 + len(tables), figsize=(WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
         )
@@ -695,7 +799,7 @@ def draw_samplings(
     "Accuracy of each kind of pair by frames between samples, side by side where there are several."
     kinds = [kind for kind in KINDS_OF_PAIRS if kind in set(here.pair_type)]
     for shift, kind in zip(0.12 * (np.arange(len(kinds)) - (len(kinds) - 1) / 2), kinds):
-        _, color, marker, _ = KINDS_OF_PAIRS[kind]
+        _, color, marker = KINDS_OF_PAIRS[kind]
         rows = here[here.pair_type == kind].sort_values("stride")
         x = rows.stride.map(strides.index) + shift
         gaps = [100 * (rows.accuracy - rows.low), 100 * (rows.high - rows.accuracy)]
@@ -733,13 +837,13 @@ def fig_sampling(
             )
         kinds = [KINDS_OF_PAIRS[kind] for kind in KINDS_OF_PAIRS if kind in set(table.pair_type)]
         handles = [
-            Line2D([], [], color=color, marker=marker, label=f"{short}: {words}")
-            for short, color, marker, words in kinds
+            Line2D([], [], color=color, marker=marker, label=label)
+            for label, color, marker in kinds
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
         axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
-        body = "A pair is right where the video after < is the more surprising one. n: pairs of each kind. Dotted: chance. "
+        body = "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance. "
         body += "Lines at marks: 95 % Wilson intervals over pairs."
         trained = (
             "One training seed."
