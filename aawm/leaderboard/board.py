@@ -104,7 +104,10 @@ def board_table(rows: list[Row]) -> pd.DataFrame:
     "The table of the page."
     goals = [row.goal.mean(1) for row in rows]
     ranks = iter(rank_words([goal for row, goal in zip(rows, goals) if row.ranked]))
-    ahead = [interval_words(goal - following) for goal, following in zip(goals, goals[1:])] + ["-"]
+    ahead = [
+        interval_words(goal - following) if row.privileged == below.privileged else "-"
+        for row, below, goal, following in zip(rows, rows[1:], goals, goals[1:])
+    ] + ["-"]
     return pd.DataFrame(
         {"rank": next(ranks) if row.ranked else "-"} | row.cells() | {"ahead of the next by": words}
         for row, words in zip(rows, ahead)
