@@ -413,7 +413,7 @@ def draw_grid(
         ax.add_patch(Rectangle((x - 0.47, row.y - 0.45), 0.94, 0.9, color=SHARES(row.accuracy), linewidth=0))
         dark = abs(row.accuracy - 0.5) > 0.35
         ax.text(
-            x, row.y, f"{100 * row.accuracy:.0f}", ha="center", va="center", fontsize=6.5,
+            x, row.y, f"{100 * row.accuracy:.0f}", ha="center", va="center", fontsize=6,
             color="white" if dark else INK
         )
     ax.set_xticks(
@@ -662,9 +662,9 @@ def fig_controls(
         table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
     )
     with house_style():
-        ratios = (3.8, *(2.5 for _ in tables))
+        ratios = (3.2, *(2.5 for _ in tables))
         figure, (left, *grids) = plt.subplots(
-            1, 1 + len(tables), figsize=(WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
+            1, 1 + len(tables), figsize=(1.4 * WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
         )
         draw_row_names(left, rows, with_infants=False)
         for ax, letter, (version, part) in zip(grids, "AB", tables.items()):

@@ -196,7 +196,7 @@ def draw_curves(
             linestyle=LINES[seed % len(LINES)], label=label
         )
     ax.axhline(100, color=SOFT_INK, linewidth=0.8, linestyle=":")
-    ax.set(xscale="log", xlabel="training steps", ylabel="held-out loss, % of the rule's", ylim=(0, None))
+    ax.set(xlabel="training steps", ylabel="held-out loss, % of the rule's", ylim=(0, None))
     ax.legend(fontsize=7.5) if len(curves) else None
 
 

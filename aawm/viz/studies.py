@@ -259,7 +259,7 @@ def claims_figure(
             # its colour says the rest
             word = re.sub("^(undecided: |not tested: |holds (?=by))", "", cell.word).replace(" hold)", ")")
             ink = "white" if filled and cell.verdict in (HOLDS, FAILS) else INK
-            axes.text(cell.column + 0.5, cell.line, word, ha="center", va="center", fontsize=7, color=ink)
+            axes.text(cell.column + 0.5, cell.line, word, ha="center", va="center", fontsize=7 if len(word) < 20 else 6, color=ink)
         for claim, words in (beside or {}).items():
             axes.text(len(titles) + 0.02, claims.index(claim), words, va="center", fontsize=7, color=SOFT_INK)
         axes.set(xlim=(0, len(titles)), ylim=(len(claims) - 0.5, -0.5))
