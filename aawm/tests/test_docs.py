@@ -83,8 +83,8 @@ def test_pictures_have_words_and_lessons_no_answers(pages):
 
 def test_the_wings_show_their_figures(pages):
     figures = (pages / "figures.md").read_text()
-    for wing in ("infant", "marple"):
-        assert f"(repository/figures/{wing}/laptop/accuracy.png)" in figures
+    for wing, profile in (("infant", "quick"), ("marple", "laptop")):
+        assert f"(repository/figures/{wing}/{profile}/accuracy.png)" in figures
         page = notebooks(pages)[f"paper/{wing}/accuracy.ipynb"]
         assert any("image/png" in output.get("data", {}) for cell in page.cells for output in cell.get("outputs", ()))
         titles = [(pages / name / "index.md").read_text().splitlines()[0] for name in (wing, f"paper/{wing}")]
