@@ -41,6 +41,7 @@ class TransformerConfig:
     # of attention's weights; without it a step takes a third of the time on a CPU
     attention_dropout: float = 0.1
     pairings: int = 8  # familiarisation trials that a test is paired with
+    residual: bool = False  # predict the change of a picture, and begin as a copier
 
     def __post_init__(self):
         if self.size % self.patch or self.width % self.heads or self.width % 4:
@@ -152,6 +153,9 @@ class VideoTransformer(FramePredictor):
         for weights in self.parameters():
             if weights.ndim > 1:
                 nn.init.xavier_uniform_(weights)
+        if config.residual:
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
 
     def tokens(
         self,
@@ -181,7 +185,8 @@ class VideoTransformer(FramePredictor):
         hidden = self.decoder(
             self.tokens(frames, sample), memory[0], tgt_mask=causal, memory_key_padding_mask=memory[1]
         )
-        return self.head(hidden).reshape(*frames.shape[:2], self.config.patches, self.config.values)
+        expected = self.head(hidden).reshape(*frames.shape[:2], self.config.patches, self.config.values)
+        return expected + to_patches(frames, self.config.patch) if self.config.residual else expected
 
 # %% ../../nbs/infant/14_transformer.ipynb #19f82e1e
 @dataclass(eq=False)

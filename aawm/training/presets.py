@@ -83,7 +83,7 @@ LAPTOP = {
             "recurrent_size": 192, "categories": 16, "classes": 16, "hidden_size": 256, "hidden_layers": 2,
             "prior_layers": 2, "free_nats": 0.0, "relations": True
         },
-        dataclasses.replace(LAPTOP_TRAINING, window=20, at_pickups=0.9, clip=100.0),
+        dataclasses.replace(LAPTOP_TRAINING, steps=9600, window=20, at_pickups=0.9, clip=100.0),
     ),
     "multistep_delta": ({"recurrent_size": 128, "hidden_size": 256, "relations": True}, LAPTOP_TRAINING),
     "rssm_continuous": (
