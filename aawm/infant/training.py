@@ -46,7 +46,7 @@ WHOLE_FRAMES: dict[str, dict] = {
     ),
     "laptop": dict(
         size=42, patch=14, width=96, heads=4, layers=2, feed_forward=256, keep=8, pairings=2,
-        attention_dropout=0.0
+        attention_dropout=0.0, residual=True
     ),
     "paper": {}
 }
@@ -55,7 +55,7 @@ WHOLE_FRAMES: dict[str, dict] = {
 PRESETS = tuple(WHOLE_FRAMES)
 LEARNERS = (*FRONTS, "transformer")
 STEPS = {  # preset -> of observers of objects, of the `transformer`
-    "smoke": (20, 20), "quick": (400, 400), "laptop": (2400, 8000), "paper": (10_000, 100_000)
+    "smoke": (20, 20), "quick": (400, 400), "laptop": (2400, 12_000), "paper": (10_000, 100_000)
 }
 OBJECT_BATCH = 32
 BATCH = {"smoke": 4, "quick": 8, "laptop": 8, "paper": 48}  # of the `transformer`
