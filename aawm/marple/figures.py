@@ -325,9 +325,10 @@ def fig_evidence(
     words = {name: f"exact, {name}" for name in VARIANTS} | {"open": "exact, V, any of ten missions"}
     learned = seed_table(simulated)
     names = [words.get(name, name) + fewer.get(name, "") for name in ours.series]
-    names += [f"policies, {name}" for name in VARIANTS if len(learned)]
-    above_published = len(names)
-    names += [f"{name}, published" for name in PUBLISHED_NEEDED.index]
+    taught = {name: len(names) + k for k, name in enumerate(VARIANTS if len(learned) else ())}  # evidence -> its row
+    names += [f"policies, {name}" for name in taught]
+    alone = {name: len(names) + k for k, name in enumerate(name for name in PUBLISHED_NEEDED.index if name not in taught)}
+    names += [f"{name}, published" for name in alone]
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.29 * len(names) + 1.4))
         for line, row in ours.iterrows():
@@ -336,14 +337,22 @@ def fig_evidence(
             axes.text(max(row.high, row.value) + 0.015, line, number, va="center", fontsize=8)
         for row in learned.itertuples():
             name = row.series.removesuffix(", policies")
-            draw_needed(axes, len(ours) + list(VARIANTS).index(name), name, row.value, row.scenario, (row.low, row.high))
-        for line, name in enumerate(PUBLISHED_NEEDED.index, start=above_published):
+            draw_needed(axes, taught[name], name, row.value, row.scenario, (row.low, row.high))
+        for name, line in alone.items():
             for split in ("in", "ood"):
                 draw_needed(axes, line, name, PUBLISHED_NEEDED.loc[name, split], split)
-        for line in {len(ours), above_published}:
+        for name, line in taught.items():
+            for split, look in (("in", "white"), ("ood", SOFT_INK)):
+                value = float(PUBLISHED_NEEDED.loc[name, split])
+                axes.plot(value, line + 0.3, marker="^", mec=SOFT_INK, mfc=look, ms=5, ls="none", zorder=4)
+        for line in {len(ours), len(ours) + len(taught)}:
             axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
         axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
-        axes.set_xlabel("evidence needed to reach 0.8 (share of T)")
+        axes.set_xlabel("evidence needed to be 80 % sure (share of a trial)")
+        mean = dict(zip(ours.series, ours.value))
+        if "V" in mean:
+            people = float(PUBLISHED_NEEDED.loc[PEOPLE, "in"])
+            axes.set_title(f"Who did it? Exact inference is sure after {mean['V']:.0%} of a trial, people after {people:.0%}", loc="left")
         never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
         opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
         seeds = learned.groupby("scenario", sort=False).seeds.max()
@@ -354,7 +363,8 @@ def fig_evidence(
         add_note(figure, [
             f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, opened,
             f"{policies} {GIVEN}" if counts else "",
-            "Open: in distribution; filled: out of distribution. Published: other houses and runs than ours.", note
+            "Open: in distribution; filled: out of distribution. Published" + (" (grey below ours)" if taught else "")
+            + ": other houses and runs than ours.", note
         ])
     published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
     published = published.assign(series=published.series + ", published")
