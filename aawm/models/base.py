@@ -605,9 +605,10 @@ def is_trusted(
     module: str,  # a module's name, or the path of a `.py` file
 ) -> bool:
     "Did its user name this code, or train with these very bytes?"
-    if code_of(module) in os.environ.get(TRUST, "").split(os.pathsep):
-        return True
+    trusted = list(filter(None, os.environ.get(TRUST, "").split(os.pathsep)))
     file = code_file(module)
+    if code_of(module) in trusted or file is not None and file in map(code_file, trusted):
+        return True
     return file is not None and read_json(noted_code(), {}).get(str(file)) == sha256(file)
 
 
@@ -618,8 +619,10 @@ def stated_model(
     "A model's name out of a file; `Refused` where it names code that no user named."
     module, colon, _ = str(name).rpartition(":")
     if colon and not is_trusted(module):
-        how = "name that code yourself: --trust-code FILE, or aawm.models.base.trust_code"
-        changed = str(code_file(module)) in read_json(noted_code(), {})
+        file = code_file(module)
+        place = "" if file else " from the folder where it lies"
+        how = f"name that code yourself{place}: --trust-code {module[:80]}, or aawm.models.base.trust_code"
+        changed = str(file) in read_json(noted_code(), {})
         what = "a file that has changed since you trained with it" if changed else "code that is no part of aawm"
         raise Refused(f"{where} names the model {str(name)[:80]!r}, {what}; to run it, {how}")
     if not colon and name not in MODELS:

@@ -108,7 +108,9 @@ def test_the_bytes_that_a_user_trained_with_need_no_other_word(here, store, caps
     Path("glide.py").write_text(GLIDE.replace("self.weight *", "0 *"))
     code, said = program(capsys, evaluate_)
     assert code == 7 and "has changed since you trained with it" in said and "--trust-code" in said
-    assert program(capsys, evaluate_ + " --trust-code glide --trust-code glide.py")[0] == 0
+    for named in ("glide.py", "glide"):
+        code, said = program(capsys, f"{evaluate_} --trust-code {named}")
+        assert code == 0, said
     Path("glide.py").write_text(GLIDE)
     assert program(capsys, evaluate_)[0] == 0
 
