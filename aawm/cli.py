@@ -132,7 +132,7 @@ def generate(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0: one a core.")] = 0,
     scheduler: Scheduler = "",
     fidelity: Annotated[
-        str, typer.Option(help="How the robots are simulated; the simulator's best where empty.")
+        str, typer.Option(help="How the robots are simulated: full or planar; full where empty.")
     ] = "",
     progress: Progress = True
 ):
@@ -481,7 +481,8 @@ def choose_threshold(
     ],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store; its validation trials are used.")],
     bound: Annotated[float, typer.Option(min=0, max=1, help="Largest rate of false third goals.")] = 0.15,
-    seed: Seed = 0, device: Device = "auto", trust_code: Trust = None
+    seed: Seed = 0, device: Device = "auto", trust_code: Trust = None,
+    progress: Progress = True
 ):
     "Choose a model's decision threshold on validation trials. `aawm reproduce` does so for every weights file."
     from aawm.evaluation.threshold import choose_threshold as choose
@@ -494,10 +495,12 @@ def choose_threshold(
     model = load_run(run)
     if not has_threshold(model):
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
-    choice = choose(model, store, bound=bound, seed=seed, device=device)
+    choice = choose(model, store, bound=bound, seed=seed, device=device, progress=progress)
     for row in choice.get("table", ()):
         typer.echo(" ".join(f"{name} {value:.2f}" for name, value in row.items()))
     write_json(run / "choice.json", choice)
+    if reason := choice.get("reason"):
+        typer.echo(f"aawm: note: {reason}", err=True)
     typer.echo(f"{choice['setting']} {choice['value']:g}: written into {run / 'choice.json'}")
 
 # %% ../nbs/90_cli.ipynb #expweig1
@@ -607,7 +610,9 @@ def check_model(
 # %% ../nbs/90_cli.ipynb #e92716f4
 @app.command(epilog="Example: aawm outcomes data/quick/evaluations outcomes.parquet --scoring strict")
 def outcomes(
-    folder: Annotated[Path, typer.Argument(help="Folder of evaluations, searched with all folders in it.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of evaluations, as `aawm evaluate` and `aawm reproduce` write them; with all folders in it.")
+    ],
     out: Annotated[Path, typer.Argument(help="File to write, .parquet or .csv.")],
     scoring: Annotated[str, typer.Option(help="strict or published; all where empty.")] = "",
     models: Annotated[str, typer.Option(help="Models by name, separated by commas; all where empty.")] = "",
@@ -629,7 +634,9 @@ def outcomes(
 # %% ../nbs/90_cli.ipynb #compare1
 @app.command(epilog="Example: aawm compare data/quick/evaluations event_transformer sgnet --scoring strict")
 def compare(
-    folder: Annotated[Path, typer.Argument(help="Folder of evaluations, searched with all folders in it.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of evaluations, as `aawm evaluate` and `aawm reproduce` write them; with all folders in it.")
+    ],
     one: Annotated[str, typer.Argument(help="A model of them, or model@seed.")],
     other: Annotated[str, typer.Argument(help="What it is compared with.")],
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
@@ -695,7 +702,7 @@ def play(
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")
 def reproduce(
     profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "quick",
-    paper: Annotated[str, typer.Option(help="Whose figures: aawm, or a neighbour benchmark's.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose figures: aawm, infant or marple.")] = "aawm",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -752,7 +759,7 @@ def reproduce(
 @app.command("list", epilog="Example: aawm list figures --paper marple")
 def list_what(
     what: Annotated[str, typer.Argument(help="models, profiles, figures, presets, scenarios or tasks.")],
-    paper: Annotated[str, typer.Option(help="Whose profiles and figures.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose profiles and figures: aawm, infant or marple.")] = "aawm",
 ):
     "List what there is, a line for each name."
     from aawm.runs.by_hand import list_names
@@ -769,7 +776,7 @@ def figure(
         list[str] | None,
         typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")
     ] = None,
-    paper: Annotated[str, typer.Option(help="Whose figure.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose figure: aawm, infant or marple.")] = "aawm",
     profile: Annotated[
         str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")
     ] = "quick",

@@ -334,11 +334,11 @@ def read_manifest(
     "The manifest of a store; raise `BadData` where there is none that this version can trust."
     path, file = Path(path), Path(path) / MANIFEST
     if not path.is_dir():
-        raise BadData(f"{path} is no folder; give the folder of an {layout.name}")
+        raise BadData(f"{path} is no folder; give a store's folder ({layout.name})")
     if (path / "settings.json").is_file():
-        raise BadData(f"{path} is the folder of a training run; give the folder of an {layout.name}")
+        raise BadData(f"{path} is the folder of a training run; give a store's folder ({layout.name})")
     if not file.is_file():
-        raise BadData(f"{path} has no {MANIFEST}: no {layout.name}, or its writing has not finished (then the same command goes on)")
+        raise BadData(f"{path} has no {MANIFEST}: no store ({layout.name}), or its writing has not finished (then the same command goes on)")
     try:
         manifest = json.loads(read_text(file, LARGEST_MANIFEST))
         is_this_format = manifest["format"] == layout.name

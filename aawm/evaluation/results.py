@@ -561,6 +561,8 @@ def find_evaluations(
     "The folders of saved evaluations; `UsageError` where there is none."
     for name in fields:
         check_name(name, RecordForm.model_fields, "field of a record")
+    if not Path(folder).is_dir():
+        raise UsageError(f"{folder} is no folder; give one with evaluations, which `aawm evaluate` and `aawm reproduce` write")
     records = {path.parent: read_json(path, {}) for path in visible_files(folder, "**/record.json")}
     fields = {name: value if isinstance(value, (tuple, list)) else (value,) for name, value in fields.items()}
     evaluated = {str(record.get("model")) for record in records.values()}  # a damaged record may hold anything

@@ -145,7 +145,7 @@ def score_answers(
     "Score what a program answered."
     key = Path(requests) / KEY
     if not key.exists():
-        raise UsageError(f"{requests} is no folder of requests: it has no {KEY}")
+        raise UsageError(f"{requests} is no folder of requests: it has no {KEY}; `aawm infant requests` writes one")
     videos = read_parquet(key)
     videos[f"{OWN} {OWN}"] = read_answers(table, videos.file.tolist())
     return score_table(videos, observer, "frames"), videos

@@ -294,7 +294,7 @@ def infer(
     prior: Annotated[
         str,
         typer.Option(
-            help="What is known of preferences: 1, .8, .6, .5 or open; by default 1 for simulations."
+            help="What is known of preferences: 1, .8, .6, .5 or open. By default .5; 1 of rollouts, monte_carlo."
         )
     ] = "",
     rule: Annotated[

@@ -20,12 +20,12 @@ app = typer.Typer(name="study", help="Ask people what models are asked: build a 
 def build(
     task: Annotated[str, typer.Option(help="What is asked: goals, pickups or marple.")] = "goals",
     trials: Annotated[
-        int | None, typer.Option(min=2, max=200, help="Test trials a person sees: 24, of marple 6.")
+        int | None, typer.Option(min=2, max=200, help="Test trials a person sees; where not given 24, or 6 of marple.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the trials.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("study"),
     store: Annotated[
-        Path | None, typer.Option(help="Test trials that models are evaluated on; those of profile quick, or a few made for the study.")
+        Path | None, typer.Option(help="Test trials; where not given those of profile quick, or a few made for the study.")
     ] = None,
     evidence: Annotated[str, typer.Option(help="Of marple: V, V+A, V+L or V+A+L.")] = "V",
     speed: Annotated[float, typer.Option(help="Times real time, 0.25 to 100.")] = 1.0,
