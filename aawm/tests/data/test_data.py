@@ -27,11 +27,10 @@ from aawm.data import (
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
 from aawm.data.trials import event_rows
-from aawm.data.windows import ORDERS, Windows, renumbered
+from aawm.data.windows import ORDERS, Windows
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
-from aawm.events import goals, moves, pickups
 from aawm.files import digest
-from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step, unflatten
+from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
 from aawm.tests.conftest import heed_interrupt
 
 generating = sys.modules["aawm.data.making.generate"]
@@ -115,17 +114,16 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
     workers = [int(child) for child in children.read_text().split()] if children.exists() else []
     process.kill()
     process.communicate()
-    kept = {file: file.stat().st_mtime_ns for file in path.glob("arrays.zarr/state/c.[01].*")}
+    first, second = path.glob("arrays.zarr/state/c.*")
+    finished = first.stat().st_mtime_ns
     with pytest.raises(BadData, match="not finished"):
         open_trials(path)
     (path / "arrays.zarr/state/.half-written").write_bytes(b"0")
     # a chunk of which the record came to disk and the data did not
-    for file in path.glob("arrays.zarr/state/c.1.*"):
-        file.write_bytes(file.read_bytes()[:-1])
+    second.write_bytes(second.read_bytes()[:-1])
     call(path)
     assert contents(path) == contents(store)
-    unchanged = {file: file.stat().st_mtime_ns for file in path.glob("arrays.zarr/state/c.0.*")}
-    assert unchanged and unchanged.items() <= kept.items(), "the finished chunk was made again"
+    assert first.stat().st_mtime_ns == finished, "the finished chunk was made again"
     assert not any(running(worker) for worker in workers), "workers outlived their parent"
 
 
@@ -148,11 +146,8 @@ def test_a_whole_store_is_left_as_it_is(store):
     times = {file: file.stat().st_mtime_ns for file in store.rglob("*")}
     call(store)
     assert times == {file: file.stat().st_mtime_ns for file in store.rglob("*")}
-    for other in ({"seed": 6}, {"trials": 19}):
-        with pytest.raises(
-            Refused, match=f"{next(iter(other))}: {SEED if 'seed' in other else TRIALS} there"
-        ):
-            call(store, **other)
+    with pytest.raises(Refused, match=f"trials: {TRIALS} there"):
+        call(store, trials=19)
 
 
 @pytest.mark.slow
@@ -245,12 +240,6 @@ def quick_simulator(monkeypatch):
     monkeypatch.setattr(aawm.sim, "simulate", quick)
 
 
-def test_an_executor_in_place_of_processes(quick_simulator, tmp_path):
-    with ThreadPoolExecutor(3) as threads:
-        path = call(tmp_path / "threads", workers=threads)
-    assert contents(path) == contents(call(tmp_path / "one"))
-
-
 def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(
     quick_simulator, tmp_path, monkeypatch
 ):
@@ -284,11 +273,20 @@ def test_rejected_trials_are_drawn_again_and_counted(quick_simulator, tmp_path):
     assert verify(store)["trials"] == TRIALS
 
 
-def test_a_simulator_that_never_yields_is_an_error(quick_simulator, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        aawm.sim, "simulate", lambda *a: aawm.sim.RawTrial(*a, None, None, (), (), "watchdog: stuck")
-    )
-    with pytest.raises(EnvironmentProblem, match="trial 0 .* rejected 50 times.*watchdog: stuck"):
+def never_yield(*arguments):
+    return aawm.sim.RawTrial(*arguments, None, None, (), (), "watchdog: stuck")
+
+
+def refuse(*arguments):
+    raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+@pytest.mark.parametrize("simulator, said", [
+    (never_yield, "trial 0 .* rejected 50 times.*watchdog: stuck"), (refuse, "cannot make what .* Connection refused"),
+])
+def test_a_faulty_simulator_is_an_error_and_not_one_of_writing(tmp_path, monkeypatch, simulator, said):
+    monkeypatch.setattr(aawm.sim, "simulate", simulator)
+    with pytest.raises(EnvironmentProblem, match=said):
         call(tmp_path / "trials")
 
 
@@ -311,15 +309,6 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, 
         open_trials(tmp_path / "trials")
     call(tmp_path / "trials")
     assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
-
-
-def test_a_fault_of_the_simulator_is_not_one_of_writing(quick_simulator, tmp_path, monkeypatch):
-    def refuse(*arguments):
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-
-    monkeypatch.setattr(aawm.sim, "simulate", refuse)
-    with pytest.raises(EnvironmentProblem, match="cannot make what .* Connection refused"):
-        call(tmp_path / "trials")
 
 
 def test_places_that_cannot_hold_a_store(quick_simulator, tmp_path):
@@ -359,15 +348,8 @@ def made_up(path):
         "role_agent0": "gathering", "role_agent1": "static", "obj0_kind": "jug", "obj1_kind": "vase",
         "obj2_kind": "bread"
     }
-    table = pd.DataFrame(
-        [
-            {
-                "name": f"t{i}", "scenario": "gathering_static", **roles, "seed": i, "split": "train",
-                "has_log": True
-            }
-            for i in range(7)
-        ]
-    )
+    each = {"scenario": "gathering_static", **roles, "split": "train", "has_log": True}
+    table = pd.DataFrame({"name": [f"t{i}" for i in range(7)], "seed": range(7)}).assign(**each)
     log = event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
     return write_store(path, states, table, log, {}, chunk=3)
 
@@ -383,32 +365,16 @@ def test_every_kind_of_damage_to_every_file_is_named(small):
     random = np.random.default_rng(0)
     for name, whole in contents(small).items():
         file = small / name
-        place = int(random.integers(len(whole)))
-        flipped = whole[:place] + bytes([whole[place] ^ (1 << int(random.integers(8)))]) + whole[place + 1 :]
-        for damage in (flipped, whole[: int(random.integers(len(whole)))], b"", None):
+        flipped = [bytearray(whole) for _ in range(8)]
+        for bit, damage in enumerate(flipped):
+            damage[random.integers(len(whole))] ^= 1 << bit
+        for damage in (*flipped, whole[: int(random.integers(len(whole)))], b"", None):
             file.unlink() if damage is None else file.write_bytes(damage)
             for check in (read_everything, verify):
                 with pytest.raises(BadData, match=file.name.replace(".", r"\.")):
                     check(small)
         file.write_bytes(whole)
     assert len(read_everything(small)) == 2 and verify(small)["trials"] == 7
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_any_flipped_bit_is_noticed(tmp_path_factory, data):
-    store = tmp_path_factory.getbasetemp() / "flipped"
-    whole = contents(store if store.exists() else made_up(store))
-    name = data.draw(st.sampled_from(sorted(whole)))
-    place = data.draw(st.integers(0, len(whole[name]) * 8 - 1))
-    flipped = bytearray(whole[name])
-    flipped[place // 8] ^= 1 << place % 8
-    (store / name).write_bytes(flipped)
-    try:
-        with pytest.raises(BadData):
-            read_everything(store)
-    finally:
-        (store / name).write_bytes(whole[name])
 
 
 def test_an_unknown_chunk_is_named(small):
@@ -467,12 +433,8 @@ def test_the_dataset_is_as_described(store):
     assert (events.step == frame_to_step(events.frame)).all()
     for kind in ("pickup", "goal"):
         first = events[events.event.str.startswith(f"{kind}_")].groupby(["trial", "object"]).step.min()
-        found = {
-            (t, k): int(trials[f"{kind}_step"][t, k])
-            for t in range(TRIALS)
-            for k in range(3)
-            if trials[f"{kind}_step"][t, k] >= 0
-        }
+        steps = trials[f"{kind}_step"].values
+        found = {(trial, k): steps[trial, k] for trial, k in np.argwhere(steps >= 0).tolist()}
         assert found == first.to_dict() and found
     for trial, scenario in enumerate(trials.scenario.values):
         roles = {str(trials[f"role_agent{i}"].values[trial]) for i in (0, 1)}
@@ -516,23 +478,6 @@ def test_split(scenario, seed, share, data):
 # windows
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 15), st.one_of(st.none(), st.integers(1, 20)), st.integers(0, 2**31), st.integers(0, 60))
-def test_windows(trials, batch, window, seed, step):
-    states = torch.arange(trials * 20.0).reshape(trials, 20, 1).expand(-1, -1, 35)
-    windows = Windows(states, window, batch, seed)
-    one = windows.batch(step)
-    length = window or 20
-    expected = one["trial"][:, None] * 20.0 + one["start"][:, None] + torch.arange(length)
-    assert torch.equal(one["states"], expected[..., None].expand(-1, -1, 35))
-    assert torch.equal(one["end_state"][:, 0], one["trial"] * 20.0 + 19)
-    fresh = Windows(states, window, batch, seed).batch(step)
-    assert all(torch.equal(one[name], fresh[name]) for name in one)
-    first = step - step % len(windows)
-    epoch = torch.cat([windows.batch(first + number)["trial"] for number in range(len(windows))])
-    assert len(epoch.unique()) == len(epoch) > trials - min(batch, trials)
-
-
 def test_windows_at_pickups():
     "Each pickup as often as any other, contexts that end at it to five steps after, and the rest as random as before."
     states = torch.zeros(6, 300, 35)
@@ -556,44 +501,9 @@ def test_windows_at_pickups():
         Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
 
 
-@pytest.fixture(scope="module")
-def three():
-    "Three simulated trials, as flat states."
-    trials = [
-        aawm.sim.simulate(name, 2, "planar").states[::5]
-        for name in ("gathering_static", "multistep_static", "gathering_random")
-    ]
-    return torch.from_numpy(np.stack(trials)).flatten(2)
-
-
-def labels(states) -> np.ndarray:  # bool `[trial, rule, object]`
-    states = unflatten(states).numpy()
-    return np.stack([goals(states), moves(states), pickups(states)], -2)
-
-
-@pytest.mark.parametrize("symmetries", ["renumbered", "mirrored"])
-def test_events_of_renumbered_windows_are_those_of_the_trial_under_other_numbers(three, symmetries):
-    windows = Windows(three, window=None, batch=3, seed=2, symmetries=symmetries)
-    orders = set()
-    for step in range(40):
-        batch = windows.batch(step)
-        assert torch.equal(batch["end_state"], batch["states"][:, -1])
-        orders |= set(map(tuple, batch["order"].tolist()))
-        expected = np.take_along_axis(labels(three[batch["trial"]]), batch["order"][:, None, :3].numpy(), -1)
-        assert np.array_equal(labels(batch["states"]), expected) and 0 < expected.mean() < 1
-    assert orders == set(ORDERS)
-
-
-def test_symmetries_change_no_other_choice(three):
-    how = dict(window=100, batch=3, seed=1, pickups=np.full((3, 3), 60), at_pickups=0.5, context=20)
-    plain, turned = (Windows(three, **how, symmetries=name).batch(5) for name in ("none", "renumbered"))
-    assert torch.equal(plain["start"], turned["start"]) and torch.equal(
-        plain["trial"], turned["trial"]
-    ) and "order" not in plain
-    back = turned["order"].argsort(-1)
-    assert torch.equal(renumbered(turned["states"], back), plain["states"])
-    with pytest.raises(UsageError, match="symmetries"):
-        Windows(three, symmetries="mirorred")
+def test_every_order_of_objects_and_robots_is_drawn():
+    windows = Windows(torch.zeros(3, 300, 35), batch=3, symmetries="renumbered")
+    assert {tuple(order) for step in range(40) for order in windows.batch(step)["order"].tolist()} == set(ORDERS)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -607,28 +517,11 @@ def test_windows_are_the_same_on_a_gpu():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"window": 0}, {"window": 301}, {"batch": 0}, {"states": torch.zeros(3, 35)}, {"states": torch.zeros(0, 300, 35)}]
+    "wrong", [{"window": 0}, {"window": 301}, {"batch": 0}, {"states": torch.zeros(3, 35)}, {"states": torch.zeros(0, 300, 35)}, {"symmetries": "mirorred"}]
 )
 def test_wrong_windows(wrong):
     with pytest.raises(UsageError):
         Windows(**{"states": torch.zeros(4, 300, 35)} | wrong)
-
-
-def test_interrupted_in_one_process_keeps_what_is_done(quick_simulator, tmp_path, monkeypatch):
-    drawn = []
-
-    def stop(scenario, seed, fidelity):
-        drawn.append(seed)
-        if len(drawn) > 15:
-            raise KeyboardInterrupt
-        return quick(scenario, seed, fidelity)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(aawm.sim, "simulate", stop)
-        with pytest.raises(Interrupted, match=f"of {TRIALS} trials kept"):
-            call(tmp_path / "trials")
-    call(tmp_path / "trials")
-    assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
 
 
 def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulator, tmp_path, monkeypatch):

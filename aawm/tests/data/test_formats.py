@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import shutil
 import struct
 import tracemalloc
 import zipfile
@@ -33,10 +34,7 @@ from aawm.data.authors.released import read_data_file, say, say_call, say_object
 from aawm.data.authors import pickles
 from aawm.data.authors.pickles import TABLE_NAMES, read_pickle, read_table_record
 from aawm.data.authors.raw import write_raw_trial
-from aawm.data.trials import LOG_TABLE, ROW_TABLE, open_extra
 from aawm.errors import AawmError, BadData, Refused, UsageError
-from aawm.events import path_goals
-from aawm.schema import NO_LOG
 from aawm.sim import simulate
 from aawm.tests.conftest import FIXTURES
 
@@ -170,13 +168,6 @@ def test_generated_trials_come_back_the_same_by_both_ways(tmp_path):
 # hostile and damaged files
 
 
-@pytest.fixture(autouse=True)
-def no_memory_traced_on():
-    "A test that fails while it traces memory leaves the next one none."
-    yield
-    tracemalloc.stop()
-
-
 def attempt(data, information, folder):
     "Import a pair given as bytes; the fault, or `None`. Checks that nothing is left."
     paths = folder / "data.pkl", folder / "data_exp_info.pkl"
@@ -195,46 +186,39 @@ def attempt(data, information, folder):
     return fault
 
 
+def attempt_in_little_memory(data, information, folder, name):
+    "Import a pair that must not make the reader take much memory; the fault, or `None`."
+    tracemalloc.start()
+    try:
+        fault = attempt(data, information, folder)
+        assert tracemalloc.get_traced_memory()[1] < 2e6 + 20 * (len(data) + len(information)), name
+    finally:
+        tracemalloc.stop()
+    return fault
+
+
 MARKER = Path("/tmp/aawm-hostile-marker")
 COMMAND = f"touch {MARKER}"
 CALLS = {  # what a hostile file may ask for; each would leave the marker or do worse
     "os.system": (COMMAND,),
     "posix.system": (COMMAND,),
-    "nt.system": (COMMAND,),
     "os.popen": (COMMAND,),
-    "os.execv": ("/bin/sh", ["sh", "-c", COMMAND]),
     "subprocess.Popen": (["touch", str(MARKER)],),
-    "subprocess.check_output": (["touch", str(MARKER)],),
     "builtins.eval": (f"__import__('os').system('{COMMAND}')",),
     "builtins.exec": (f"import os; os.system('{COMMAND}')",),
     "builtins.open": (str(MARKER), "w"),
     "builtins.getattr": ("", "format"),
     "builtins.__import__": ("antigravity",),
-    "builtins.print": ("hello",),
     "__builtin__.eval": (COMMAND,),
-    "io.open": (str(MARKER), "w"),
     "importlib.import_module": ("this",),
     "pickle.loads": ("",),
-    "_pickle.loads": ("",),
     "torch.load": (str(MARKER),),
-    "torch.serialization.load": (str(MARKER),),
     "torch.hub.load": ("a", "b"),
     "numpy.load": (str(MARKER), None, True),
     "numpy.testing._private.utils.runstring": ("open('x','w')", {}),
-    "numpy.core.multiarray.fromfile": (str(MARKER),),
     "pandas.read_pickle": (str(MARKER),),
-    "pandas.core.computation.eval.eval": ("1",),
     "types.FunctionType": (None, {}),
-    "types.CodeType": (),
-    "marshal.loads": ("",),
     "ctypes.CDLL": ("libc.so.6",),
-    "shutil.rmtree": ("/nowhere",),
-    "pathlib.PosixPath.touch": (str(MARKER),),
-    "runpy.run_path": (str(MARKER),),
-    "pty.spawn": ("sh",),
-    "timeit.timeit": (COMMAND,),
-    "webbrowser.open": ("http://localhost",),
-    "socket.create_connection": (("localhost", 1),),
     "operator.attrgetter": ("system",),
     "copyreg._reconstructor": (None, None, None),
     "torch.storage.os.system": (COMMAND,),  # by way of a module that is on the list
@@ -358,12 +342,8 @@ def test_tricks_and_bombs_are_refused(pair, tmp_path):
         # a storage may refer to itself by value
         within = data_file(storage=storage_with(0, code if name != "outside by value" else b"P" + code))
         for files in ((b"\x80\x04" + code, whole[1]), (whole[0], b"\x80\x04" + code), (within, whole[1])):
-            tracemalloc.start()
-            fault = attempt(*files, tmp_path)
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
+            fault = attempt_in_little_memory(*files, tmp_path, name)
             assert isinstance(fault, Refused), (name, fault)
-            assert peak < 2e6 + 20 * sum(map(len, files)), (name, peak)
 
 
 def array_of(shape, dtype="i8", content=b"C\x08aaaaaaaa"):
@@ -400,13 +380,8 @@ def test_sizes_that_lie_are_refused(pair, tmp_path):
         (whole[0], information_file(event_logs=["something"])),
         (whole[0], information_file(exp_names=["gathering_static_/../../etc"])),
     ]
-    for i, (data, information) in enumerate(files):
-        tracemalloc.start()
-        fault = attempt(data, information, tmp_path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert isinstance(fault, (Refused, BadData)), i
-        assert peak < 2e6 + 20 * (len(data) + len(information)), (i, peak)
+    for i, both in enumerate(files):
+        assert isinstance(attempt_in_little_memory(*both, tmp_path, i), (Refused, BadData)), i
 
 
 def test_files_cut_short_anywhere_are_bad_data(pair, tmp_path):
@@ -439,18 +414,12 @@ def test_flipped_bits_of_the_data_file_are_found(pair, store, tmp_path):
         accepted += fault is None
         if fault is None:
             assert open_trials(tmp_path / "out").attrs["data_hash"] == open_trials(store).attrs["data_hash"]
-            remove(tmp_path / "out")
+            shutil.rmtree(tmp_path / "out")
     assert accepted < 15  # keys of storages, sizes of types
     values = np.frombuffer(whole[0], "<f4", len(numbers) // 4, place.start)
     for at in random.choice(np.array(numbers[3::4])[(np.abs(values) > 0.01) & (np.abs(values) < 1.9)], 10):
         # the highest bit of the exponent, which is 0 below 2
         assert type(attempt(flipped(whole[0], at, 6), whole[1], tmp_path)) is BadData
-
-
-def remove(folder):
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
 
 
 def test_flipped_bits_of_the_information_file_are_found(pair, store, tmp_path):
@@ -463,9 +432,8 @@ def test_flipped_bits_of_the_information_file_are_found(pair, store, tmp_path):
         if fault is None:
             same = open_trials(tmp_path / "out").attrs["data_hash"] == open_trials(store).attrs["data_hash"]
             hashes["same" if same else "other"] += 1
-            remove(tmp_path / "out")
+            shutil.rmtree(tmp_path / "out")
         hashes["found"] += fault is not None
-    print(hashes)
     assert hashes["found"] >= 60 and hashes["other"] <= 10
 
 
@@ -540,17 +508,6 @@ def test_trials_with_a_fault_are_listed_or_left_out(pair, store, tmp_path):
     assert [kept.name.values[trial] for trial in kept.published_validation.values] == rows
 
 
-def test_an_imported_store_is_a_store_like_any_other(store):
-    trials = open_trials(store)
-    xyz = np.moveaxis(trials.state.values[:, :, :3, :3], 2, 1)
-    delivered = trials.goal_step.values >= 0
-    assert path_goals(xyz)[delivered].all()
-    assert (trials.pickup_step.values[~trials.has_log.values] == NO_LOG).all()
-    assert set(open_extra(store, ROW_TABLE).split) == {
-        "train", "validation"
-    } and len(open_extra(store, LOG_TABLE)) == 7
-
-
 def test_a_folder_that_is_not_empty_is_left_alone(pair, tmp_path):
     (tmp_path / "mine").write_text("x")
     with pytest.raises(UsageError, match="not empty"):
@@ -568,74 +525,57 @@ def raw(tmp_path):
     return tmp_path / "raw"
 
 
-def change_line(path, line, change):
-    lines = path.read_text().split("\n")
-    lines[line] = change(lines[line])
-    path.write_text("\n".join(lines))
+def change_rows(change):
+    "Another table of what is seen, made from the rows of the first, its head among them."
+    def apply(folder):
+        file = folder / "trial_obs.csv"
+        file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
+
+    return apply
 
 
-def change_rows(folder, change):
-    head, *rows = (folder / "trial_obs.csv").read_text().splitlines()
-    (folder / "trial_obs.csv").write_text("\n".join([head, *change(rows)]) + "\n")
+def change_cell(row, column, value):
+    def change(rows):
+        cells = rows[row].split(",")
+        cells[column] = value
+        return [*rows[:row], ",".join(cells), *rows[row + 1 :]]
+
+    return change_rows(change)
+
+
+def write_to(name, text):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def log_of(*rows, head="Agent,Event,Frame"):
+    return write_to("event_log.csv", "\n".join([head, *rows]) + "\n")
 
 
 RAW_FAULTS = {
-    "trial_obs.csv has 1499 rows": lambda folder: (folder / "trial_obs.csv").write_text(
-        "".join((folder / "trial_obs.csv").read_text().splitlines(True)[:-1])
+    "trial_obs.csv has 1499 rows": change_rows(lambda rows: rows[:-1]),
+    "trial_obs.csv has 48 columns": change_rows(lambda rows: [rows[0].rpartition(",")[0], *rows[1:]]),
+    "trial_obs.csv has 49 columns, expected 49: 2 is 'obj0_y'": change_rows(
+        lambda rows: [rows[0].replace("obj0_x,obj0_y", "obj0_y,obj0_x"), *rows[1:]]
     ),
-    "trial_obs.csv has 48 columns": lambda folder: change_line(
-        folder / "trial_obs.csv", 0, lambda line: line.rpartition(",")[0]
+    "frame 1499 agent1: not finite": change_rows(lambda rows: [*rows[:-1], ",".join(rows[-1].split(",")[:38])]),
+    "cannot be read": change_rows(lambda rows: [*rows[:700], rows[700] + ",1,2", *rows[701:]]),
+    "no number in obj1_z": change_cell(5, 12, "1;5"),
+    "frame 9 obj0: not finite or beyond 7": change_cell(10, 2, "9.5"),
+    "unknown event 'dance_1'": log_of("3434,dance_1,5"),
+    "unknown agent 7": log_of("7,collision,5"),
+    "frame outside 0-1499": log_of("3434,collision,1500"),
+    "delivered at step 1, picked up at -1": log_of("3434,goal_1,5"),
+    "event_log.csv cannot be read": log_of("3434,goal_1"),
+    "event_log.csv has columns": log_of("3434,1", head="Agent,Frame"),
+    "trial_obs.csv has frame 1499 in row 0": change_rows(lambda rows: [rows[0], *rows[:0:-1]]),
+    "trial_obs.csv has frame 0 in row 1": change_rows(lambda rows: [rows[0], *rows[1:2] * 1500]),
+    "where whole numbers are expected": log_of("3434,collision,139.7"),
+    "the line 3434,collision,139 twice": log_of("3434,collision,139", "3434,collision,139"),
+    "aawm.json: seed: input should be a valid integer": write_to("aawm.json", '{"seed": "x", "split": "train"}'),
+    "aawm.json: split: input should be 'train' or 'validation', got 'trian'": write_to(
+        "aawm.json", '{"seed": 1, "split": "trian"}'
     ),
-    "trial_obs.csv has 49 columns, expected 49: 2 is 'obj0_y'": lambda folder: change_line(
-        folder / "trial_obs.csv", 0, lambda line: line.replace("obj0_x,obj0_y", "obj0_y,obj0_x")
-    ),
-    "frame 1499 agent1: not finite": lambda folder: change_line(
-        folder / "trial_obs.csv", 1500, lambda line: ",".join(line.split(",")[:38])
-    ),
-    "cannot be read": lambda folder: change_line(folder / "trial_obs.csv", 700, lambda line: line + ",1,2"),
-    "no number in obj1_z": lambda folder: change_line(
-        folder / "trial_obs.csv", 5,
-        lambda line: ",".join("1;5" if i == 12 else part for i, part in enumerate(line.split(",")))
-    ),
-    "frame 9 obj0: not finite or beyond 7": lambda folder: change_line(
-        folder / "trial_obs.csv", 10,
-        lambda line: ",".join("9.5" if i == 2 else part for i, part in enumerate(line.split(",")))
-    ),
-    "unknown event 'dance_1'": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n3434,dance_1,5\n"
-    ),
-    "unknown agent 7": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n7,collision,5\n"
-    ),
-    "frame outside 0-1499": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n3434,collision,1500\n"
-    ),
-    "delivered at step 1, picked up at -1": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n3434,goal_1,5\n"
-    ),
-    "event_log.csv cannot be read": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n3434,goal_1\n"
-    ),
-    "event_log.csv has columns": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Frame\n3434,1\n"
-    ),
-    "trial_obs.csv has frame 1499 in row 0": lambda folder: change_rows(folder, lambda rows: rows[::-1]),
-    "trial_obs.csv has frame 0 in row 1": lambda folder: change_rows(
-        folder, lambda rows: rows[:1] * len(rows)
-    ),
-    "where whole numbers are expected": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n3434,collision,139.7\n"
-    ),
-    "the line 3434,collision,139 twice": lambda folder: (folder / "event_log.csv").write_text(
-        "Agent,Event,Frame\n" + 2 * "3434,collision,139\n"
-    ),
-    "aawm.json: seed: input should be a valid integer": lambda folder: (folder / "aawm.json").write_text(
-        '{"seed": "x", "split": "train"}'
-    ),
-    "aawm.json: split: input should be 'train' or 'validation', got 'trian'": lambda folder: (
-        folder / "aawm.json"
-    ).write_text('{"seed": 1, "split": "trian"}'),
-    "aawm.json is no JSON": lambda folder: (folder / "aawm.json").write_text('{"seed": 1'),
+    "aawm.json is no JSON": write_to("aawm.json", '{"seed": 1'),
     "no trial_obs.csv": lambda folder: (folder / "trial_obs.csv").unlink(),
     "no pair of behaviours": lambda folder: folder.rename(folder.with_name("walking_talking_1-1-2023-1-1"))
 }
@@ -651,16 +591,9 @@ def test_bad_raw_trials_are_listed_and_skipped_if_asked(raw, message, tmp_path):
     assert verify(rest)["trials"] == 2 and sum(open_trials(rest).attrs["counts"]["rejected"].values()) == 1
 
 
-def test_raw_trials_are_the_same_for_any_number_of_processes(raw, tmp_path):
-    for i in range(6):
-        folder = raw / f"random_mimic_1-1-2023-1-{i}"
-        folder.mkdir()
-        lines = (next(raw.glob("leader*")) / "trial_obs.csv").read_text().splitlines()
-        cells = [line.split(",") for line in lines]
-        for row in cells[1:]:
-            row[2] = str(float(row[2]) + 0.001 * (i + 1))
-        (folder / "trial_obs.csv").write_text("\n".join(map(",".join, cells)) + "\n")
-        (folder / "event_log.csv").write_bytes(b"")
+def test_raw_trials_are_the_same_for_any_number_of_processes(tmp_path):
+    made = generate(tmp_path / "made", trials=5, seed=1, workers=1, fidelity="planar", progress=False)
+    raw = export_raw(made, tmp_path / "raw", progress=False)
     stores = [
         import_raw(raw, tmp_path / name, workers=workers, progress=False)
         for name, workers in (("one", 1), ("two", 2))
