@@ -67,11 +67,6 @@ def test_the_contexts_of_some_trials_are_cut_at_the_longest_of_them(context, sta
     assert torch.equal(some.last(), states[[2, 0], [4, 2]])
 
 
-def test_a_context_says_its_shapes(context):
-    assert repr(context) == "Context(states [3, 9, 35], 3 to 9 steps shown, sampled, end_state [3, 35])"
-    assert "at the mode" in repr(Context(context.states, LENGTHS, mode=True))
-
-
 @pytest.mark.parametrize("kind", [*MODELS.values(), *PUBLISHED.values()], ids=lambda kind: kind.__name__)
 def test_no_model_takes_a_method_from_another_class(kind):
     for part in (part for part in kind.__mro__ if part.__module__.startswith("aawm.models")):

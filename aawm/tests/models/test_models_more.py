@@ -1,4 +1,4 @@
-"Multistep Delta, the continuous RSSM, the Transformer and SGNet: parity with the released code, and the contract that every model keeps."
+"The baselines: what distinguishes them, how they train, and that `check_model` finds what breaks the contract."
 
 import math
 
@@ -6,74 +6,21 @@ import numpy as np
 import pytest
 import torch
 import xarray
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.models import VARIANTS, WorldModel, build, load_released, load_weights, pretrained
-from aawm.models.base import Scaler, feature_weights
+from aawm.errors import ModelContractError, UsageError
+from aawm.models import VARIANTS, WorldModel, build, load_weights
+from aawm.models.base import Scaler
 from aawm.models.rssm import filter_states
-from aawm.models.sgnet import decoded_steps
 from aawm.models.transformer import sample_tokens, step_nll
-from aawm.models.weights import ship_weights, weights_name, write_card
+from aawm.models.weights import ship_weights
 from aawm.schema import flatten, unflatten
 from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
-from aawm.tests.conftest import FIXTURES
-
-PARITY = FIXTURES / "parity"
-RELEASED = ("multistep_delta", "rssm_continuous", "transformer")
 NAMES = ("multistep_delta", "rssm_continuous", "transformer", "sgnet")
 EVERY = [(name, variant) for name in NAMES for variant in VARIANTS]
-
-
-@pytest.fixture(scope="module")
-def parity():
-    stored = {}
-    for name in ("rollouts.npz", "rollouts_more.npz"):
-        with np.load(PARITY / name) as part:
-            stored |= {key: torch.as_tensor(part[key]) for key in part}
-    return stored
-
-
-def relative(ours, theirs):
-    return float((ours.detach().double() - theirs).norm() / theirs.norm())
-
-
-def released(name):
-    return load_released(name, PARITY / f"{name}.pt", PARITY / f"{name}.json")
-
-
-@pytest.mark.parametrize("name", RELEASED)
-def test_published_rollouts_are_those_of_the_released_code(parity, name):
-    model = released(name)
-    for context, horizon in ((50, 40), (73, 20)):
-        future = model.rollout(parity["states"], context, horizon, mode=True)
-        assert relative(future, parity[f"{name}_{context}_{horizon}"]) < 1e-4
-    future = model.rollout(parity["states"], torch.tensor([50, 73, 50, 73]), 20, mode=True)
-    assert relative(future[::2], parity[f"{name}_50_40"][::2, :20]) < 1e-4
-    assert relative(future[1::2], parity[f"{name}_73_20"][1::2]) < 1e-4
-
-
-@pytest.mark.parametrize("name", RELEASED)
-def test_published_losses_are_those_of_the_released_code(parity, name):
-    latents = {"mode": True} if name == "rssm_continuous" else {}
-    loss, logs = released(name).loss({"states": parity["states"]}, **latents)
-    assert relative(loss, parity[f"{name}_loss"]) < 1e-4
-    if latents:
-        assert relative(logs["kl"], parity["rssm_continuous_kl"]) < 1e-4
-
-
-def test_the_masks_in_a_released_transformer_are_passed_over_and_other_strangers_are_not(parity, tmp_path):
-    weights = torch.load(PARITY / "transformer.pt", weights_only=True)
-    whole = weights | {f"transformer.blocks.{i}.attn.mask": torch.ones(400, 400).tril() for i in range(2)}
-    torch.save(whole, tmp_path / "whole.pt")
-    model = load_released("transformer", tmp_path / "whole.pt", PARITY / "transformer.json")
-    assert relative(model.rollout(parity["states"], 50, 40), parity["transformer_50_40"]) < 1e-4
-    torch.save(weights | {"mask": torch.ones(2)}, tmp_path / "stranger.pt")
-    with pytest.raises(BadData, match="mask unknown"):
-        load_released("transformer", tmp_path / "stranger.pt", PARITY / "transformer.json")
 
 
 def case(name, variant, trials=4, seed=0, **changed):
@@ -86,85 +33,11 @@ def case(name, variant, trials=4, seed=0, **changed):
     return model, torch.randn(trials, 300, 35)
 
 
-@pytest.mark.parametrize("name, variant", EVERY)
-@settings(max_examples=4, deadline=None)
-@given(contexts=st.lists(st.integers(1, 299), min_size=3, max_size=3), horizon=st.integers(1, 12))
-def test_a_batch_with_mixed_contexts_gives_what_singles_give(name, variant, contexts, horizon):
-    model, states = case(name, variant, trials=3)
-    together = model.rollout(states, torch.tensor(contexts), horizon, mode=True)
-    for i, context in enumerate(contexts):
-        alone = model.rollout(states[i : i + 1], context, horizon, mode=True)
-        assert torch.allclose(together[i : i + 1], alone, atol=2e-4)
-
-
-@pytest.mark.parametrize("name, variant", EVERY)
-@pytest.mark.parametrize("context", [1, 50, 299])
-def test_hidden_steps_are_not_used_and_the_input_is_not_changed(name, variant, context):
-    model, states = case(name, variant, trials=2)
-    open_future = model.rollout(states, context, 5, mode=True)
-    states[:, context:] = torch.nan
-    before = states.clone()
-    future = model.rollout(states, context, 5, mode=True)
-    assert torch.equal(future, open_future) and future.isfinite().all()
-    assert torch.equal(states.nan_to_num(7.0), before.nan_to_num(7.0))
-
-
-@pytest.mark.parametrize("name, variant", EVERY)
-def test_the_last_context_step_is_used(name, variant):
-    model, states = case(name, variant)
-    changed = states.clone()
-    changed[:, 49] += 1.0
-    futures = [model.rollout(given, 50, 5, mode=True) for given in (states, changed)]
-    ignores = (name, variant) == ("rssm_continuous", "published")  # a fault of the released model
-    assert torch.equal(*futures) == ignores
-
-
-@pytest.mark.parametrize("name, variant", EVERY)
-def test_the_same_seed_gives_the_same_rollout_in_training_mode_too(name, variant):
-    model, states = case(name, variant)
-    model.train()
-    futures = [model.rollout(states, 50, 8, generator=torch.Generator().manual_seed(3)) for _ in range(2)]
-    assert torch.equal(*futures) and model.training and not futures[0].requires_grad
-
-
-@pytest.mark.parametrize("name, variant", EVERY)
-def test_the_loss_has_a_finite_gradient_in_every_weight(name, variant):
-    changed = {"free_nats": 0.0} if (name, variant) == ("rssm_continuous", "corrected") else {}
-    changed |= {"max_length": 79} if name == "transformer" else {}
-    model, states = case(name, variant, **changed)
-    before = states.clone()
-    loss, logs = model.loss({"states": states[:, :80], "end_state": states[:, -1]})
-    loss.backward()
-    assert loss.isfinite() and all(np.isfinite(float(value)) for value in logs.values())
-    for key, weights in model.named_parameters():
-        assert weights.grad is not None and weights.grad.isfinite().all() and weights.grad.abs().sum() > 0, key
-    assert torch.equal(states, before)
-
-
-def test_the_corrected_delta_starts_from_standing_still():
-    torch.manual_seed(0)
-    model = build("multistep_delta")
-    states = torch.randn(3, 60, 35)
-    change = (model.rollout(states, 50, 30) - states[:, 49:50]).abs().max()
-    assert change < 0.2 < (
-        build("multistep_delta", "published").rollout(states, 50, 30) - states[:, 49:50]
-    ).abs().max()
-
-
 @given(raw=st.floats(-1e4, 1e4))
 def test_the_corrected_spread_of_a_latent_is_bounded(raw):
     model = build("rssm_continuous", latents=2)
     spread = model.latent.describe(torch.tensor([0.0, 0.0, raw, raw]))[1].exp()
     assert (spread >= 0.0999).all() and (spread <= 2.1001).all()
-
-
-@given(st.lists(st.floats(-3, 3), min_size=8, max_size=8))
-def test_the_divergence_of_gaussians_is_that_of_torch_and_never_negative(numbers):
-    posterior, prior = torch.tensor(numbers, dtype=torch.float64).reshape(2, 2, 2)
-    ours = build("rssm_continuous").latent.divergence(posterior, prior)
-    normal = [torch.distributions.Normal(mean, log_spread.exp()) for mean, log_spread in (posterior, prior)]
-    theirs = torch.distributions.kl_divergence(*normal).sum()
-    assert ours >= -1e-9 and math.isclose(float(ours), float(theirs), rel_tol=1e-6, abs_tol=1e-9)
 
 
 def test_the_corrected_transformer_does_not_know_where_a_window_began():
@@ -247,21 +120,6 @@ def test_sgnet_trains_on_its_own_chunks_as_far_as_the_window_reaches():
         model.loss({"states": states[:, :10], "context": 5})
 
 
-def test_sgnet_decodes_at_the_last_step_of_the_context_and_evenly_before():
-    assert decoded_steps(50, 5) == [9, 19, 29, 39, 49]
-    assert decoded_steps(3, 5) == [0, 1, 2]
-    assert decoded_steps(50, 50) == list(range(50))
-
-
-def test_goals_that_are_passed_are_not_seen_by_the_decoder():
-    goals = build("sgnet").goals
-    features = torch.randn(2, 10, 16)
-    changed = features.clone()
-    changed[:, 4] += 1
-    moved = (goals.goals_ahead(features) != goals.goals_ahead(changed)).any(-1)
-    assert moved[:, :5].all() and not moved[:, 5:].any()
-
-
 class Steady(WorldModel):
     "Keeps the contract; each model below breaks it in one point."
 
@@ -282,139 +140,55 @@ def last_of(states, lengths, horizon):
     return states[torch.arange(len(states)), lengths - 1][:, None].expand(-1, horizon, -1)
 
 
-class NoLoss(Steady):
-    def loss(self, batch):
-        return (batch["states"] - self.change).square(), {}
+def change_itself(model, states, lengths, horizon, *rest):
+    model.change.data += 1e-6
+    return last_of(states, lengths, horizon)
 
 
-class NanLoss(Steady):
-    def loss(self, batch):
-        return (self.change * torch.nan).sum(), {}
+def divide_by_zero(model, states, lengths, horizon, *rest):
+    return last_of(states, lengths, horizon) / torch.tensor([1.0] * 7 + [0.0] * (horizon - 7))[:, None]
 
 
-class TooLong(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon + 1)
+def raise_at_the_end(model, states, lengths, horizon, *rest):
+    if lengths.max() == 299:
+        raise RuntimeError("no memory for so much\nand more")
+    return last_of(states, lengths, horizon)
 
 
-class Infinite(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) / torch.tensor(
-            [1.0] * 7 + [0.0] * (horizon - 7), device=states.device
-        )[:, None]
-
-
-class OwnNoise(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) + 0.1 * torch.randn(35, device=states.device)
-
-
-class Mixing(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        return last_of(states, lengths, horizon) + states.mean((0, 1))
-
-
-class Peeking(Steady):
-    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-        ahead = states[:, -1:].nan_to_num(0.0)
-        return super().rollout(states, context, horizon) + 1e-3 * ahead
-
-
-class Spoiling(Steady):
-    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-        future = super().rollout(states, context, horizon)
-        states[0, 0] += 1
-        return future
-
-
-class Learning(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        self.change.data += 1e-6
-        return super().imagine(states, lengths, horizon)
-
-
-class Lenient(Steady):
-    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-        context = torch.as_tensor(context).clamp(1, 299)
-        return super().rollout(states, context, max(horizon, 1))
-
-
-class Raising(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        if lengths.max() == 299:
-            raise RuntimeError("no memory for so much\nand more")
-        return super().imagine(states, lengths, horizon)
-
-
-class Blind(Steady):
-    def imagine(self, states, lengths, horizon, *rest):
-        return states[:, :1].expand(-1, horizon, -1)
-
-
-class Deaf(Steady):
-    privileged = ("end_state",)
-
-
-FAULTS = {
-    NoLoss: "loss",
-    NanLoss: "loss",
-    TooLong: "shape of a rollout",
-    Infinite: "finite",
-    OwnNoise: "same seed, same rollout",
-    Mixing: "batch equals singles",
-    Peeking: "hidden steps unused",
-    Spoiling: "nothing changed",
-    Learning: "nothing changed",
-    Lenient: "bad calls refused",
-    Raising: "context 1 and 299",
-}
+FAULTS = [  # method, what stands in its place, the check that finds it
+    ("loss", lambda model, batch: ((batch["states"] - model.change).square(), {}), "loss"),
+    ("loss", lambda model, batch: ((model.change * torch.nan).sum(), {}), "loss"),
+    ("imagine", lambda model, states, lengths, horizon, *rest: last_of(states, lengths, horizon + 1), "shape of a rollout"),
+    ("imagine", divide_by_zero, "finite"),
+    ("imagine", lambda model, states, *rest: last_of(states, *rest[:2]) + states.mean((0, 1)), "batch equals singles"),
+    ("imagine", change_itself, "nothing changed"),
+    ("imagine", raise_at_the_end, "context 1 and 299"),
+]
 
 
 def found(report, outcome):
     return {name for name, what, _ in report.lines if what == outcome}
 
 
-@pytest.mark.parametrize("kind, fault", FAULTS.items())
-def test_check_model_finds_each_fault(kind, fault):
-    report = check_model(kind)
-    assert not report.passed and fault in found(report, "FAILED")
+@pytest.mark.parametrize("method, instead, fault", FAULTS)
+def test_check_model_finds_each_fault(method, instead, fault):
+    report = check_model(type("Faulty", (Steady,), {method: instead}))
+    assert fault in found(report, "FAILED")
     said = next(wrong for name, _, wrong in report.lines if name == fault)
     assert said and len(said.splitlines()) == 1
-    if kind not in (TooLong, OwnNoise, Infinite, Learning):  # one fault, one finding
+    if fault not in ("shape of a rollout", "finite", "nothing changed"):  # one fault, one finding
         assert found(report, "FAILED") == {fault}
 
 
-def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd():
-    def warned(model):
-        report = check_model(model)
-        assert report.passed, report
-        return found(report, "warning") - {"another device", "CPU and GPU agree"}  # not tried without a GPU
-
-    assert found(check_model(Steady()), "ok") >= set(FAULTS.values()) | {"last context step used"}
-    assert warned(Steady()) == warned("oracle") == set()
-    assert warned(Blind) == {"last context step used"}
-    assert warned(Deaf) == {"privileged values used"}
-
-
-class Still:
-    "Has `rollout` alone."
-
-    def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-        return states[torch.arange(len(states)), context - 1][:, None].repeat(1, horizon, 1)
-
-
-class Ahead(Still):
-    def rollout(self, states, context, horizon, **given):
-        return states[:, -1:].nan_to_num(0).repeat(1, horizon, 1)
-
-
-def test_check_model_tries_a_class_with_rollout_alone_and_says_that_it_has_no_loss():
-    report = check_model(Still)
-    assert report.passed and {"loss", "bad calls refused"} <= found(report, "skipped") and report.model == "Still"
-    assert any("no `loss(batch)`" in wrong for _, _, wrong in report.lines)
-    assert set(check_model(Ahead()).failed) == {"hidden steps unused"}
-    with pytest.raises(ModelContractError, match="no method `rollout`"):
-        check_model(dict)
+@pytest.mark.parametrize("change, warned", [
+    ({}, set()),
+    ({"imagine": lambda model, states, lengths, horizon, *rest: states[:, :1].expand(-1, horizon, -1)}, {"last context step used"}),
+    ({"privileged": ("end_state",)}, {"privileged values used"}),
+])
+def test_check_model_passes_what_keeps_the_contract_and_warns_of_what_is_odd(change, warned):
+    report = check_model(type("Odd", (Steady,), change))
+    untried = {"another device", "CPU and GPU agree"}  # without a GPU
+    assert report.passed and found(report, "warning") - untried == warned, report
 
 
 def test_check_model_leaves_model_and_random_state_as_they_were():
@@ -440,6 +214,16 @@ def test_check_model_refuses_what_is_no_model():
         check_model("transformer", settings={"widht": 3})
 
 
+def trials_of(states):
+    "A store's trials with these states, a quarter of them for validation."
+    held_out = len(states) // 4
+    split = ["train"] * (len(states) - held_out) + ["validation"] * held_out
+    return xarray.Dataset(
+        {"state": (("trial", "step", "entity", "feature"), states.astype(np.float32)), "split": ("trial", split)},
+        attrs={"data_hash": "made up"}
+    )
+
+
 SLOW_TO_TRAIN = ("sgnet",)  # half a minute
 
 
@@ -448,20 +232,13 @@ SLOW_TO_TRAIN = ("sgnet",)  # half a minute
 )
 def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, tmp_path):
     walk = 0.02 * np.random.default_rng(0).normal(size=(12, 300, 5, 7)).cumsum(1)
-    trials = xarray.Dataset(
-        {
-            "state": (("trial", "step", "entity", "feature"), walk.astype(np.float32)),
-            "split": ("trial", np.array(["train"] * 9 + ["validation"] * 3))
-        },
-        attrs={"data_hash": "of a walk"}
-    )
     model_settings, training = preset_settings("smoke", name)
     short = dict(
         steps=4, batch=3, warm_up=1, window=training.window, context=training.context, validation_windows=3,
         validate_every=4
     )
     run = fit(
-        name, trials, tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu",
+        name, trials_of(walk), tmp_path / name, model_settings=model_settings, training_settings=short, device="cpu",
         progress=False
     )
     model = load_run(run)
@@ -476,14 +253,7 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
 
 @pytest.mark.parametrize("name", [*NAMES, "multistep_predictor", "rssm_discrete", "oracle"])
 def test_each_model_trains_in_mixed_precision(name, tmp_path):
-    states = np.random.default_rng(0).normal(size=(8, 300, 5, 7)).astype(np.float32)
-    trials = xarray.Dataset(
-        {
-            "state": (("trial", "step", "entity", "feature"), states),
-            "split": ("trial", np.array(["train"] * 6 + ["validation"] * 2))
-        },
-        attrs={"data_hash": "of noise"}
-    )
+    trials = trials_of(np.random.default_rng(0).normal(size=(8, 300, 5, 7)))
     short = dict(steps=2, batch=3, window=40, context=10, validation_windows=3, precision="bf16-mixed")
     model = load_run(
         fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False)
@@ -527,33 +297,8 @@ def test_all_baselines_share_one_scaling_by_feature_and_kind(name, trials):
     scaler = Scaler()
     scaler.calibrate(trials)
     assert torch.equal(model.scaler.mean, scaler.mean) and torch.equal(model.scaler.spread, scaler.spread)
-    objects = unflatten(trials)[..., :3, :]
-    robots = unflatten(trials)[..., 3:, :]
-    for part, rows in ((objects, range(3)), (robots, range(3, 5))):
-        for row in rows:
-            assert torch.allclose(unflatten(scaler.mean)[row], part.flatten(0, 2).mean(0), atol=1e-4)
-            assert torch.allclose(
-                unflatten(scaler.spread)[row], part.flatten(0, 2).std(0).clamp(min=0.1), atol=1e-3
-            )
-
-
-def test_a_step_of_standing_still_costs_positions_what_it_costs_rotations(trials):
-    "Before training, the share of each moving feature is that of its weight, for a model of changes and for one of whole rollouts."
-    weights = feature_weights().view(5, 7)
-    assert torch.isclose(weights[:, :3].sum(), weights[:, 3:].sum()) and torch.isclose(
-        weights.mean(), torch.tensor(1.0)
-    )
-    for name in ("multistep_predictor", "transformer"):
-        model = build(name, **({"form": "regression"} if name == "transformer" else {}))
-        model.calibrate(trials)
-        error = model.scaler(trials).diff(dim=1)
-        weighted = model.weighted(error if name == "multistep_predictor" else error / model.change.spread)
-        shares = weighted.mean((0, 1)).view(5, 7)
-        x = shares[:3, 0].sum()
-        z = shares[:3, 2].sum()
-        assert torch.isclose(x, z, rtol=1e-3) and torch.isclose(
-            x / 3, shares[3:, 0].sum() / 2, rtol=1e-3
-        ), "an object's x counts as a robot's"
+    robots = unflatten(trials)[..., 3:, :].flatten(0, 2)
+    assert torch.allclose(unflatten(scaler.spread)[4], robots.std(0).clamp(min=0.1), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -575,14 +320,6 @@ def test_weights_files_from_before_load_with_what_they_meant(name, trials, tmp_p
         one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))
     ]
     assert torch.equal(*futures)
-
-
-def test_a_card_leaves_out_scores_that_are_not_finite(tmp_path):
-    "A model whose rollouts leave all bounds has infinite errors, and loads none the less."
-    record = {"model": "sgnet", "variant": "corrected", "config": preset_settings("smoke", "sgnet")[0], "seed": 0}
-    path = ship_weights(build("sgnet", **record["config"]), tmp_path / weights_name("sgnet"), record)
-    write_card(path, {"strict": {"single_goal recall": 0.5, "ade": math.inf, "fde": math.nan}})
-    assert pretrained("sgnet", folder=tmp_path).card["scores"] == {"strict": {"single_goal recall": 0.5}}
 
 
 # tokens of the Transformer
@@ -639,11 +376,6 @@ def test_a_token_transformer_learns_and_what_has_no_token_stays(trials):
     still = (change[..., :3, :] == 0).all(-1)
     assert still.float().mean() > 0.5, "objects mostly rest, to the last bit"
     assert torch.allclose(future[..., 3:].norm(dim=-1), torch.tensor(1.0), atol=1e-3)
-
-
-def test_the_form_of_a_transformer_is_one_of_two():
-    with pytest.raises(UsageError, match="form of the transformer"):
-        build("transformer", form="token")
 
 
 @pytest.mark.parametrize("name", ["rssm_discrete", "rssm_continuous"])
