@@ -26,7 +26,6 @@ from aawm.evaluation import (
     collect,
     evaluate,
     evaluate_each,
-    find_evaluations,
     find_tasks,
     gather,
     trial_set,
@@ -43,7 +42,7 @@ from aawm.evaluation import (
 from aawm.evaluation.intervals import DRAWS, difference
 from aawm.evaluation.pairs import nearest_object, pair_share, pickup_rows, right_object
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
-from aawm.evaluation.rollouts import ALIKE, PLAIN_WORLDS, REQUEST, as_model, on_device
+from aawm.evaluation.rollouts import PLAIN_WORLDS, REQUEST, as_model, on_device
 from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
@@ -54,10 +53,6 @@ from aawm.tests.conftest import FIXTURES, ROOT
 
 STRICT = SCORINGS["strict"]
 LOWER_IS_BETTER = ("false_positive", "ade", "fde")
-QUICK = {
-    "steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2,
-    "log_every": 1
-}
 
 
 @pytest.fixture(scope="module")
@@ -241,44 +236,26 @@ def test_a_rule_without_learning_delivers_single_goals_and_few_others(store):
     assert scores.recall >= 0.9 and scores.false_positive <= 0.1
 
 
-def test_the_nearest_object_is_carried_only_by_a_robot_that_stands_and_never_from_the_goal():
-    states = torch.zeros(3, 4, 5, 7)
-    states[:, :, 0, 0], states[:, :, 1, 0], states[:, :, 2, 0] = 3.0, 6.0, 9.0
-    states[:, :, 3, 0], states[:, :, 4, 0] = 3.5, 6.2  # the second robot is the nearer one
-    states[1, :, 4, 2] = torch.arange(4.0) - 3  # it goes
-    # its object is delivered
-    states[2, :, 1, :3] = states[2, :, 4, :3] = torch.tensor(GOAL, dtype=torch.float32)
-    rollout = NearestCarries().rollout(states.flatten(-2), torch.tensor([4, 4, 4]), 60).unflatten(-1, (5, 7))
-    carried = (rollout[:, -1] - states[:, -1])[..., :3].norm(dim=-1) > 1
-    assert carried.tolist() == [
-        [False, True, False, False, True], [True, False, False, True, False],
-        [True, False, False, True, False]
-    ]
-    still = ~carried[:, None].expand(-1, 60, -1)
-    assert torch.equal(rollout[still], states[:, -1:].expand(-1, 60, -1, -1)[still])
-    ends = rollout[[0, 1, 2], -1, carried.int().argmax(1), :3] - torch.tensor(GOAL)
-    assert (ends.norm(dim=-1) < 2).all() and rollout[0, :, 1].diff(dim=0).norm(dim=-1).max() < 0.7
+def test_no_object_is_taken_from_the_goal():
+    states = torch.zeros(1, 4, 5, 7)
+    states[..., 0] = torch.tensor([3.0, 0.0, 9.0, 3.5, 0.0])
+    states[:, :, [1, 4], :3] = torch.tensor(GOAL, dtype=torch.float32)  # delivered, and a robot stands beside it
+    rollout = NearestCarries().rollout(states.flatten(-2), torch.tensor([4]), 60).unflatten(-1, (5, 7))
+    moved = (rollout[:, -1] - states[:, -1])[..., :3].norm(dim=-1) > 1
+    assert moved.tolist() == [[True, False, False, True, False]]
+    assert rollout[0, :, 0].diff(dim=0).norm(dim=-1).max() < 0.7, "it goes there step by step"
 
 
-
-def test_what_a_front_points_at_is_fetched_and_the_next_only_after_another_was_taken():
-    states = torch.zeros(4, 3, 5, 7)
+def test_late_in_a_trial_no_further_object_is_fetched_after_what_a_front_points_at():
+    states = torch.zeros(1, 3, 5, 7)
     states[..., 6] = 1.0
     ground = torch.tensor([[4.0, 2.0], [1.5, 3.0], [0.0, 0.0], [0.0, -3.0], [-4.0, -3.0]])
     states[..., 0], states[..., 2] = ground[:, 0], ground[:, 1]
     states[:, 0, 3, 2] -= 1  # it came driving
-    states[1, :, 2, 3], states[1, :, 2, 6] = 0.5**0.5, 0.5**0.5  # it lies on its side
-    states[2, 0, 0, 0] -= 2  # another was taken before
-    states[3, :, 3, 3:] = torch.tensor([0, -0.1, 0, 0.99])  # 0.2 rad to the left of it
-    rollout = Faced().rollout(states.flatten(-2), torch.tensor([3, 3, 3, 3]), 100).unflatten(-1, (5, 7))
-    ends = (rollout[:, -1, :3, :3] - torch.tensor(GOAL, dtype=torch.float32)).norm(dim=-1)
-    assert (ends < 2).tolist() == [
-        [False, False, True], [False, False, False], [False, True, True], [False, False, False]
-    ]
-    late = Faced().rollout(states.repeat(1, 20, 1, 1).flatten(-2)[:, :60], 60, 100).unflatten(-1, (5, 7))
-    assert (late[2, -1, 1] == states[2, -1, 1]).all(), "late in a trial the next does not follow"
-    assert (rollout[1] == states[1, -1]).all() and (rollout[3] == states[3, -1]).all()
-    assert rollout[2].diff(dim=0)[:, :3, :3].norm(dim=-1).max() < 0.7
+    states[:, 0, 0, 0] -= 2  # another was taken before
+    for shown, fetched in ((states, [False, True, True]), (states.repeat(1, 20, 1, 1), [False, False, True])):
+        ends = Faced().rollout(shown.flatten(-2), shown.shape[1], 100)[0, -1].view(5, 7)[:3, :3]
+        assert ((ends - torch.tensor(GOAL, dtype=torch.float32)).norm(dim=-1) < 2).tolist() == fetched
 
 
 def test_fronts_tell_pickups_ahead(store):
@@ -292,10 +269,9 @@ def test_fronts_tell_pickups_ahead(store):
 
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
     plan, requests = asked
-    scores, curves, *_ = score(
+    scores, curves, outcomes, _ = score(
         Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks(["move", "error_by_step"])
     )
-    _, _, outcomes, _ = score(Scorer(plan, noisy(test, requests, 4, 0.003), test, STRICT), find_tasks("move"))
     counts = outcomes.assign(
         hit=outcomes.truth & outcomes.prediction
     ).groupby("trial")[["hit", "truth"]].sum().to_numpy()
@@ -344,7 +320,7 @@ def test_goals_at_the_last_step_are_harder(test):
 
 @pytest.mark.parametrize("call", [
     lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf), lambda: Protocol(tasks=5),
-    lambda: trial_set(5), lambda: difference(5, "a", "b"),
+    lambda: trial_set(5), lambda: difference(5, "a", "b"), lambda: Protocol(goal_samples=0), lambda: Protocol(seed=-1),
 ])  # fmt: skip
 def test_calls_that_cannot_be(call):
     with pytest.raises(UsageError):
@@ -487,19 +463,6 @@ def test_faults_of_further_samples_are_counted(store):
     assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
 
 
-@pytest.mark.filterwarnings("error")
-def test_wild_but_finite_rollouts_fail_and_overflow_nowhere(test, asked):
-    plan, requests = asked
-    steps = true_rollouts(requests, test).steps.copy()
-    steps[::2] = 3e38
-    scores, curves, *_ = score(Scorer(plan, Rollouts(requests, steps), test, STRICT), find_tasks())
-    table = scores[(scores.behavior == "all") & (scores.task == "move")].set_index("metric").value
-    assert table["false_positive"] == 1 and table["recall"] == 0
-    assert np.isinf(scores[scores.metric == "ade"].value).all() and np.isinf(
-        curves[curves.curve == "ade"].value
-    ).any()
-
-
 def test_nan_in_a_rollout_is_counted_and_located(store, test):
     def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
         rollout = FrozenWorld().rollout(states, context, horizon).clone()
@@ -514,9 +477,10 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
     assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(test) - 2
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "place, said",
-    [(torch.tensor([0.0, 1e30]), "beyond 20 m"), (torch.tensor([20.1, 0.0]), "beyond 20 m"), (torch.tensor([-19.0, 19.0]), "over 15 m in a step")],
+    [(torch.tensor([0.0, 3e38]), "beyond 20 m"), (torch.tensor([20.1, 0.0]), "beyond 20 m"), (torch.tensor([-19.0, 19.0]), "over 15 m in a step")],
 )
 def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, place, said):
     def flung(value):
@@ -537,18 +501,6 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
     assert nothing.record["faults"] == {"not finite": count}
     pd.testing.assert_frame_equal(values(absurd.scores).to_frame(), values(nothing.scores).to_frame())
     assert absurd.outcomes.prediction.ne(absurd.outcomes.truth).all()
-
-
-def test_a_jump_from_the_last_step_shown_is_a_jump(test, asked):
-    requests = asked[1][:1]
-    steps = np.zeros((requests.horizon.sum(), 35), np.float32)
-    steps[:, 0] = 19.0
-    shown = np.zeros((1, 35), np.float32)
-    assert Rollouts(requests, steps).broken.tolist() == [-1]
-    assert Rollouts(requests, steps, before=shown).broken.tolist() == [0] and Rollouts(
-        requests, steps, before=shown
-    ).failed.tolist() == [2]
-    assert (true_rollouts(asked[1], test).broken == -1).all()
 
 
 def test_worlds_without_training_stay_where_trials_are(test, asked):
@@ -656,36 +608,6 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
     assert np.allclose(whole.steps[whole.offset[number] + 29], last + (end - last) / 10, atol=1e-6)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(order=st.randoms(use_true_random=False), size=st.integers(1, 80))
-def test_requests_in_any_order_are_answered_and_little_is_drawn_in_vain(test, asked, order, size):
-    drawn = []
-    shuffled = asked[1].iloc[order.sample(range(len(asked[1])), 60)].reset_index(drop=True)
-
-    def counting(states, context, horizon, generator=None, mode=False, privileged=None):
-        drawn.append(len(states) * horizon)
-        return FrozenWorld().rollout(states, context, horizon)
-
-    rollouts = roll_out(counting, shuffled, test, batch_size=size, progress=False)
-    last = test.states[shuffled.row, shuffled.context - 1].reshape(-1, 35)
-    assert np.array_equal(rollouts.steps, np.repeat(last, shuffled.horizon, axis=0))
-    assert shuffled.horizon.sum() <= sum(drawn) <= shuffled.horizon.sum() / ALIKE + 1e-6
-    drawn.clear()
-    roll_out(counting, asked[1], test, progress=False)
-    assert len(drawn) <= 8, "as `collect` sorts them, few batches do"
-
-
-def test_sampled_rollouts_repeat_with_the_seed(test, asked):
-    def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
-        return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
-
-    runs = [
-        roll_out(sampling, asked[1], test, seed=seed, batch_size=64, progress=False).steps
-        for seed in (1, 1, 2)
-    ]
-    assert np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
-
-
 def test_a_sampled_rollout_follows_from_the_trial_and_the_seed_alone(store, test, asked):
     torch.manual_seed(0)
     model = build("rssm_discrete")
@@ -741,19 +663,15 @@ def test_a_model_that_ranks_over_the_horizon_gives_the_same_beside_longer_rollou
     assert asked_of == [[0, 8], [-70, -70]], "those to the end, and those of one horizon, apart"
 
 
-def test_memory_that_never_suffices_is_an_environment_problem(test, asked):
-    def insatiable(*inputs, **named):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-
-    with pytest.raises(EnvironmentProblem, match="single trial"):
-        roll_out(insatiable, asked[1], test, progress=False)
-
-
-def test_a_model_that_breaks_down_is_not_taken_for_full_memory(test, asked):
+@pytest.mark.parametrize("words, fault, said", [
+    ("DefaultCPUAllocator: can't allocate memory", EnvironmentProblem, "single trial"),
+    ("mat1 and mat2 shapes cannot be multiplied", ModelContractError, "mat1"),
+])
+def test_memory_that_never_suffices_is_told_from_a_model_that_breaks_down(test, asked, words, fault, said):
     def broken(*inputs, **named):
-        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+        raise RuntimeError(words)
 
-    with pytest.raises(ModelContractError, match="mat1"):
+    with pytest.raises(fault, match=said):
         roll_out(broken, asked[1], test, progress=False)
 
 
@@ -766,11 +684,8 @@ def test_what_models_must_say_of_themselves(test, asked):
         roll_out(type("Mute", (), {"rollout": None})(), asked[1], test, progress=False)
 
 
-def test_a_network_comes_back_as_it_was(store):
-    class Network(torch.nn.Module):
-        name = "network"
-        variant = "test"
-        privileged = ()
+def test_a_network_with_a_rollout_alone_is_called_by_its_class_and_comes_back_as_it_was(store):
+    class Calm(torch.nn.Module):
         seed = 7
 
         def __init__(self):
@@ -781,10 +696,15 @@ def test_a_network_comes_back_as_it_was(store):
             assert not self.training
             return FrozenWorld().rollout(states, context, horizon)
 
-    network = Network().train()
-    record = evaluate(network, store, Protocol(tasks="move", split=None), progress=False).record
+    network = Calm().train()
+    calm, frozen = (
+        evaluate(model, store, Protocol(tasks="move", split=None), progress=False) for model in (network, FrozenWorld())
+    )
+    record = calm.record
     assert record["device"] == ("cuda" if torch.cuda.is_available() else "cpu"), "where it ran, not `auto`"
     assert network.training and record["parameters"] == 5 and record["seed"] == 7
+    assert (record["model"], record["variant"]) == ("Calm", "corrected")
+    pd.testing.assert_frame_equal(calm.scores, frozen.scores)
 
 
 # keeping and gathering
@@ -831,6 +751,12 @@ def test_a_file_cut_short_is_refused(saved, name):
             read_evaluation(saved)
 
 
+def reseal(folder, name):
+    record = json.loads((folder / "record.json").read_text())
+    record["files"][name] = sha256(folder / name)
+    (folder / "record.json").write_text(json.dumps(record))
+
+
 SEALED = {  # file -> other content of it
     "scores.csv": lambda path: path.write_text("a,b\n1,2\n1,2,3\n"),
     "curves.csv": lambda path: path.write_bytes(b"\xff\xfe"),
@@ -842,18 +768,10 @@ SEALED = {  # file -> other content of it
 @pytest.mark.parametrize("name", SEALED)
 def test_a_file_of_another_form_is_refused_whatever_the_record_says_of_it(saved, name):
     SEALED[name](saved / name)
-    record = json.loads((saved / "record.json").read_text())
-    record["files"][name] = sha256(saved / name)
-    (saved / "record.json").write_text(json.dumps(record))
+    reseal(saved, name)
     with pytest.raises(BadData, match=name) as fault:
         read_evaluation(saved)
     assert "\n" not in str(fault.value)
-
-
-def reseal(folder, name):
-    record = json.loads((folder / "record.json").read_text())
-    record["files"][name] = sha256(folder / name)
-    (folder / "record.json").write_text(json.dumps(record))
 
 
 def test_outcomes_say_whose_they_are_and_of_which_object(evaluated, saved, test):
@@ -875,23 +793,6 @@ def test_outcomes_say_whose_they_are_and_of_which_object(evaluated, saved, test)
         read_evaluation(saved)
 
 
-def test_an_object_with_a_rollout_alone_is_called_by_its_class(store):
-    class Calm(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.zeros(7))
-
-        def rollout(self, states, context, horizon, generator=None, mode=False, privileged=None):
-            return FrozenWorld().rollout(states, context, horizon)
-
-    result = evaluate(Calm(), store, Protocol(tasks="move", split=None), progress=False)
-    frozen = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
-    assert (result.record["model"], result.record["variant"], result.record["parameters"]) == (
-        "Calm", "corrected", 7
-    )
-    pd.testing.assert_frame_equal(result.scores, frozen.scores)
-
-
 def test_other_data_and_other_splits_do_not_mix(store):
     one = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
     for field, value in (("data_hash", "another"), ("split", "train"), ("thresholds", {})):
@@ -911,29 +812,12 @@ def test_other_data_and_other_splits_do_not_mix(store):
     assert both.outcomes.seed.nunique() == 2 and len(both.records) == 2
 
 
-def test_a_protocol_checks_itself_and_is_the_record(evaluated, saved):
-    protocol = Protocol(
-        tasks=["move", "pickup"], scoring="published", split=None, seed=3, mode=True, cap=7, sensitivity=True,
-        keep=2
-    )
-    assert Protocol.of(protocol.record()) == protocol and protocol.record()["tasks"] == ["move", "pickup"]
-    assert evaluated.protocol == read_evaluation(saved).protocol == Protocol(split=None, curve_trials=2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        protocol.cap = 8
-    for wrong, said in (
-        ({"scoring": "stric"}, "strict"), ({"split": "test"}, "split"), ({"goal_samples": 0}, "goal_samples"),
-        ({"seed": -1}, "seed")
-    ):
-        with pytest.raises(UsageError, match=said):
-            Protocol(**wrong)
-
-
 def test_protocols_that_need_other_rollouts_are_not_answered_at_once(store):
     with pytest.raises(UsageError, match="apart"):
         evaluate_each(FrozenWorld(), store, [Protocol(seed=0), Protocol(seed=1)], progress=False)
 
 
-def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
+def test_two_scorings_share_rollouts_and_agree_with_one_alone(store):
     protocols = [Protocol(scoring=scoring, split=None, curve_trials=2) for scoring in ("strict", "published")]
     strict, published = evaluate_each(FrozenWorld(), store, protocols, progress=False)
     for both in (strict, published):
@@ -941,12 +825,6 @@ def test_two_scorings_share_rollouts_and_agree_with_one_alone(store, tmp_path):
         pd.testing.assert_frame_equal(both.scores, alone.scores)
         same = set(alone.record) - {"seconds", "commit"}
         assert {name: both.record[name] for name in same} == {name: alone.record[name] for name in same}
-        save(both, tmp_path / both.record["scoring"])
-    assert find_evaluations(
-        tmp_path, scoring="published"
-    ) == [tmp_path / "published"] and len(find_evaluations(tmp_path)) == 2
-    with pytest.raises(UsageError, match="no evaluation with scoring strict, seed 7"):
-        find_evaluations(tmp_path, scoring="strict", seed=7)
 
 
 def test_kept_rollouts_are_those_that_were_scored(store, test):
@@ -1072,9 +950,9 @@ def test_the_published_context_is_labelled_and_shown_late(test):
 def test_a_run_folder_brings_its_seed(store, tmp_path):
     from aawm.training import fit
 
+    brief = {"steps": 2, "batch": 4, "validation_windows": 4}
     run = fit(
-        "multistep_predictor", store, tmp_path / "run", training_settings=QUICK, seed=5, device="cpu",
-        progress=False
+        "multistep_predictor", store, tmp_path / "run", training_settings=brief, seed=5, device="cpu", progress=False
     )
     result = evaluate(run, store, Protocol(tasks="move", seed=1), progress=False)
     assert (result.record["seed"], result.record["evaluation_seed"], result.record["variant"]) == (
@@ -1117,15 +995,6 @@ def test_a_difference_is_paired_over_trials_and_names_what_it_lacks():
         difference(outcomes.assign(trial=outcomes.trial + 1000 * (outcomes.model == "mine")), "mine", "sgnet")
     with pytest.raises(UsageError, match="variant corrected and published"):
         difference(pd.concat([outcomes, outcomes.assign(variant="published")]), "mine", "sgnet")
-
-
-def test_an_evaluation_says_why_rollouts_failed(store):
-    def nowhere(states, context, horizon, **more):
-        return torch.full((len(states), horizon, 35), torch.nan)
-
-    result = evaluate(nowhere, store, {"tasks": "move", "split": None}, progress=False)
-    count = result.record["counts"]["rollouts"]
-    assert f"{count} of {count} rollouts failed: {count} not finite" in repr(result)
 
 
 @pytest.mark.parametrize("change", ["nothing", "seed", "weights"])
