@@ -23,7 +23,7 @@ from aawm.study.score import (
 )
 from aawm.study.houses import house_items
 from aawm.study.tables import people_curves, people_scores
-from aawm.study.stimuli import ARENA_STUDIES, balanced, study_items, task_items
+from aawm.study.stimuli import balanced, task_items
 from aawm.tests.conftest import note_requests
 
 
@@ -60,43 +60,20 @@ def leave(*words) -> int:
     return end.value.code or 0
 
 
-def test_contexts_and_truths_are_those_that_models_are_scored_on(study, key):
+@pytest.mark.parametrize("name, tasks", [("study", ("single_goal", "multi_goal")), ("pickups", ("pickup",))])
+def test_contexts_and_truths_are_those_that_models_are_scored_on(study, name, tasks):
     test = trial_set(study / "trials", None)
-    plans = {
-        task: find_tasks([task])[0].plan(test, SCORINGS["strict"]) for task in ("single_goal", "multi_goal")
-    }
-    shown = {item["trial"]: item for item in content(study)["items"]}
-    seen = 0
-    for item in (item for item in key.items if item.kind == "test"):
+    plans = {task: find_tasks([task])[0].plan(test, SCORINGS["strict"]) for task in tasks}
+    shown = {item["trial"]: item for item in content(study, name)["items"]}
+    tested = [item for item in read_key(study / name).items if item.kind == "test"]
+    for item in tested:
         plan = plans[item.task]
         rows = plan[(plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")]
         assert [(row.object, row.target, row.truth) for row in item.rows] == [
             (f"obj{row.object}", row.target, row.truth) for row in rows.itertuples()
         ]
         assert shown[item.trial]["context"] == rows.context.iloc[0]
-        seen += 1
-    assert seen == 8
-
-
-def test_pickups_are_those_that_models_are_scored_on(study):
-    test = trial_set(study / "trials", None)
-    key = read_key(study / "pickups")
-    plan = find_tasks(["pickup"])[0].plan(test, SCORINGS["strict"])
-    for item, shown in zip(key.items, content(study, "pickups")["items"], strict=True):
-        if item.kind == "test":
-            rows = plan[
-                (plan.row == np.flatnonzero(test.trial == item.store_trial)[0]) & (plan.left_out == "")
-            ]
-            assert [(row.object, row.truth) for row in item.rows] == [
-                (f"obj{row.object}", row.truth) for row in rows.itertuples()
-            ]
-            assert shown["context"] == rows.context.iloc[0] and item.happened[0] == next(
-                row.object for row in item.rows if row.truth
-            )
-    catch = next(item for item in study_items(test, 4, 1, "pickups") if item.kind == "catch")
-    assert ARENA_STUDIES["pickups"].steps(test)[
-        catch.row, catch.happened[0]
-    ] < catch.context, "a catch trial shows the pickup"
+    assert len(tested) == {"study": 8, "pickups": 4}[name]
 
 
 def test_houses_stop_where_methods_are_scored_and_no_further(study, houses):
@@ -157,25 +134,16 @@ def test_scores_are_those_computed_by_hand(key, study, tmp_path):
     scores = score_answers(outcomes).query("behavior == 'all'").set_index(["task", "target", "metric"]).value
     rows = [row for file in files for row in csv.DictReader(file.open())]
     named = {(row["participant"], row["trial"], row["answer"]) for row in rows}
-    hits = [
-        (name, item.trial, row.object) in named
-        for name in "abc"
-        for item in key.items
-        if item.task == "single_goal"
-        for row in item.rows
-        if row.truth
-    ]
-    false = [
-        (name, item.trial, row.object) in named
-        for name in "abc"
-        for item in key.items
-        if item.task == "single_goal"
-        for row in item.rows
-        if not row.truth
-    ]
-    assert scores["single_goal", "object", "recall"] == np.mean(hits) and scores[
-        "single_goal", "object", "false_positive"
-    ] == np.mean(false)
+    for metric, happened in (("recall", True), ("false_positive", False)):
+        said = [
+            (name, item.trial, row.object) in named
+            for name in "abc"
+            for item in key.items
+            if item.task == "single_goal"
+            for row in item.rows
+            if row.truth == happened
+        ]
+        assert scores["single_goal", "object", metric] == np.mean(said)
     part = outcomes[outcomes.target == "3rd"]
     assert scores["multi_goal", "3rd", "brier"] == pytest.approx(np.mean((part.score - part.truth) ** 2))
 
@@ -406,13 +374,6 @@ def test_a_whole_run_in_a_browser_is_saved_and_scored(browser, study, key, tmp_p
     ]
     assert sorted(orders[0]) == sorted(orders[1]) and orders[0] != orders[1], "an order for each"
     assert person_outcomes(typed, key).prediction.sum() == 0
-
-
-def test_a_whole_run_of_pickups_on_a_phone_is_saved_and_scored(browser, study, tmp_path):
-    saved, beside = run_study(browser, study / "pickups/index.html", tmp_path, 400, 720, keyboard=False)
-    answers = read_answers([saved], read_key(study / "pickups"))
-    assert beside == 0 and len(answers) == 9 and (answers.answer == "obj0").all()
-    assert person_outcomes(answers, read_key(study / "pickups")).task.eq("pickup").all()
 
 
 @pytest.mark.parametrize(("wide", "high", "keyboard", "said"), [(400, 720, False, 80), (1200, 900, True, 71)])
