@@ -61,8 +61,9 @@ def threshold_table(
     finally:
         model.config = before
     table = pd.DataFrame(rows, columns=["threshold", "recall", "false_positive", "positives", "negatives"])
-    means = {"recall": "mean", "false_positive": "mean", "positives": "first", "negatives": "first"}
-    return table.groupby("threshold", sort=False, as_index=False).agg(means)
+    return table.groupby("threshold", sort=False, as_index=False).agg(
+        {"recall": "mean", "false_positive": "mean", "positives": "first", "negatives": "first"}
+    )
 
 # %% ../../nbs/evaluation/09_threshold.ipynb #df7077d6
 def best_threshold(
@@ -99,9 +100,7 @@ def choose_threshold(
             "reason": "no validation trial has a third goal: left as it was"
         }
     model.config = replace(model.config, **{SETTING: best_threshold(table, bound)})
-    choice = {
+    return {
         "setting": SETTING, "value": getattr(model.config, SETTING), "bound": bound, "split": "validation",
-        "data_hash": trials.data_hash
+        "data_hash": trials.data_hash, "rollouts": ROLLOUTS, "table": table.round(4).to_dict("records")
     }
-    choice["rollouts"] = ROLLOUTS
-    return choice | {"table": table.round(4).to_dict("records")}
