@@ -56,13 +56,17 @@ def model_of(name, variant):
 )
 def test_a_rollout_does_not_depend_on_what_else_is_in_the_batch(name, variant, states, monkeypatch):
     model = model_of(name, variant)
+    if "event" not in name and name != "strong_oracle":
+        # a number rounded otherwise in another batch may tip a sample
+        model = model.double()
+        states = states.double()
     together = rolled(model, states, EVERY)
     order = torch.tensor([3, 1, 4, 0, 2])
     assert torch.allclose(rolled(model, states, order), together[order], atol=2e-3)
     for part in (torch.tensor([2]), torch.tensor([1]), torch.tensor([4, 0])):
         assert torch.allclose(rolled(model, states, part), together[part], atol=2e-3), part
     others = states.clone()
-    others[[0, 2, 4]] = wandering(3, 8)
+    others[[0, 2, 4]] = wandering(3, 8).to(states)
     assert torch.allclose(
         rolled(model, others, EVERY)[[1, 3]], together[[1, 3]], atol=2e-3
     ), "other trials beside it"
