@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[2]  # of the repository
 
 # minutes each: begun last, one worker would wait for the other
-FIRST = ("test_paper.py", "test_wings.py", "test_wheel.py")
+FIRST = ("test_paper.py", "test_wheel.py")
 
 
 def pytest_collection_modifyitems(items):
