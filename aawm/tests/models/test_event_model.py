@@ -201,17 +201,22 @@ def test_the_future_whose_events_are_expected_is_chosen(trials):
     sure = torch.full((1, *truth.time.shape[1:4], NEVER_AGAIN + 1), -5.0).scatter(-1, truth.time, 5.0)
     moved = truth.moved[..., 0].float() * 10 - 5
     fit = expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, futures, left)
-    nothing = torch.full_like(sure, -5.0)
-    nothing[..., NEVER_AGAIN] = 5.0
-    other = expected_event_score(
-        EventProbabilities(nothing.log_softmax(-1), torch.full((1, 3), -5.0)), last, futures, left
-    )
+    other = expected_event_score(surely(moved=-5.0), last, futures, left)
     assert fit[0, 0] > fit[0, 1] and other[0, 1] > other[0, 0]
     # past the end of the trial
     longer = torch.cat([futures, futures[:, :, -1:].expand(-1, -1, 50, -1, -1) + 1], 2)
     assert torch.allclose(
         expected_event_score(EventProbabilities(sure.log_softmax(-1), moved), last, longer, left), fit
     )
+
+
+def surely(*events, moved=0.0):
+    "Events that are all but certain in the next 20 steps: `(agent, kind, object)`; nothing else is."
+    time = torch.full((1, len(AGENTS), len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
+    time[..., NEVER_AGAIN] = 5.0
+    for agent, kind, thing in events:
+        time[0, agent, EVENT_KINDS.index(kind), thing, 2] = 9.0
+    return EventProbabilities(time.log_softmax(-1), torch.full((1, 3), moved))
 
 
 def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
@@ -231,9 +236,7 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     last = trials[row, step + 2][None]
     future = trials[row, step + 3 :][None, None]
     left = torch.tensor([STEPS - step - 3])
-    never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
-    never[..., NEVER_AGAIN] = 9.0
-    expected = EventProbabilities(never.log_softmax(-1), torch.full((1, 3), -9.0))
+    expected = surely(moved=-9.0)
     charged, free = (
         expected_event_score(expected, last, future, left, held_at_start=hand)
         for hand in (None, known[row].any(0)[None])
@@ -254,14 +257,9 @@ def test_what_has_just_been_taken_counts_on_the_way(trials):
     last = trials[:1, 0]
     left = torch.tensor([100])
     beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    never = torch.full((1, 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
-    never[..., NEVER_AGAIN] = 9.0
-    soon = never.clone()
-    soon[0, 0, EVENT_KINDS.index("pickup"), 0, [3, NEVER_AGAIN]] = torch.tensor([9.0, -9.0])
-    expected = EventProbabilities(soon.log_softmax(-1), torch.full((1, 3), -9.0))
-    ahead = EventProbabilities(
-        never[:, None].expand(1, 2, *never.shape[1:]).log_softmax(-1), torch.full((1, 2, 3), -9.0)
-    )
+    expected = surely((0, "pickup", 0), moved=-9.0)
+    never = surely(moved=-9.0)
+    ahead = EventProbabilities(never.time[:, None].expand(1, 2, *never.time.shape[1:]), never.moved.expand(1, 2, 3))
     held = torch.tensor([[[True, False, False], [False, False, False]]])
     score = expected_event_score(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
     assert score[0, 0] > score[0, 1] + 0.6
@@ -393,15 +391,6 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
             with_plans[0].items() > without[0].items() and with_plans[0]["planned"]
             and with_plans[1] == without[1]
         )
-
-
-def surely(*events):
-    "Events that are all but certain in the next 20 steps: `(agent, kind, object)`; nothing else is."
-    time = torch.full((1, len(AGENTS), len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -9.0)
-    time[..., NEVER_AGAIN] = 5.0
-    for agent, kind, thing in events:
-        time[0, agent, EVENT_KINDS.index(kind), thing, 2] = 9.0
-    return EventProbabilities(time.log_softmax(-1), torch.zeros(1, 3))
 
 
 def test_what_is_expected_is_planned_for_the_likelier_agent():

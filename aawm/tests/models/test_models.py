@@ -10,6 +10,7 @@ from aawm.errors import BadData, ModelContractError, UsageError
 from aawm.models import MODELS, VARIANTS, build, load_released, model_class
 from aawm.models.rssm import balanced_kl
 from aawm.tests.conftest import FIXTURES
+from aawm.training.check import check_model
 
 PARITY = FIXTURES / "parity"
 RELEASED = ("multistep_predictor", "multistep_delta", "rssm_discrete", "rssm_continuous", "transformer")
@@ -72,6 +73,14 @@ def test_a_flipped_kind_of_weights_is_refused(tmp_path):
     torch.save(weights, tmp_path / "nan.pt")
     with pytest.raises(BadData, match="mlp.0.bias not finite"):
         load_released("multistep_predictor", tmp_path / "nan.pt", PARITY / "multistep_predictor.json")
+
+
+@pytest.mark.parametrize("name, variant", EVERY)
+def test_the_contract_is_kept(name, variant):
+    report = check_model(name, variant)
+    warned = {check for check, outcome, _ in report.lines if outcome == "warning"}
+    ignores = name.startswith("rssm") and variant == "published"  # a fault of the released models
+    assert report.passed and ("last context step used" in warned) == ignores, report
 
 
 @pytest.mark.parametrize("name, variant", EVERY)
