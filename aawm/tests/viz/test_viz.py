@@ -1,10 +1,9 @@
 """Figures: what is drawn is what is saved, nothing is clipped or empty, and a model looks the same everywhere."""
 
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import matplotlib
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +23,6 @@ from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivi
 from aawm.viz.figures import FALSE, curve_table
 from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
 from aawm.viz.stage import headings
-from aawm.tests.conftest import ROOT
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
 MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
@@ -35,57 +33,40 @@ TASKS = [
 CURVES = ["ade", "ade_still", "displacement_still", "loss_pickup", "loss_goal"]
 
 
+def made(random, low, high, **columns):
+    "A row for each combination of what the columns hold, with a value drawn between two ends."
+    table = pd.DataFrame(product(*columns.values()), columns=list(columns))
+    values = np.random.default_rng(random).uniform(low, high, len(table))
+    return table.assign(value=values, variant="corrected", count=40, left_out=2)
+
+
 def made_scores(models, seeds=3):
-    draw = np.random.default_rng(5)
-    rows = []
-    for model in models:
-        for task, target in TASKS:
-            metrics = ["precision", "recall", "f1"] if task == "move" else ["recall"]
-            for metric in [*metrics, "false_positive", "ceiling"]:
-                rows += [
-                    (model, "corrected", seed, task, target, metric, "all", draw.uniform(), 40, 2)
-                    for seed in range(seeds)
-                ]
-    table = pd.DataFrame(
-        rows,
-        columns=[
-            "model", "variant", "seed", "task", "target", "metric", "behavior", "value", "count", "left_out"
-        ]
-    )
-    return table.assign(low=0.9 * table.value, high=1 - 0.9 * (1 - table.value))
+    kinds = [
+        (task, target, metric)
+        for task, target in TASKS
+        for metric in (*(("precision", "recall", "f1") if task == "move" else ("recall",)), "false_positive", "ceiling")
+    ]
+    table = made(5, 0, 1, model=models, kind=kinds, seed=range(seeds))
+    table[["task", "target", "metric"]] = table.pop("kind").tolist()
+    return table.assign(behavior="all", low=0.9 * table.value, high=1 - 0.9 * (1 - table.value))
 
 
 def made_curves(models, seeds=3):
-    draw = np.random.default_rng(6)
-    parts = []
-    for model in models:
-        for curve in CURVES:
-            step = np.arange(-60, 61, 5) if curve.startswith("loss") else np.arange(250)
-            for seed in range(seeds):
-                value = draw.uniform(0.5, 2, len(step)).cumsum() / 20
-                parts.append(
-                    pd.DataFrame(
-                        {
-                            "model": model, "variant": "corrected", "seed": seed, "curve": curve,
-                            "step": step, "value": value, "low": 0.9 * value, "high": 1.2 * value, "count": 12
-                        }
-                    )
-                )
-    return pd.concat(parts, ignore_index=True)
+    places = [
+        (curve, step)
+        for curve in CURVES
+        for step in (range(-60, 61, 5) if curve.startswith("loss") else range(250))
+    ]
+    table = made(6, 0.5, 2, model=models, seed=range(seeds), place=places)
+    table[["curve", "step"]] = table.pop("place").tolist()
+    value = table.groupby(["model", "seed", "curve"]).value.cumsum() / 20
+    return table.assign(value=value, low=0.9 * value, high=1.2 * value, count=12)
 
 
 def made_errors(models, seeds=3):
-    draw = np.random.default_rng(7)
-    rows = [(model, "corrected", seed, scoring, "error_by_step", "all", metric, behavior, draw.uniform(1, 9), 40, 0)
-            for model in models for seed in range(seeds) for scoring in ("strict", "published") for metric in ("ade", "fde") for behavior in BEHAVIORS]  # fmt: skip
-    table = pd.DataFrame(
-        rows,
-        columns=[
-            "model", "variant", "seed", "scoring", "task", "target", "metric", "behavior", "value", "count",
-            "left_out"
-        ]
-    )
-    return table.assign(low=0.9 * table.value, high=1.1 * table.value)
+    scored = {"scoring": ("strict", "published"), "metric": ("ade", "fde"), "behavior": BEHAVIORS}
+    table = made(7, 1, 9, model=models, seed=range(seeds), **scored)
+    return table.assign(task="error_by_step", target="all", low=0.9 * table.value, high=1.1 * table.value)
 
 
 KINDS = (
@@ -95,42 +76,25 @@ KINDS = (
 
 
 def made_ledger():
-    cells = [
-        (claim, scoring, variant)
-        for claim in CLAIMS
-        for scoring in ("strict", "published")
-        for variant in ("corrected", "published")
-    ]
+    "A row for each claim, scoring and variant."
+    cells = product(CLAIMS, ("strict", "published"), ("corrected", "published"))
     rows = [(claim.number, claim.figure, claim.statement, scoring, variant, *KINDS[k % 4], k % 3, 3)
             for k, (claim, scoring, variant) in enumerate(cells)]  # fmt: skip
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "claim", "figure", "statement", "scoring", "variant", "verdict", "needs", "held", "comparisons"
-        ]
-    )
+    names = "claim figure statement scoring variant verdict needs held comparisons"
+    return pd.DataFrame(rows, columns=names.split())
 
 
 def made_sensitivity(models, seeds=3):
-    draw = np.random.default_rng(8)
-    parts = []
-    for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
-        for which in {metric, "ceiling", "false_positive"}:
-            index = pd.MultiIndex.from_product(
-                [models, range(seeds), map(float, GRID[parameter])], names=["model", "seed", "setting"]
-            )
-            known = dict(
-                variant="corrected", parameter=parameter, task=task, target=target, metric=which, count=40,
-                left_out=10
-            )
-            parts.append(
-                pd.DataFrame(
-                    {"value": draw.uniform(size=len(index))}, index=index
-                ).reset_index().assign(**known)
-            )
-    return pd.concat(
-        parts, ignore_index=True
-    ).drop_duplicates(["model", "seed", "parameter", "setting", "task", "target", "metric"])
+    names = ["parameter", "setting", "task", "target", "metric"]
+    kinds = {
+        (parameter, float(setting), task, target, which)
+        for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS
+        for setting in GRID[parameter]
+        for which in (metric, "ceiling", "false_positive")
+    }
+    table = made(8, 0, 1, model=models, seed=range(seeds), kind=sorted(kinds))
+    table[names] = table.pop("kind").tolist()
+    return table
 
 
 def made_trial(seed=0, steps=300):
@@ -465,14 +429,3 @@ def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     with pytest.raises(UsageError, match="alt text"):
         save_figure(figure, table, tmp_path, "fig3", {}, " ")
-
-
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
-def test_paper_notebooks_take_the_manifests_parameters(name):
-    notebook = nbformat.read(ROOT / f"nbs/paper/{name}.ipynb", as_version=4)
-    tagged = [cell.source for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    assert len(tagged) == 1
-    values = {}
-    exec(tagged[0], values)
-    assert {"profile", "trials", "evaluations", "output", "seed", "record"} <= set(values)
-    assert values["profile"] == "smoke" and not any("#| export" in cell.source for cell in notebook.cells)
