@@ -93,8 +93,16 @@ def test_models_that_are_all_alike_have_no_order(usual):
     assert len(pickup) and pickup[["rank_correlation", "probability"]].isna().all(axis=None)
 
 
-def upside_down():
-    "A world in which the opposite of every claim is true."
+def test_a_world_as_the_paper_has_it_bears_every_claim_out(usual):
+    table = paper_ledger(usual, released=False)
+    assert table.claim.tolist() == NUMBERS and set(
+        table.verdict
+    ) == {HOLDS}, table[table.verdict != HOLDS][["claim", "because", "needs"]].to_string()
+    assert (table.seeds == 3).all() and table.measured.str.contains(r"RSSM-D \d", regex=True).sum() >= 12
+
+
+def test_a_world_turned_upside_down_bears_none_out():
+    "The opposite of every claim is true in it."
     order = (
         "transformer", "multistep_delta", "sgnet", "rssm_continuous", "oracle", "multistep_predictor",
         "rssm_discrete"
@@ -125,19 +133,7 @@ def upside_down():
             return (0.5 if model == "multistep_predictor" else 20.0 if model != ORACLE else 1.0) * step / 250
         return 5 - value
 
-    return world(share, curve)
-
-
-def test_a_world_as_the_paper_has_it_bears_every_claim_out(usual):
-    table = paper_ledger(usual, released=False)
-    assert table.claim.tolist() == NUMBERS and set(
-        table.verdict
-    ) == {HOLDS}, table[table.verdict != HOLDS][["claim", "because", "needs"]].to_string()
-    assert (table.seeds == 3).all() and table.measured.str.contains(r"RSSM-D \d", regex=True).sum() >= 12
-
-
-def test_a_world_turned_upside_down_bears_none_out():
-    table = paper_ledger(upside_down(), released=False)
+    table = paper_ledger(world(share, curve), released=False)
     assert set(table.verdict) == {FAILS} and table.because.str.startswith("not ").all()
 
 

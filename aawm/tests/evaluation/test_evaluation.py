@@ -105,6 +105,17 @@ def carried(start, end, since, until):
     )[:, None] * (np.array(end) - start)
 
 
+def beside(path):
+    "The path of an object, and of two that lie still."
+    return [path, np.zeros((STEPS, 3)) + [2, 0, 0], np.zeros((STEPS, 3)) + [-2, 0, 0]]
+
+
+def overall(plan, rollouts, test, tasks, rules=STRICT):
+    "Scores over all behaviours, by task, target and metric."
+    scores = score(Scorer(plan, rollouts, test, rules), tasks)[0]
+    return scores[scores.behavior == "all"].set_index(["task", "target", "metric"])
+
+
 # strict scores, written once more, slowly
 
 
@@ -307,9 +318,7 @@ def test_goals_at_the_last_step_are_harder(test):
     away = true_rollouts(requests, test)
     ends = away.offset + requests.horizon.to_numpy() - 1
     away.steps[ends] = test.states[requests.row, 0].reshape(-1, 35)
-    scores = score(
-        Scorer(plan, away, test, STRICT), tasks
-    )[0].query("behavior == 'all'").set_index(["task", "target", "metric"]).value
+    scores = overall(plan, away, test, tasks).value
     assert scores["single_goal_offset_+0", "object", "recall"] == 1 and scores[
         "single_goal_offset_+0_final", "object", "recall"
     ] == 0
@@ -331,21 +340,16 @@ def test_calls_that_cannot_be(call):
 
 
 def test_a_delivery_that_began_before_the_context_ends_is_left_out():
-    paths = [
-        carried([0, 0, 0], [0, 0, -5], 100, 120), np.zeros((STEPS, 3)) + [2, 0, 0],
-        np.zeros((STEPS, 3)) + [-2, 0, 0]
-    ]
+    paths = beside(carried([0, 0, 0], [0, 0, -5], 100, 120))
     test = made_up(paths, [100, -1, -1], [121, -1, -1], "gathering_static")
     inside = int(test.first_inside()[0, 0])
     assert 110 < inside < 120
     for offset in (inside - 100, inside - 99):
         result = plan_tasks([single_goal(offset)], test, STRICT)
         assert set(result.left_out) == ({""} if offset == inside - 100 else {"event began"})
-        table = score(
-            Scorer(result, true_rollouts(collect(result), test), test, STRICT), [single_goal(offset)]
-        )[0].set_index("metric")
+        table = overall(result, true_rollouts(collect(result), test), test, [single_goal(offset)])
         counted = offset == inside - 100
-        recall = table[table.behavior == "all"].loc["recall"]
+        recall = table.xs("recall", level="metric").iloc[0]
         assert (recall["count"], recall.left_out) == ((1, 0) if counted else (0, 1))
         assert recall.value == 1 if counted else np.isnan(recall.value)
 
@@ -356,27 +360,20 @@ def test_undelivered_objects_of_incomplete_trials_are_the_false_positive_side_of
     plan = plan_tasks(find_tasks("multi_goal"), test, STRICT)
     assert not test.multi_goal.any() and set(test.scenario) <= set(MULTI_GOAL_SCENARIOS)
     assert plan[["target", "object", "context", "truth"]].values.tolist() == [["3rd", 2, 100, False]]
-    scores = score(
-        Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), find_tasks("multi_goal")
-    )[0]
-    assert scores.query("metric == 'false_positive' and behavior == 'all'").value.tolist() == [0.0]
+    scores = overall(plan, true_rollouts(collect(plan), test), test, find_tasks("multi_goal"))
+    assert scores.xs("false_positive", level="metric").value.tolist() == [0.0]
 
 
 def test_contexts_with_nothing_to_show_or_predict_are_counted():
-    paths = [
-        carried([0, 0, 0], [0, 0, -5], 4, 299), np.zeros((STEPS, 3)) + [2, 0, 0],
-        np.zeros((STEPS, 3)) + [-2, 0, 0]
-    ]
+    paths = beside(carried([0, 0, 0], [0, 0, -5], 4, 299))
     test = made_up(paths, [4, -1, -1], [299, -1, -1], "gathering_static")
     tasks = [single_goal(-4), TASK_TABLE["move"], TASK_TABLE["pickup"]]
     plan = plan_tasks(tasks, test, STRICT)
     reasons = plan.groupby("task", sort=False).left_out.first().to_dict()
     assert reasons == {"single_goal_offset_-4": "nothing to show", "move": "", "pickup": "nothing to show"}
     assert plan[plan.task == "move"].context.tolist() == [299] * 3, "goal + 10 is past the end"
-    scores = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[0]
-    assert scores.query(
-        "task == 'pickup' and metric == 'recall' and behavior == 'all'"
-    )[["count", "left_out"]].values.tolist() == [[0, 1]]
+    scores = overall(plan, true_rollouts(collect(plan), test), test, tasks)
+    assert scores.loc[("pickup", "object", "recall"), ["count", "left_out"]].tolist() == [0, 1]
 
 
 # faulty rollouts
@@ -478,15 +475,15 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "place, said",
-    [(torch.tensor([0.0, 3e38]), "beyond 20 m"), (torch.tensor([20.1, 0.0]), "beyond 20 m"), (torch.tensor([-19.0, 19.0]), "over 15 m in a step")],
-)
-def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, place, said):
+@pytest.mark.parametrize("place, every, said", [
+    ([0.0, 3e38], 2, "beyond 20 m"), ([20.1, 0.0], 2, "beyond 20 m"), ([-19.0, 19.0], 2, "over 15 m in a step"),
+    ([-19.0, 19.0], 1, "over 15 m in a step"),  # from the last step shown alone
+])
+def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, place, every, said):
     def flung(value):
         def rollout(states, context, horizon, generator=None, mode=False, privileged=None):
             future = FrozenWorld().rollout(states, context, horizon).clone()
-            future[:, ::2, [0, 2]] = value
+            future[:, ::every, [0, 2]] = torch.tensor(value)
             return future
 
         return rollout
@@ -494,7 +491,7 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
     tasks = ["move", "single_goal", "pickup", "error_by_step"]
     absurd, nothing = (
         evaluate(flung(value), store, Protocol(tasks=tasks, split=None), progress=False)
-        for value in (place, torch.nan)
+        for value in (place, [torch.nan] * 2)
     )
     count = absurd.record["counts"]["rollouts"]
     assert absurd.record["faults"] == {said: count} and absurd.record["non_finite"] == count
@@ -905,8 +902,7 @@ def test_nine_thousand_trials_are_scored(test):
     large = dataclasses.replace(test, **{field: getattr(test, field)[many] for field in fields})
     plan = plan_tasks(find_tasks(), large, STRICT)
     rollouts = true_rollouts(collect(plan), large)
-    scores = score(Scorer(plan, rollouts, large, STRICT), find_tasks())[0]
-    assert scores.query("metric == 'recall' and task == 'move' and behavior == 'all'").value.tolist() == [1.0]
+    assert overall(plan, rollouts, large, find_tasks()).value["move", "object", "recall"] == 1
 
 
 def test_published_scores_agree_with_the_released_code():
@@ -933,18 +929,11 @@ def test_the_published_context_is_labelled_and_shown_late(test):
     assert np.array_equal(
         frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35)
     )
-    scores = score(
-        Scorer(plan, frozen, test, published), tasks
-    )[0].query("behavior == 'all'").set_index("metric").value
     true = test.states[:, 50:].reshape(-1, 250, 35).astype(np.float64)
-    assert np.isclose(
-        scores["ade"], np.linalg.norm(true - test.states[:, 99].reshape(-1, 1, 35), axis=-1).mean()
-    )
-    nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))
-    scores = score(
-        Scorer(plan, nowhere, test, published), tasks
-    )[0].query("behavior == 'all'").set_index("metric").value
-    assert np.isclose(scores["ade"], np.linalg.norm(true, axis=-1).mean()), "what is not a number becomes 0"
+    nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))  # what is not a number becomes 0
+    for rollouts, origin in ((frozen, test.states[:, 99].reshape(-1, 1, 35)), (nowhere, 0)):
+        scores = overall(plan, rollouts, test, tasks, published).value
+        assert np.isclose(scores["error_by_step", "all", "ade"], np.linalg.norm(true - origin, axis=-1).mean())
 
 
 def test_a_run_folder_brings_its_seed(store, tmp_path):

@@ -13,10 +13,10 @@ from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, FrozenWorld, Protocol, evaluate
 from aawm.evaluation.exchange import (
     FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files,
-    task_names, write_requests, write_rollout_arrays
+    write_requests, write_rollout_arrays
 )
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
-from aawm.evaluation.tasks import TASKS, find_tasks, plan_rows, plan_tasks, trial_set
+from aawm.evaluation.tasks import find_tasks, plan_rows, plan_tasks, trial_set
 from aawm.evaluation.threshold import best_threshold, choose_threshold, has_threshold, threshold_table
 from aawm.events import path_goal_entries
 from aawm.models import pretrained
@@ -103,12 +103,6 @@ def test_a_trial_is_shown_in_one_way_a_part_and_further_in_each(store, scoring):
     assert ends.end.apply(lambda end: end.is_monotonic_increasing).all() and (
         ends.part.max() + 1 == ends.size()
     ).all(), "none is left free"
-
-
-def test_the_task_of_many_contexts_is_requested_by_name_only():
-    assert set(TASKS) - set(task_names(None)) == {"loss_around_events"} and task_names(
-        ["loss_around_events@1"]
-    ) == ["loss_around_events"]
 
 
 def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, tmp_path):
