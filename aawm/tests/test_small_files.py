@@ -67,18 +67,14 @@ BAD_YAML = ["a: &x [1]\nb: *x", "a: *b", "a: !!python/name:os.system", "!x a", "
             "- " * 30_000, "? [1]\n: 2", "\x07", "a: " + "9" * 5_000, "a: 'x", "\ta: 1", "a: 1\n---\nb: 2"]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", BAD_JSON, ids=lambda text: repr(text[:20]))
-def test_json_that_cannot_be_read_is_bad_data_in_one_line(text):
-    with pytest.raises(BadData) as fault:
-        parse_json(text, "file.json")
-    assert "\n" not in str(fault.value) and str(fault.value).startswith("file.json")
+CASES = [("json", text) for text in BAD_JSON] + [("yaml", text) for text in BAD_YAML]
 
 
-@pytest.mark.parametrize("text", BAD_YAML, ids=lambda text: repr(text[:20]))
-def test_yaml_that_cannot_be_read_is_bad_data_in_one_line(text):
+@pytest.mark.parametrize("kind, text", CASES, ids=lambda part: repr(part[:20]))
+def test_what_cannot_be_read_is_bad_data_in_one_line(kind, text):
     with pytest.raises(BadData) as fault:
-        parse_yaml(text, "file.yaml")
-    assert "\n" not in str(fault.value) and str(fault.value).startswith("file.yaml")
+        {"json": parse_json, "yaml": parse_yaml}[kind](text, f"file.{kind}")
+    assert "\n" not in str(fault.value) and str(fault.value).startswith(f"file.{kind}")
 
 
 def test_yaml_keeps_to_what_json_knows():
