@@ -214,7 +214,7 @@ def list_what(what: Annotated[str, typer.Argument(help="observers, learners or s
             for seed in shipped_seeds(name)
         }
     for name, line in lines.items():
-        typer.echo(f"{name:18} {line}")
+        typer.echo(f"{name:20} {line}")
 
 
 @app.command(epilog="Example: aawm infant verify data/preference")

@@ -67,7 +67,7 @@ def observer_lines(
     if trained:
         return LEARNER_LINES
     enter_all()
-    return {name: f"{kind.needs}; {kind.__doc__}" for name, kind in OBSERVERS.items()}
+    return {name: f"{kind.needs}; {str(kind.__doc__).splitlines()[0]}" for name, kind in OBSERVERS.items()}
 
 
 def make_observer(

@@ -120,6 +120,12 @@ def test_what_is_no_observer_is_refused_in_one_line(name, kind, message):
     assert "\n" not in str(fault.value)
 
 
+def test_the_list_of_observers_has_a_line_for_each_name():
+    lines = CliRunner().invoke(app, ["list"]).output.splitlines()
+    assert "untrained" in {line.split()[0] for line in lines}
+    assert not [line for line in lines if not line[21:].startswith(("states; ", "frames; "))]
+
+
 def test_seeds_and_counts_are_checked(tmp_path):
     store = infant.generate(tmp_path / "a", "preference", 1, progress=False)
     for wrong in (dict(seed=-1), dict(seed=1.5), dict(workers=0)):
