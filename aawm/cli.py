@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'TRAIN_EXAMPLES',
-           'Offset', 'Final', 'Threshold', 'EVALUATE_EXAMPLES', 'show_version', 'whole_program', 'run_words',
-           'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
-           'export_raw', 'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks',
-           'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score', 'check_model',
-           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'Offset', 'Final', 'Threshold', 'Replace', 'EVALUATE_EXAMPLES', 'Evaluations', 'show_version',
+           'whole_program', 'run_words', 'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released',
+           'import_raw', 'export_released', 'export_raw', 'named_values', 'warn_of_contract', 'take_trust',
+           'warn_of_source', 'train', 'chosen_tasks', 'save_evaluation', 'evaluate', 'choose_threshold',
+           'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play', 'reproduce',
+           'list_what', 'figure', 'lessons', 'end_on', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -94,7 +95,7 @@ def run_words(
         more = f"; see {context.command_path} --help" if context else ""
         return code, f"aawm: {fault.format_message().rstrip('.')}{more}"
     if code == 130:  # what typer makes of Ctrl-C
-        return Interrupted.exit_code, "aawm: stopped; rerun the same command to resume"
+        return Interrupted.exit_code, "aawm: stopped; the same command starts anew, unless its help says that it goes on"
     return code, ""
 
 # %% ../nbs/90_cli.ipynb #c1ad3e64
@@ -382,6 +383,9 @@ Threshold = Annotated[
     list[float] | None,
     typer.Option(help="Moves that count from a path of so many metres on. May be repeated."),
 ]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")
+]
 
 
 def chosen_tasks(
@@ -441,7 +445,7 @@ def evaluate(
     cap: Annotated[int, typer.Option(min=0, help="Trials of pickups, moves and errors, the costliest tasks; 0: all.")] = 0,
     curve_trials: Annotated[int, typer.Option(min=1, help="Trials for the loss around events.")] = 64,
     published_rows: Annotated[bool, typer.Option("--published-rows", help="Of an imported store: the authors' rows, with repeats.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")] = False,
+    replace: Replace = False,
     seed: Seed = 0,
     device: Device = "auto",
     trust_code: Trust = None,
@@ -496,10 +500,14 @@ def choose_threshold(
     if not has_threshold(model):
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
     choice = choose(model, store, bound=bound, seed=seed, device=device, progress=progress)
-    for row in choice.get("table", ()):
+    table = choice.get("table", [])
+    for row in table:
         typer.echo(" ".join(f"{name} {value:.2f}" for name, value in row.items()))
     write_json(run / "choice.json", choice)
-    if reason := choice.get("reason"):
+    reason = choice.get("reason", "")
+    if table and all(row["false_positive"] > bound for row in table):
+        reason = f"no threshold keeps false third goals at or below {bound:g}; the one with fewest is taken"
+    if reason:
         typer.echo(f"aawm: note: {reason}", err=True)
     typer.echo(f"{choice['setting']} {choice['value']:g}: written into {run / 'choice.json'}")
 
@@ -574,9 +582,7 @@ def score(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")
-    ] = False
+    replace: Replace = False
 ):
     "Check rollouts from anywhere, and score them."
     from aawm import evaluation
@@ -608,11 +614,15 @@ def check_model(
         raise ModelContractError(f"{model} fails {', '.join(report.failed)}; mend these before training it")
 
 # %% ../nbs/90_cli.ipynb #e92716f4
+Evaluations = Annotated[
+    Path,
+    typer.Argument(help="Folder of evaluations, as `aawm evaluate` and `aawm reproduce` write them; with all folders in it.")
+]
+
+
 @app.command(epilog="Example: aawm outcomes data/quick/evaluations outcomes.parquet --scoring strict")
 def outcomes(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of evaluations, as `aawm evaluate` and `aawm reproduce` write them; with all folders in it.")
-    ],
+    folder: Evaluations,
     out: Annotated[Path, typer.Argument(help="File to write, .parquet or .csv.")],
     scoring: Annotated[str, typer.Option(help="strict or published; all where empty.")] = "",
     models: Annotated[str, typer.Option(help="Models by name, separated by commas; all where empty.")] = "",
@@ -634,9 +644,7 @@ def outcomes(
 # %% ../nbs/90_cli.ipynb #compare1
 @app.command(epilog="Example: aawm compare data/quick/evaluations event_transformer sgnet --scoring strict")
 def compare(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of evaluations, as `aawm evaluate` and `aawm reproduce` write them; with all folders in it.")
-    ],
+    folder: Evaluations,
     one: Annotated[str, typer.Argument(help="A model of them, or model@seed.")],
     other: Annotated[str, typer.Argument(help="What it is compared with.")],
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
@@ -824,7 +832,7 @@ app.add_typer(marple_app)
 # %% ../nbs/90_cli.ipynb #e83faea0
 def end_on(
     number: int,  # of a signal
-    frame: object = None,
+    frame: object,
 ) -> None:
     "What SIGTERM does: the same as Ctrl-C, so that what runs is closed and the checkpoint named."
     raise KeyboardInterrupt

@@ -340,3 +340,29 @@ def test_lists_import_neither_torch_nor_pandas():
     """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert sorted(run.stdout.split()) == ["aawm.errors", "aawm.on_demand"]
+
+
+def stopped(*given, **named):
+    raise KeyboardInterrupt
+
+
+def test_what_is_stopped_and_keeps_nothing_does_not_promise_to_go_on(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("aawm.training.load_run", stopped)
+    monkeypatch.setattr("aawm.evaluation.joined_outcomes", stopped)
+    for words in (["choose-threshold", str(tmp_path), "trials"], ["outcomes", str(tmp_path), "all.csv"]):
+        code, said = cli.run_words(words)
+        assert code == 6 and "starts anew" in said and "resume" not in said
+        with pytest.raises(SystemExit):
+            cli.main([words[0], "--help"])
+        assert "goes on" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bound, noted", [(0.3, True), (0.4, False)])
+def test_a_threshold_above_the_bound_is_noted(capsys, tmp_path, monkeypatch, bound, noted):
+    row = {"threshold": 0.2, "recall": 0.5, "false_positive": 0.4}
+    choice = {"setting": "event_threshold", "value": 0.2, "table": [row]}
+    monkeypatch.setattr("aawm.training.load_run", lambda run: None)
+    monkeypatch.setattr("aawm.evaluation.threshold.has_threshold", lambda model: True)
+    monkeypatch.setattr("aawm.evaluation.threshold.choose_threshold", lambda *given, **named: choice)
+    code, _, err = leave(capsys, "choose-threshold", tmp_path, "trials", "--bound", bound)
+    assert code == 0 and err.count("no threshold keeps false third goals at or below 0.3;") == noted
