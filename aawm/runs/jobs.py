@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from ..errors import AawmError, Interrupted, check_name
 from ..files import commit, content_hash, exclusive, machine, read_json, resolve, write_json
 from .cluster import WorkerLost, check_scheduler, find_workers
-from .manifest import FIRST_PAPER, Job, fill, paper_rules, plan, profile_values, read_paper
+from .manifest import FIRST_PAPER, Job, file_name, fill, paper_rules, plan, profile_values, read_paper
 from .notebooks import KernelDied, check_parameters, execute
 from .sources import versions
 
@@ -73,11 +73,8 @@ def run_job(
     make_way(job)
     if record := job.parameters.get("record"):
         stamps = {path.stem: read_json(path, {}) for path in sorted((kept / "done").glob("*.json"))}
-        inputs = {
-            name: stamp["outputs"]
-            for name, stamp in stamps.items()
-            if name in {need.replace(" ", "-") for need in job.needs}
-        }
+        needed = {file_name(need) for need in job.needs}
+        inputs = {name: stamp["outputs"] for name, stamp in stamps.items() if name in needed}
         write_json(resolve(record), {
             "job": job.name, "notebook": job.notebook, "commit": commit(),
             "versions": versions(job.packages) | {"python": sys.version.split()[0]}, "machine": machine(),

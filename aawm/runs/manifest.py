@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAPERS', 'FIRST_PAPER', 'FOLDERS', 'PACKAGES', 'Setting', 'papers', 'read_paper', 'paper_rules', 'fill', 'typed',
-           'profile_values', 'Job', 'code_part_digest', 'combinations', 'plan']
+           'profile_values', 'file_name', 'Job', 'code_part_digest', 'combinations', 'plan']
 
 # %% ../../nbs/runs/02_manifest.ipynb #ce5b1158
 import contextlib
@@ -136,6 +136,11 @@ class Job:
     name: str  # e.g. `train oracle 0`
     notebook: str  # relative to the root of the repository
     parameters: dict = field(repr=False)
+def file_name(job: str) -> str:
+    "The name of a job, as names of files have it."
+    return re.sub(r"[^\w.-]+", "-", job)
+
+
     outputs: tuple = ()  # files or folders it leaves
     needs: tuple = ()  # names of the jobs before it
     key: str = ""  # hash of everything its outputs depend on
@@ -147,7 +152,7 @@ class Job:
     @property
     def file_name(self) -> str:
         "Its name, as names of files have it."
-        return re.sub(r"[^\w.-]+", "-", self.name)
+        return file_name(self.name)
 
     @property
     def kept(self) -> Path:
