@@ -126,7 +126,7 @@ def document(module: types.ModuleType) -> None:
             if getattr(thing, "__module__", "") == module.__name__:
                 add_sections(thing, node, lines)
 
-
+# %% ../nbs/05_on_demand.ipynb #addsect2
 class Documenting(importlib.abc.MetaPathFinder):
     "Imports a page as Python does, and documents what it defines."
 

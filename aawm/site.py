@@ -200,7 +200,7 @@ def write_extra(
         write_text(folder / "challenge.html", challenge_page(store))
         save_page(view_trial(store, delivered_trial(store), ["event_transformer", "nearest_carries"]), folder / "trial.html")
 
-
+# %% ../nbs/85_site.ipynb #79742365
 def page_of(
     path: str | Path,  # of a notebook
     root: str | Path,  # the repository
@@ -383,7 +383,7 @@ FOLDING = """document.addEventListener("DOMContentLoaded", () => {
 """
 TEXTS = ("CONTRIBUTING.md", "CHANGELOG.md", "data/README.md")  # further pages
 
-
+# %% ../nbs/85_site.ipynb #6704ce7c
 def main_toctrees(root: str | Path) -> str:  # markdown
     "The sidebar."
     notebooks = Path(root) / "nbs"
