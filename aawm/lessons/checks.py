@@ -254,9 +254,9 @@ def check_delivered(what: str, delivered: Callable) -> None:  # delivered(paths 
     )
 
 # %% ../../nbs/lessons/12_checks.ipynb #c41c3122
-def circle(radius: float, steps: int = 40) -> np.ndarray:  # `[step, 3]`
+def circle(radius: float) -> np.ndarray:  # `[step, 3]`
     "Once around, and back to where it began."
-    angle = np.linspace(0, 2 * np.pi, steps)
+    angle = np.linspace(0, 2 * np.pi, 40)
     return np.stack([radius * np.cos(angle), 0 * angle, radius * np.sin(angle)], -1)
 
 # %% ../../nbs/lessons/12_checks.ipynb #95bfa9bd

@@ -8,7 +8,6 @@ __all__ = ['LISTS', 'OF_PAPERS', 'model_lines', 'named_values', 'training_steps'
 
 # %% ../../nbs/runs/09_by_hand.ipynb #6baf2d08
 import ast
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from ..errors import BadData, UsageError, check_name
 from ..files import resolve
 from .manifest import FIRST_PAPER, combinations, fill, paper_rules, profile_values, read_paper
 from .notebooks import check_parameters, run_notebook
-from .sources import module_file, registered_classes
+from .sources import module_file, notebook_cells, registered_classes
 
 # %% ../../nbs/runs/09_by_hand.ipynb #9fe921a3
 def model_lines() -> dict[str, str]:  # name -> what it is
@@ -113,9 +112,8 @@ def figure_lines(paper: str = FIRST_PAPER) -> dict:  # name -> title
     "The figures of a paper with the titles of their notebooks."
     titles = {}
     for name, choice in figure_choices(paper).items():
-        # nbformat takes 1.4 s to import
-        cells = json.loads(resolve(choice["notebook"]).read_text(encoding="utf-8"))["cells"]
-        titles[name] = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ") if cells else ""
+        cells = notebook_cells(choice["notebook"])
+        titles[name] = cells[0][1].splitlines()[0].lstrip("# ") if cells else ""
     return titles
 
 # %% ../../nbs/runs/09_by_hand.ipynb #4a4d8064

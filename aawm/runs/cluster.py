@@ -68,12 +68,11 @@ def slurm_settings(
 
 def job_script(
     path: str | Path = SLURM,  # of the cluster's file
-    scheduler: str = "tcp://head:8786",  # the address that workers will look for
 ) -> str:
-    "What is submitted for one job; nothing is submitted."
+    "What is submitted for one job of a scheduler at `tcp://head:8786`; nothing is submitted."
     _, settings = slurm_settings(path)
     try:
-        return job_class()(scheduler, "aawm", **settings).job_script()
+        return job_class()("tcp://head:8786", "aawm", **settings).job_script()
     except (TypeError, ValueError) as fault:
         raise UsageError(
             f"{path} asks for something that dask_jobqueue refuses: {str(fault).splitlines()[0]}"

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAPERS', 'FIRST_PAPER', 'FOLDERS', 'PACKAGES', 'Setting', 'papers', 'read_paper', 'paper_rules', 'fill', 'typed',
-           'profile_values', 'file_name', 'Job', 'code_part_digest', 'combinations', 'plan']
+           'all_typed', 'profile_values', 'file_name', 'Job', 'code_part_digest', 'combinations', 'plan']
 
 # %% ../../nbs/runs/02_manifest.ipynb #ce5b1158
 import contextlib
@@ -105,6 +105,15 @@ def typed(
     raise UsageError(f"{name} must be {kind.__name__}, like {default!r}; got {value!r}")
 
 
+def all_typed(
+    given: dict,  # name -> value
+    defaults: dict,  # name -> a value of the right type
+    what: str = "parameter",  # they are, for messages
+) -> dict:  # name -> value
+    "Given values in the types of their defaults; `UsageError` for an unknown name or a wrong type."
+    return {name: typed(name, value, defaults[check_name(name, defaults, what)]) for name, value in given.items()}
+
+
 def profile_values(
     profile: str,  # its name
     changes: dict | None = None,  # name -> value, in place of the profile's own
@@ -114,10 +123,7 @@ def profile_values(
     "The values of a profile. With changes, results are kept apart, under a name of their own."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
-    changed = {
-        name: typed(name, value, values[check_name(name, values, "parameter")])
-        for name, value in (changes or {}).items()
-    }
+    changed = all_typed(changes or {}, values)
     if name and not re.fullmatch(r"\w[\w.-]{0,60}", name, re.ASCII):
         raise UsageError(f"{name!r} cannot name a run: take letters, digits, hyphens and underscores")
     ending = name or (digest(changed)[:6] if changed else "")
@@ -130,17 +136,17 @@ def profile_values(
     }
 
 # %% ../../nbs/runs/02_manifest.ipynb #96beec76
+def file_name(job: str) -> str:
+    "The name of a job, as names of files have it."
+    return re.sub(r"[^\w.-]+", "-", job)
+
+
 @dataclass(frozen=True)
 class Job:
     "One notebook with its parameters: what it needs, what it leaves, and the key of its inputs."
     name: str  # e.g. `train oracle 0`
     notebook: str  # relative to the root of the repository
     parameters: dict = field(repr=False)
-def file_name(job: str) -> str:
-    "The name of a job, as names of files have it."
-    return re.sub(r"[^\w.-]+", "-", job)
-
-
     outputs: tuple = ()  # files or folders it leaves
     needs: tuple = ()  # names of the jobs before it
     key: str = ""  # hash of everything its outputs depend on

@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AawmError, UsageError, check_name
+from ..errors import AawmError, UsageError
 from ..files import commit, machine, read_json, replacing, repository_root, resolve
-from .manifest import typed
+from .manifest import all_typed
 from .sources import notebook_cells, notebook_content, versions
 
 if TYPE_CHECKING:
@@ -77,14 +77,8 @@ def check_parameters(
     parameters: dict,  # name -> value
 ) -> dict:  # the same in the types of the defaults
     "The parameters as the notebook wants them; `UsageError` for an unknown name or a wrong type."
-    defaults = notebook_parameters(notebook)
-    return {
-        name: typed(
-            name, as_written(name, value),
-            defaults[check_name(name, defaults, f"parameter of {Path(notebook).name}")]
-        )
-        for name, value in parameters.items()
-    }
+    written = {name: as_written(name, value) for name, value in parameters.items()}
+    return all_typed(written, notebook_parameters(notebook), f"parameter of {Path(notebook).name}")
 
 # %% ../../nbs/runs/03_notebooks.ipynb #2201d66d
 INJECTED = "# Parameters"  # how the cell that papermill adds begins
@@ -98,11 +92,7 @@ def hand_parameters(
     if not given or not given[-1]:
         return {}
     defaults = assigned(cells[given[-1] - 1])
-    values = assigned(cells[given[-1]])
-    checked = {
-        name: typed(name, value, defaults[check_name(name, defaults, "parameter")])
-        for name, value in values.items()
-    }
+    checked = all_typed(assigned(cells[given[-1]]), defaults)
     folders = {
         Path(value).parts[1]
         for value in map(str, checked.values())

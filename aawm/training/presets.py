@@ -220,13 +220,12 @@ def preset_settings(
 # %% ../../nbs/training/06_presets.ipynb #5b1f00d2
 def beside_released(
     models: Iterable[str],  # registered names with a released size
-    preset: str = "laptop",
 ) -> pd.DataFrame:  # indexed by model: `windows`, `parameters`, `released windows`, `released parameters`
-    "Training windows and parameters of corrected models in a preset, and those of the released models."
+    "Training windows and parameters of corrected models in the preset `laptop`, and those of the released models."
     rows = []
     for model in models:
         row: dict[str, str | int] = {"model": model}
-        for prefix, name, variant in (("", preset, "corrected"), ("released ", "paper", "published")):
+        for prefix, name, variant in (("", "laptop", "corrected"), ("released ", "paper", "published")):
             settings, training = preset_settings(name, model)
             with torch.device("meta"):
                 network = build(model, variant, **settings)
