@@ -1,8 +1,8 @@
 """The program: mistakes end in one line and the right exit code, and nothing is written that was not asked for."""
 
-import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -10,11 +10,9 @@ import torch
 
 from aawm import cli
 from aawm.data import generate
-from aawm.evaluation import TASKS, read_evaluation
-from aawm.evaluation.tasks import find_tasks
-from aawm.models import MODELS, WorldModel, variants_of
-from aawm.runs.by_hand import model_lines, preset_lines, task_lines
-from aawm.training import PRESETS, fit, load_run, run_settings
+from aawm.evaluation import read_evaluation
+from aawm.models import WorldModel
+from aawm.training import fit, load_run, run_settings
 from aawm.training.loop import read_log
 
 
@@ -269,9 +267,8 @@ def test_the_outcomes_of_many_models_are_written_as_one_table(stores, capsys, tm
         words = (model, stores / "trials0", tmp_path / "all" / model, "--split", "all", "--tasks", "move")
         assert leave(capsys, "evaluate", *words)[0] == 0
     for name in ("both.parquet", "both.csv"):
-        with pytest.raises(SystemExit) as end:
-            cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / name)])
-        assert not end.value.code and "120 rows of 2 models" in capsys.readouterr().out
+        assert cli.run_words(["outcomes", str(tmp_path / "all"), str(tmp_path / name)]) == (0, "")
+        assert "120 rows of 2 models" in capsys.readouterr().out
     table = pd.read_parquet(tmp_path / "both.parquet")
     assert {
         "model", "variant", "seed", "scoring", "task", "trial", "scenario", "object", "truth", "prediction"
@@ -280,9 +277,8 @@ def test_the_outcomes_of_many_models_are_written_as_one_table(stores, capsys, tm
         table.scenario != ""
     ).all()
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "both.csv"), table, check_dtype=False)
-    with pytest.raises(SystemExit) as end:
-        cli.main(["outcomes", str(tmp_path / "all"), str(tmp_path / "both.xlsx")])
-    assert end.value.code == 2 and "must end in" in capsys.readouterr().err
+    code, said = cli.run_words(["outcomes", str(tmp_path / "all"), str(tmp_path / "both.xlsx")])
+    assert code == 2 and "must end in" in said
 
 
 def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores, capsys, tmp_path):
@@ -314,47 +310,12 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert code == 2 and "is not there; give a run folder, a weights file" in err
 
 
-def test_lists_read_from_source_say_what_the_package_holds():
-    lines = model_lines()
-    own = {name: kind for name, kind in MODELS.items() if kind.__module__.startswith("aawm.models")}
-    assert list(lines) == sorted(own)
-    for name, kind in own.items():
-        given = f" (given {', '.join(kind.privileged)})" if kind.privileged else ""
-        assert lines[name] == f"{', '.join(variants_of(name))}{given}: {kind.__doc__.strip().splitlines()[0]}"
-    for name, preset in PRESETS.items():
-        steps = [training.steps for _, training in preset.values()]
-        assert preset_lines().pop(name) == f"{' to '.join(map(str, sorted({min(steps), max(steps)})))} training steps, {len(steps)} models"
-    assert list(preset_lines()) == list(PRESETS)
-    assert task_lines() == {task.name: f"{task.measure}; {task.figure}" for task in find_tasks(TASKS)}
-
-
-def test_lists_import_neither_torch_nor_pandas():
-    code = """if True:
-        import sys
-        import aawm
-        own = [name for name in sys.modules if name.startswith("aawm.")]
-        from aawm.runs.by_hand import LISTS, list_names
-        assert all(list_names(name) for name in LISTS)
-        import aawm.cli
-        print(*own, *{"torch", "pandas", "xarray", "matplotlib"} & {*sys.modules})
-    """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert sorted(run.stdout.split()) == ["aawm.errors", "aawm.on_demand"]
-
-
-def stopped(*given, **named):
-    raise KeyboardInterrupt
-
-
-def test_what_is_stopped_and_keeps_nothing_does_not_promise_to_go_on(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("aawm.training.load_run", stopped)
-    monkeypatch.setattr("aawm.evaluation.joined_outcomes", stopped)
+def test_what_keeps_nothing_says_that_it_starts_anew(tmp_path, monkeypatch):
+    for place in ("training.load_run", "evaluation.joined_outcomes"):
+        monkeypatch.setattr(f"aawm.{place}", Mock(side_effect=KeyboardInterrupt))
     for words in (["choose-threshold", str(tmp_path), "trials"], ["outcomes", str(tmp_path), "all.csv"]):
         code, said = cli.run_words(words)
         assert code == 6 and "starts anew" in said and "resume" not in said
-        with pytest.raises(SystemExit):
-            cli.main([words[0], "--help"])
-        assert "goes on" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("bound, noted", [(0.3, True), (0.4, False)])

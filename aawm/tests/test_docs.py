@@ -1,12 +1,10 @@
 """The site: every page is reached, no link is broken, pictures have words, nothing is fetched, and search knows what a rollout is."""
 
-import ast
 import functools
 import http.server
 import importlib.util
 import json
 import re
-import subprocess
 import threading
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
@@ -16,7 +14,6 @@ import pytest
 
 from aawm.errors import BadData, EnvironmentProblem
 from aawm import site
-from aawm.files import read_json, write_json
 from aawm.lessons.copies import find_lessons
 from aawm.tests.conftest import ROOT, note_requests
 
@@ -117,19 +114,6 @@ def test_without_its_tools_the_site_says_what_to_install(monkeypatch):
     monkeypatch.setattr(site.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="make docs"):
         site.build_site()
-
-
-def test_the_front_page_takes_no_cost_of_figures_that_are_not_committed(tmp_path):
-    cells = nbformat.read(ROOT / "nbs" / "index.ipynb", as_version=4).cells
-    source = next(cell.source for cell in cells if "def cost_of" in cell.source)
-    function = next(part for part in ast.parse(source).body if getattr(part, "name", "") == "cost_of")
-    names = {"subprocess": subprocess, "read_json": read_json, "resolve": lambda path: tmp_path / path}
-    exec(ast.unparse(function), names)
-    for profile in ("quick", "smoke"):
-        write_json(tmp_path / f"figures/{profile}/cost.json", {"minutes": 3})
-    for words in (["init", "--quiet"], ["add", "figures/quick"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    assert names["cost_of"]("quick") == {"minutes": 3} and names["cost_of"]("smoke") == {}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -1,5 +1,6 @@
 """A miniature of the paper and of each wing's, from first data to every figure, through the program itself."""
 
+import ast
 import json
 import os
 import random
@@ -11,9 +12,11 @@ import time
 from pathlib import Path
 
 import matplotlib.image
+import nbformat
 import pandas as pd
 import pytest
 
+from aawm.files import read_json, write_json
 from aawm.runs import plan, profile_values, run_notebook
 from aawm.runs.manifest import read_paper
 from aawm.tests.conftest import ROOT
@@ -134,3 +137,16 @@ def test_every_figure_of_a_wing_is_made(paper, tmp_path):
         record = checked_record(folder / "figures" / paper / "smoke", name)
         # infant figures are of many stores: `inputs_sha256` names them
         assert paper == "infant" or len(record["data_hash"]) == 64, name
+
+
+def test_the_front_page_takes_no_cost_of_figures_that_are_not_committed(tmp_path):
+    cells = nbformat.read(ROOT / "nbs" / "index.ipynb", as_version=4).cells
+    source = next(cell.source for cell in cells if "def cost_of" in cell.source)
+    function = next(part for part in ast.parse(source).body if getattr(part, "name", "") == "cost_of")
+    names = {"subprocess": subprocess, "read_json": read_json, "resolve": lambda path: tmp_path / path}
+    exec(ast.unparse(function), names)
+    for profile in ("quick", "smoke"):
+        write_json(tmp_path / f"figures/{profile}/cost.json", {"minutes": 3})
+    for words in (["init", "--quiet"], ["add", "figures/quick"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    assert names["cost_of"]("quick") == {"minutes": 3} and names["cost_of"]("smoke") == {}
