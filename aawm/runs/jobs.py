@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOT_TIMED', 'BAR', 'MINUTE', 'LOST', 'stamp_path', 'is_done', 'make_way', 'run_job', 'job_progress', 'Times',
            'progress_words', 'RunReport', 'JobQueue', 'unfinished', 'run_jobs', 'chosen_jobs', 'reproduce', 'cost',
-           'checked_values', 'plan_table', 'plan_words']
+           'plan_table', 'plan_words']
 
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
 import os
@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from ..errors import AawmError, Interrupted, check_name
 from ..files import commit, content_hash, exclusive, machine, read_json, resolve, write_json
 from .cluster import WorkerLost, check_scheduler, find_workers
-from .manifest import FIRST_PAPER, Job, file_name, fill, paper_rules, plan, profile_values, read_paper
+from .manifest import FIRST_PAPER, Job, file_name, fill, plan, profile_values, read_paper
 from .notebooks import KernelDied, check_parameters, execute
 from .sources import versions
 
@@ -349,7 +349,7 @@ def reproduce(
     "Make every figure of a profile that is not made yet, with all that it needs."
     manifest = read_paper(paper)
     check_scheduler(scheduler)
-    values = checked_values(profile, changes, manifest, name)
+    values = profile_values(profile, changes, manifest, name)
     jobs = plan(values, manifest)
     chosen = chosen_jobs(jobs, only)
     for job in chosen:
@@ -384,19 +384,6 @@ def cost(
     }
 
 # %% ../../nbs/runs/05_jobs.ipynb #bb20c3d2
-def checked_values(
-    profile: str,  # its name
-    changes: dict | None,  # values of the profile to change
-    manifest: dict,  # as `read_paper` gives it
-    name: str = "",  # results are kept under `<profile>-custom-<name>`
-) -> dict:  # as `profile_values` gives them
-    "The values of a profile; `UsageError` where the paper's rules know no such value."
-    values = profile_values(profile, changes, manifest, name)
-    if changes and hasattr(rules := paper_rules(manifest), "check_values"):
-        rules.check_values(values)
-    return values
-
-
 def plan_table(
     profile: str = "quick",
     changes: dict | None = None,  # values of the profile to change
@@ -408,7 +395,7 @@ def plan_table(
     import pandas as pd
 
     manifest = read_paper(paper)
-    jobs = plan(checked_values(profile, changes, manifest, name), manifest)
+    jobs = plan(profile_values(profile, changes, manifest, name), manifest)
     times = Times(jobs, manifest.get("estimates", {}).get(profile))
     rows = [(job.name, is_done(job), times.expected(job.name)) for job in chosen_jobs(jobs, only)]
     seconds = pd.Series([round(row[2], 1) if row[2] == row[2] else None for row in rows], dtype=object)

@@ -120,7 +120,7 @@ def profile_values(
     manifest: dict | None = None,  # as `read_paper` gives it
     name: str = "",  # results are kept under `<profile>-custom-<name>`; made from the changed values where empty
 ) -> dict:  # name -> value, with `profile`, the name under which results are kept
-    "The values of a profile. With changes, results are kept apart, under a name of their own."
+    "The values of a profile. With changes, results are kept apart, under a name of their own, and the paper's rules check all values."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
     changed = all_typed(changes or {}, values)
@@ -129,11 +129,14 @@ def profile_values(
     ending = name or (digest(changed)[:6] if changed else "")
     kept_apart = f"{profile}-custom-{ending}" if ending else profile
     values = {"profile": kept_apart} | values | changed
-    return values | {
+    values |= {
         name: fill(value, {"profile": kept_apart})
         for name, value in values.items()
         if "$profile" in str(value)
     }
+    if changed and hasattr(rules := paper_rules(manifest), "check_values"):
+        rules.check_values(values)
+    return values
 
 # %% ../../nbs/runs/02_manifest.ipynb #96beec76
 def file_name(job: str) -> str:
