@@ -4,19 +4,18 @@
 
 # %% auto #0
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'step_seed', 'name_of', 'checked_loss', 'in_precision', 'training_step', 'form_of',
-           'LossOf', 'captured_loss', 'locate_not_finite', 'not_finite_weight', 'Watch', 'LogRow', 'log_row',
-           'is_log_row', 'read_log', 'Log', 'validation_loss', 'Best', 'save_checkpoint', 'read_checkpoint',
-           'checkpoint_step', 'drop_checkpoint', 'check_optimizer', 'resume', 'new_optimizer', 'train']
+           'LossOf', 'captured_loss', 'locate_not_finite', 'not_finite_weight', 'Watch', 'is_log_row', 'read_log',
+           'Log', 'validation_loss', 'Best', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step', 'drop_checkpoint',
+           'check_optimizer', 'resume', 'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import csv
 import io
 import math
 import time
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import torch
@@ -198,27 +197,13 @@ class Watch:
         return mean
 
 # %% ../../nbs/training/03_loop.ipynb #759fbe34
-class LogRow(TypedDict):
-    "A row of a run's log, as text."
-
-    step: str  # optimiser steps done
-    train_loss: str  # mean since the last row, in the module's units
-    validation_loss: str  # in the same units; empty where none was taken
-    seconds: str  # of training so far
-
-
-COLUMNS_OF_LOG = tuple(LogRow.__annotations__)
-
-
+COLUMNS_OF_LOG = (
+    "step",  # optimiser steps done
+    "train_loss",  # mean since the last row, in the module's units
+    "validation_loss",  # in the same units; empty where none was taken
+    "seconds",  # of training so far
+)
 LONGEST_LOG = 100_000_000  # bytes
-
-
-def log_row(
-    values: Sequence,  # of `COLUMNS_OF_LOG`
-) -> LogRow:
-    "A row of a run's log."
-    step, trained, validated, seconds = values
-    return LogRow(step=step, train_loss=trained, validation_loss=validated, seconds=seconds)
 
 
 def is_log_row(
@@ -235,7 +220,7 @@ def is_log_row(
 def read_log(
     folder: str | Path,  # of a run
     steps: int | None = None,  # rows up to this step; all without it
-) -> list[LogRow]:
+) -> list[dict[str, str]]:  # column -> text
     "The rows of a run's log."
     path = Path(folder) / LOG
     if not path.exists():
@@ -244,8 +229,7 @@ def read_log(
         rows = list(csv.DictReader(io.StringIO(read_text(path, LONGEST_LOG))))
     except (AawmError, csv.Error):
         return []  # what a run needs to go on is in its checkpoint
-    readable = [log_row([row[name] for name in COLUMNS_OF_LOG]) for row in rows if is_log_row(row)]
-    return [row for row in readable if steps is None or int(row["step"]) <= steps]
+    return [row for row in rows if is_log_row(row) and (steps is None or int(row["step"]) <= steps)]
 
 # %% ../../nbs/training/03_loop.ipynb #3f2d653a
 class Log:
@@ -259,8 +243,8 @@ class Log:
     def add(self, step: int, trained: float, validated: float | None) -> None:
         "One more row."
         seconds = self.seconds + time.perf_counter() - self.started
-        values = (step, f"{trained:.6g}", "" if validated is None else f"{validated:.6g}", f"{seconds:.1f}")
-        self.rows.append(log_row(values))
+        values = (str(step), f"{trained:.6g}", "" if validated is None else f"{validated:.6g}", f"{seconds:.1f}")
+        self.rows.append(dict(zip(COLUMNS_OF_LOG, values)))
         text = io.StringIO()
         writer = csv.DictWriter(text, COLUMNS_OF_LOG, lineterminator="\n")
         writer.writeheader()
