@@ -4,25 +4,25 @@
 
 # %% auto #0
 __all__ = ['MAKERS', 'CELLS_APART', 'NEW', 'TOOLS', 'Scene', 'maker', 'make_item', 'tell_apart', 'preference_layout',
-           'preference_spots', 'preference_places', 'preference', 'free_spots', 'trips', 'multi_agent', 'walled',
+           'preference_spots', 'preference_places', 'preference', 'free_spots', 'trips', 'multi_agent',
            'inaccessible_layout', 'inaccessible_goal', 'detours', 'detour_trial', 'walker_cast', 'efficiency_path',
            'far_goal', 'slight_bend', 'timed', 'new_end', 'efficiency_time', 'efficiency_irrational', 'tool_cast',
            'spread', 'tool_layout', 'unlock', 'unlockings', 'undisturbed', 'exchanged', 'equally_long', 'tool_test',
-           'tool_scenes', 'instrumental_no_barrier', 'instrumental_inconsequential_barrier',
-           'instrumental_blocking_barrier']
+           'tool_scenes']
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #ff2e3303
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ..errors import check_name, whole_number
+from ..errors import BadData, check_name, whole_number
 from .filming import Item, Take, Trial, Video
 from aawm.infant.layouts import (
-    STOPS_WITHIN, Detour, apart, around, chase, sampled, motion, oriented, place, random_cell, scattered_walls,
-    walk_frames
+    STOPS_WITHIN, Detour, apart, around, chase, clear_cells, sampled, motion, oriented, place, random_cell, scattered_walls,
+    walk_frames, walled
 )
 from .planner import blocked, cell_of, center, free_lines, length, rasterise, route
 from .stage import CELL, CELLS, NEVER, SETS, TEST, TRAINING_SETS, draw_looks, prop
@@ -91,11 +91,7 @@ def preference_layout(rng: np.random.Generator):
     "Home, walls, and the two regions as lists of cells."
     home = random_cell(rng, 3, 6)
     axis = int(rng.integers(2))
-    cells = [
-        cell
-        for cell in np.ndindex(10, 10)
-        if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, home))) >= 3
-    ]
+    cells = clear_cells(1, CELLS - 2, [home], 3)
     regions = [[cell for cell in cells if sign * (cell[axis] - home[axis]) > 0] for sign in rng.permutation((-1, 1))]
     if min(map(len, regions)) < 6:
         return None
@@ -170,12 +166,14 @@ def free_spots(
     return {name: place(rng, cell, 4 if name == "agent" else 1) for name, cell in zip(names, cells)}
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #87751977
-def trips(rng: np.random.Generator, cast: list, walls: np.ndarray) -> list:  # eight of `Trial`
-    "Eight trials of an agent that takes one object, wherever it is."
+def trips(
+    rng: np.random.Generator, cast: list, walls: np.ndarray, objects: tuple = ("preferred", "other"), trials: int = TEST
+) -> list:  # of `Trial`
+    "Trials of an agent that takes the first of the objects, wherever it is."
     found = []
-    for _ in range(TEST):
-        spots = sampled(rng, lambda rng: free_spots(rng, ("agent", "preferred", "other"), walls=walls))
-        found.append(chase(cast, walls, spots | {"home": spots["agent"]}, "preferred"))
+    for _ in range(trials):
+        spots = sampled(rng, lambda rng: free_spots(rng, ("agent", *objects), walls=walls))
+        found.append(chase(cast, walls, spots | {"home": spots["agent"]}, objects[0]))
     return found
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #50a01234
@@ -207,14 +205,6 @@ def multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
         for member, walker in zip("eu", scenes)
     ]
 
-# %% ../../nbs/infant/05_bib_sets.ipynb #4dce2b66
-def walled(walls: np.ndarray, cell: tuple) -> np.ndarray:  # bool `[10, 10]`
-    "Walls with a closed ring around a cell."
-    closed = walls.copy()
-    for there in around(cell):
-        closed[there] = True
-    return closed
-
 # %% ../../nbs/infant/05_bib_sets.ipynb #eb0401eb
 def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
     "Places, and walls that close the preferred object in, or nothing."
@@ -222,7 +212,7 @@ def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
     if not apart(cells, 3) or any(walls[cell] for cell in cells):
         return None
     agent, preferred, other, empty = (place(rng, cell, 4 if not k else 1) for k, cell in enumerate(cells))
-    closed, decoy = (walled(walls, cell) for cell in (cells[1], cells[3]))
+    closed, decoy = (walled(walls, around(cell)) for cell in (cells[1], cells[3]))
     ways = [route(these, agent, other) for these in (walls, closed, decoy)]
     first = ways[0]
     same = first is not None and all(way is not None and np.array_equal(way, first) for way in ways)
@@ -420,8 +410,7 @@ def spread(rng: np.random.Generator, bounds: Iterable[tuple[int, int]], least: i
     "Cells one after another, each at least so far from those before it; `bounds`: first and last row and column of each."
     cells: list[tuple] = []
     for first, last in bounds:
-        span = range(first, last + 1)
-        left = [cell for cell in itertools.product(span, span) if all(apart((cell, other), least) for other in cells)]
+        left = clear_cells(first, last, cells, least)
         if not left:
             return None
         cells.append(left[rng.integers(len(left))])
@@ -448,32 +437,31 @@ def tool_layout(rng: np.random.Generator, equal: bool = False):
     return walls, spots, *rings
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #fa77a158
-def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: list[tuple], target: str = "goal"):
-    "Key, lock, barrier, object. `None` where the key or the lock cannot be reached."
-    take = Take(cast, walls, barrier).put("home", spots["agent"])
-    for name, spot in spots.items():
-        take.put(name, spot)
-    if route(take.closed(), spots["agent"], spots["key"]) is None:
+def unlock(cast: list, walls: np.ndarray, spots: dict, barrier: list[tuple], pause: int = 3):
+    "Key, lock, barrier, object; a tile goes every `pause` frames. `None` where the key or the lock cannot be reached."
+    take = Take(cast, walls, barrier).put("home", spots["agent"]).put_all(spots).still()
+    try:
+        take.walk("agent", "key")
+        beside = spots["lock"] - (take.where("key") - take.where("agent"))
+        if blocked(take.closed())[tuple(beside)]:
+            return None
+        take.walk("agent", beside, carrying="key").put("key", spots["lock"]).dissolve(pause)
+        return take.walk("agent", "goal").end()
+    except BadData:  # no way
         return None
-    take.still().walk("agent", "key")
-    beside = spots["lock"] - (take.where("key") - take.where("agent"))
-    if blocked(take.closed())[tuple(beside)] or route(take.closed(), take.where("agent"), beside) is None:
-        return None
-    take.walk("agent", beside, carrying="key").put("key", spots["lock"]).dissolve()
-    if route(take.closed(), take.where("agent"), spots[target]) is None:
-        return None
-    return take.walk("agent", target).end()
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #8e769913
-def unlockings(rng: np.random.Generator, cast: list) -> list:  # eight of `Trial`
-    "Eight trials in which a key is needed."
-    trials: list[Trial] = []
-    while len(trials) < TEST:
-        layout = tool_layout(rng)
-        trial = layout and unlock(cast, *layout[:3])
+def unlockings(
+    rng: np.random.Generator, cast: list, layout: Callable = tool_layout, trials: int = TEST, pause: int = 3
+) -> list:  # of `Trial`
+    "Trials in which a key is needed; `layout(rng)` gives walls, places and the barrier, or `None`."
+    found: list[Trial] = []
+    while len(found) < trials:
+        made = layout(rng)
+        trial = made and unlock(cast, *made[:3], pause)
         if trial is not None:
-            trials.append(trial)
-    return trials
+            found.append(trial)
+    return found
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #b69c2b73
 def undisturbed(
@@ -486,8 +474,7 @@ def undisturbed(
     "Do barriers leave the straight walks as they are: all of them to the key, an empty one also to the object?"
     ways = [route(walls, spots["agent"], spots[name]) for name in ("key", "goal")]
     for name in stands:
-        closed = walls.copy()
-        closed[tuple(np.transpose(enclosing if name == "enclosing" else decoy))] = True
+        closed = walled(walls, enclosing if name == "enclosing" else decoy)
         there = [route(closed, spots["agent"], spots[name]) for name in ("key", "goal")]
         same = [one is not None and other is not None and np.array_equal(one, other) for one, other in zip(there, ways)]
         if not same[0] or (name == "decoy" and not same[1]):
@@ -545,19 +532,5 @@ def tool_scenes(kind: str, rng: np.random.Generator, second: bool, balanced: boo
     return cast, [Scene("E", "e", kind, "goal", history, one), Scene("U", "u", kind, "key", history, other)]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #731e03df
-@maker("instrumental_no_barrier")
-def instrumental_no_barrier(rng: np.random.Generator, second: bool, balanced: bool):
-    "No barrier: straight to the object."
-    return tool_scenes("no_barrier", rng, second, balanced)
-
-
-@maker("instrumental_inconsequential_barrier")
-def instrumental_inconsequential_barrier(rng: np.random.Generator, second: bool, balanced: bool):
-    "A barrier that closes in nothing: straight to the object."
-    return tool_scenes("inconsequential_barrier", rng, second, balanced)
-
-
-@maker("instrumental_blocking_barrier")
-def instrumental_blocking_barrier(rng: np.random.Generator, second: bool, balanced: bool):
-    "To the key, where it is needed."
-    return tool_scenes("blocking_barrier", rng, second, balanced)
+for kind in ("no_barrier", "inconsequential_barrier", "blocking_barrier"):
+    maker(f"instrumental_{kind}")(partial(tool_scenes, kind))

@@ -94,6 +94,12 @@ class Staging:
         self.now[self.index[name]] = (*np.rint(point), angle % 360, 1, 0)
         return self
 
+    def put_all(self, spots: dict) -> Self:
+        "Place several things, name -> px `[2]`."
+        for name, spot in spots.items():
+            self.put(name, spot)
+        return self
+
     def remove(self, name: str) -> Self:
         "Take something off the stage."
         self.now[self.index[name], VISIBLE] = 0

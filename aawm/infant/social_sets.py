@@ -5,19 +5,20 @@
 # %% auto #0
 __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_ROW', 'PUSH_ROW', 'KEPT_OUT', 'HIDING', 'SLABS',
            'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'STRIKE_REACH', 'pattern', 'boxed', 'models_cast',
-           'inner_block', 'fenced', 'demonstration', 'beyond', 'approach_test', 'imitation_places', 'imitation',
-           'approach_history', 'approach', 'rooms', 'seeker_take', 'slide', 'helping_trial', 'helping_history',
-           'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries',
-           'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
+           'sides_in_turn', 'inner_block', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation',
+           'approach_history', 'approach', 'rooms', 'seeker_take', 'goal_in_room', 'slide', 'helping_trial',
+           'helping_history', 'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take',
+           'carries', 'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial',
+           'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .bib_sets import Scene, maker
 from .filming import Take
-from .layouts import oriented
+from .layouts import chase, oriented, walled
 from .planner import rasterise, ring
 from .stage import STILL_BEFORE, TEST, TURN, WAIT, draw_looks, prop
 
@@ -50,6 +51,11 @@ def models_cast(rng: np.random.Generator) -> list:
     "An agent, two models and an object."
     return draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
 
+
+def sides_in_turn(rng: np.random.Generator) -> tuple:  # of eight words
+    "Left and right in turn, beginning with either."
+    return ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
+
 # %% ../../nbs/infant/06_social_sets.ipynb #f3086dbf
 def inner_block(points: np.ndarray) -> list:  # of cells
     "The four cells inside an L, which leave it as the only short way."
@@ -65,10 +71,7 @@ def inner_block(points: np.ndarray) -> list:  # of cells
 
 def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
     "The stage with an L's obstacles."
-    walls = ring()
-    for cell in inner_block(points):
-        walls[cell] = True
-    return walls
+    return walled(ring(), inner_block(points))
 
 # %% ../../nbs/infant/06_social_sets.ipynb #4d329b81
 def demonstration(
@@ -76,9 +79,7 @@ def demonstration(
     goal: np.ndarray | tuple | None, touching: bool
 ):
     "One trial: models show their patterns in turn, then the agent does its own."
-    take = Take(cast, walls)
-    for name, path in paths.items():
-        take.put(name, path[0])
+    take = Take(cast, walls).put_all({name: path[0] for name, path in paths.items()})
     if goal is not None:
         take.put("goal", goal)
     take.still()
@@ -91,14 +92,6 @@ def demonstration(
 def beyond(points: np.ndarray) -> np.ndarray:  # px `[2]`
     "The place 12 px straight ahead of a pattern's end."
     return points[-1] + 12 * np.sign(points[-1] - points[-2])
-
-
-def approach_test(cast: list, target: str, places: dict):
-    "The agent walks to a model in free space."
-    take = Take(cast)
-    for name, spot in places.items():
-        take.put(name, spot)
-    return take.still().walk("agent", target).end()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #6f90856e
 def imitation_places(own: np.ndarray, rng: np.random.Generator):
@@ -118,14 +111,14 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     own, others = (pattern(int(k)) for k in rng.permutation(8)[:2])
     shown = {name: boxed(own if name == mine else others, corner) for name, corner in BOXES.items()}
     beside, away, goal = imitation_places(own, rng)
-    order = ("left", "right")[:: 1 if rng.integers(2) else -1] * (TEST // 2)
+    order = sides_in_turn(rng)
     histories = {}
     for condition, walls, path in (("social", ring(), away), ("instrumental", fenced(beside), beside)):
         touching = condition == "instrumental"
         films = {name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching) for name in BOXES}
         histories[condition] = [oriented(films[name], orientation) for name in order]
     places = {"left": (60, 50), "right": (60, 150), "agent": (140, 100)}
-    tests = {name: oriented(approach_test(cast, name, places), orientation) for name in BOXES}
+    tests = {name: oriented(chase(cast, ring(), places, name), orientation) for name in BOXES}
     theirs = "left" if mine == "right" else "right"
     outcomes = {"social": "EU", "instrumental": ("NE", "NE")}
     return cast, [
@@ -143,7 +136,7 @@ def approach_history(cast: list, rng: np.random.Generator, mine: str) -> list:  
     for k in range(TEST):
         row = int(rng.integers(40, 80))
         sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {"left": (row, 150), "right": (row, 50)}
-        found.append(approach_test(cast, mine, sides | {"agent": (int(rng.integers(120, 160)), 100)}))
+        found.append(chase(cast, ring(), sides | {"agent": (int(rng.integers(120, 160)), 100)}, mine))
     return found
 
 # %% ../../nbs/infant/06_social_sets.ipynb #05d22f27
@@ -157,7 +150,7 @@ def approach(rng: np.random.Generator, second: bool, balanced: bool):
     patterns = [pattern(int(k)) for k in rng.permutation(8)[:2]]
     liked, other = patterns[::-1] if second else patterns
     shown = {name: boxed(liked if name == mine else other, corner) for name, corner in BOXES.items()}
-    order = ("left", "right")[:: 1 if rng.integers(2) else -1]
+    order = sides_in_turn(rng)[:2]
     corner = (110, 50 + 20 * int(rng.integers(3)))
     scenes = []
     for condition, outcomes in (("social", "EU"), ("instrumental", ("NE", "NE"))):
@@ -188,16 +181,24 @@ def rooms() -> np.ndarray:  # bool `[10, 10]`
     return walls
 
 # %% ../../nbs/infant/06_social_sets.ipynb #c7f545c8
-def seeker_take(cast: list, room: str = "", door: str = "") -> Take:
+def seeker_take(
+    cast: list,
+    seeker: tuple = SEEKER,  # px
+    goal: tuple | None = None,  # px
+    door: str = "",  # the room at whose entrance it stands
+) -> Take:
     "The stage before anything moves."
-    take = Take(cast, rooms()).put("agent", SEEKER)
-    for name, spot in BESIDE.items():
-        take.put(name, spot)
-    if room:
-        take.put("goal", (50, ROOMS[room]))
+    spots = {"agent": seeker, **BESIDE}
+    if goal is not None:
+        spots["goal"] = goal
     if door:
-        take.put("door", (DOOR_ROW, ROOMS[door]))
-    return take.still()
+        spots["door"] = (DOOR_ROW, ROOMS[door])
+    return Take(cast, rooms()).put_all(spots).still()
+
+
+def goal_in_room(cast: list, room: str, door: str = "") -> Take:
+    "The same with the object in a room."
+    return seeker_take(cast, goal=(50, ROOMS[room]), door=door)
 
 # %% ../../nbs/infant/06_social_sets.ipynb #076cc390
 def slide(take: Take, who: str, to: str) -> Take:
@@ -207,21 +208,31 @@ def slide(take: Take, who: str, to: str) -> Take:
     return take.walk(who, points=[(PUSH_ROW, here), (PUSH_ROW, ROOMS[to])], carrying="door")
 
 # %% ../../nbs/infant/06_social_sets.ipynb #f6f13115
-def helping_trial(cast: list, room: str, helper: str, hinderer: str, helped: bool):
+def helping_trial(
+    cast: list, room: str, helper: str, hinderer: str, helped: bool, stage: Callable = goal_in_room, kept_out: int = KEPT_OUT
+):
     "The door is slid away from the object's room, or to it."
     empty = "left" if room == "right" else "right"
-    take = seeker_take(cast, room, door=room if helped else empty)
     if helped:
-        return slide(take, helper, empty).walk("agent", "goal").light("goal").end()
-    return slide(take, hinderer, room).walk("agent", (KEPT_OUT, ROOMS[room])).end()
+        return slide(stage(cast, room, room), helper, empty).walk("agent", "goal").light("goal").end()
+    return slide(stage(cast, room, empty), hinderer, room).walk("agent", (kept_out, ROOMS[room])).end()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #bb7a4e19
-def helping_history(cast: list, rng: np.random.Generator, helper: str, hinderer: str) -> list:
+def helping_history(
+    cast: list,
+    rng: np.random.Generator,
+    order: tuple,  # eight rooms
+    helper: str,
+    hinderer: str,
+    stage: Callable = goal_in_room,  # `stage(cast, room, door)`
+    kept_out: int = KEPT_OUT,  # px, row
+) -> list:  # eight of `Trial`
     "Four trials without a door, then two of help and two of hindrance."
-    order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
-    free = [seeker_take(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
+    free = [stage(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
     acts = rng.permutation([True, True, False, False])
-    return free + [helping_trial(cast, room, helper, hinderer, bool(helped)) for room, helped in zip(order[4:], acts)]
+    return free + [
+        helping_trial(cast, room, helper, hinderer, bool(helped), stage, kept_out) for room, helped in zip(order[4:], acts)
+    ]
 
 # %% ../../nbs/infant/06_social_sets.ipynb #1e807ad5
 @maker("helper_hinderer")
@@ -229,7 +240,7 @@ def helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
     "Approach those who help."
     cast = [*draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",)), prop("door")]
     helper, hinderer = ("right", "left") if second else ("left", "right")
-    history = helping_history(cast, rng, helper, hinderer)
+    history = helping_history(cast, rng, sides_in_turn(rng), helper, hinderer)
     tests = [seeker_take(cast).walk("agent", name).end() for name in (helper, hinderer)]
     return cast, [
         Scene(outcome, member, "helping", ending, history, test)
@@ -272,17 +283,16 @@ def returns(take: Take) -> Take:
 # %% ../../nbs/infant/06_social_sets.ipynb #44b2f8d5
 def hidden_take(cast: list, place: str, slabs: bool = True, carrier: bool = False) -> Take:
     "The stage before anything moves."
-    take = Take(cast, opened()).put("agent", STAND).put("goal", HIDING[place])
-    for name, spot in SLABS.items() if slabs else ():
-        take.put(name, spot)
+    take = Take(cast, opened()).put("agent", STAND).put("goal", HIDING[place]).put_all(SLABS if slabs else {})
     return (take.put("carrier", CARRIER) if carrier else take).still()
 
 
-def carries(take: Take, to: str) -> Take:
-    "The second agent carries the object to the other place and goes back."
+def carries(take: Take, *places: np.ndarray | tuple) -> Take:  # px
+    "The second agent carries the object from place to place and goes back."
     take.walk("carrier", "goal").light("goal")
-    beside = HIDING[to] - (take.where("goal") - take.where("carrier"))
-    take.walk("carrier", points=[take.where("carrier"), beside], carrying="goal")
+    for place in places:
+        beside = place - (take.where("goal") - take.where("carrier"))
+        take.walk("carrier", points=[take.where("carrier"), beside], carrying="goal")
     return take.walk("carrier", points=[take.where("carrier"), CARRIER])
 
 # %% ../../nbs/infant/06_social_sets.ipynb #af8685fe
@@ -296,7 +306,7 @@ def seen_trial(cast: list, place: str, slabs: bool):
 def belief_test(cast: list, first: str, then: str, seen: bool, ending: str):
     "The test and its branch."
     take = and_back(to_place(hidden_take(cast, first, carrier=True), first).light("goal"))
-    take = returns(carries(leaves(take), then)) if not seen else carries(returns(leaves(take)), then)
+    take = carries(returns(leaves(take)), HIDING[then]) if seen else returns(carries(leaves(take), HIDING[then]))
     take.still(EMPTY_FRAMES)
     branch = len(take)
     place = then if ending == "new_place" else first
@@ -340,9 +350,7 @@ def spinner_take(
     cast: list, hub: np.ndarray, start: np.ndarray, goals: dict[str, np.ndarray], angle: int, square: str
 ) -> Take:
     "The stage before the element moves; the arm has `angle` as it starts."
-    take = Take(cast).put("spinner", hub).put(square, hub).put("agent", start)
-    for name, spot in goals.items():
-        take.put(name, spot)
+    take = Take(cast).put_all({"spinner": hub, square: hub, "agent": start} | goals)
     return take.spin("spinner", angle - TURN * STILL_BEFORE).still()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e

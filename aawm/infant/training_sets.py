@@ -4,25 +4,25 @@
 
 # %% auto #0
 __all__ = ['INSIDE', 'episode', 'beside_home', 'train_single_object', 'train_preference', 'train_multi_agent', 'enclosed_layout',
-           'unlock_from_inside', 'train_instrumental', 'idle_spinner', 'lit_walk', 'train_preference_lighting',
-           'train_single_lighting', 'train_spinner_goal', 'train_spinner_free', 'training_pattern', 'two_patterns',
-           'train_imitation', 'train_imitation_goal', 'inside_take', 'train_helper_hinderer', 'nudged_trial',
-           'train_belief', 'square_spot', 'train_square']
+           'train_instrumental', 'idle_spinner', 'lit_walk', 'train_preference_lighting', 'train_single_lighting',
+           'train_spinner_goal', 'train_spinner_free', 'training_pattern', 'imitations', 'train_imitation',
+           'train_imitation_goal', 'seeker_in_room', 'train_helper_hinderer', 'nudged_trial', 'train_belief',
+           'square_spot', 'train_square']
 
 # %% ../../nbs/infant/07_training_sets.ipynb #5ce2c220
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from .bib_sets import Scene, free_spots, maker, spread, tool_cast
+from .bib_sets import Scene, free_spots, maker, spread, tool_cast, trips, unlockings, walker_cast
 from .filming import Take, Trial
-from .layouts import apart, around, chase, sampled, oriented, place, random_cell, scattered_walls
-from .planner import blocked, center, rasterise, ring
+from .layouts import apart, around, chase, clear_cells, sampled, oriented, place, random_cell, scattered_walls
+from .planner import center, rasterise, ring
 from aawm.infant.social_sets import (
-    BESIDE, BOXES, CARRIER, DIRECTIONS, DOOR_ROW, EMPTY_FRAMES, HIDING, ROOMS, approach_test, and_back,
-    beyond, boxed, demonstration, hidden_take, leaves, models_cast, returns, rooms, slide, spinner_take, struck, to_place
+    BOXES, DIRECTIONS, EMPTY_FRAMES, HIDING, SLABS, and_back, attribution_trial, beyond, boxed, carries, demonstration,
+    helping_history, hidden_take, leaves, models_cast, returns, seeker_take, sides_in_turn, spinner_take, struck, to_place
 )
-from .stage import TEST, TRIALS, draw_looks, prop
+from .stage import CELLS, TEST, TRIALS, draw_looks, prop
 
 # %% ../../nbs/infant/07_training_sets.ipynb #04f6aef6
 def episode(trials: Sequence[Trial]) -> list[Scene]:  # of one `Scene`
@@ -30,44 +30,36 @@ def episode(trials: Sequence[Trial]) -> list[Scene]:  # of one `Scene`
     return [Scene("E", "e", "training", "training", list(trials[:TEST]), trials[TEST])]
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d6bd326c
-def beside_home(rng: np.random.Generator, count: int) -> tuple:  # home and objects, px
-    "A home and objects two or three cells from it, apart from each other."
+def beside_home(
+    rng: np.random.Generator,
+    *objects: str,  # names
+    walker: str = "agent",
+) -> dict:  # name -> px `[2]`
+    "A home with somebody in it, and objects two or three cells from it, apart from each other."
 
     def attempt(rng):
-        cells = [random_cell(rng, 3, 6), *(random_cell(rng) for _ in range(count))]
+        cells = [random_cell(rng, 3, 6), *(random_cell(rng) for _ in objects)]
         gaps = [max(abs(np.subtract(cell, cells[0]))) for cell in cells[1:]]
         return cells if apart(cells, 2) and max(gaps) <= 3 else None
 
-    home, *others = sampled(rng, attempt)
-    return place(rng, home, 4), [place(rng, cell) for cell in others]
+    cell, *others = sampled(rng, attempt)
+    home = place(rng, cell, 4)
+    return {"home": home, walker: home} | {name: place(rng, cell) for name, cell in zip(objects, others)}
 
 # %% ../../nbs/infant/07_training_sets.ipynb #428c7a81
 @maker("train_single_object")
 def train_single_object(rng: np.random.Generator, second: bool, balanced: bool):
     "Walls and one object, wherever it is."
-    cast = [*draw_looks(rng, objects=("goal",)), prop("home")]
+    cast = walker_cast(rng)
     walls = scattered_walls(rng, int(rng.integers(8, 17)))
-    trials = []
-    for _ in range(TRIALS):
-        spots = sampled(rng, lambda rng: free_spots(rng, ("agent", "goal"), walls=walls))
-        trials.append(chase(cast, walls, spots | {"home": spots["agent"]}, "goal"))
-    return cast, episode(trials)
+    return cast, episode(trips(rng, cast, walls, ("goal",), TRIALS))
 
 # %% ../../nbs/infant/07_training_sets.ipynb #2744cf8b
 @maker("train_preference")
 def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
     "Two objects beside home, one of them taken; no walls."
     cast = [*draw_looks(rng), prop("home")]
-    trials = []
-    for _ in range(TRIALS):
-        home, (preferred, other) = beside_home(rng, 2)
-        trials.append(
-            chase(
-                cast, ring(), {"home": home, "agent": home, "preferred": preferred, "other": other},
-                "preferred"
-            )
-        )
-    return cast, episode(trials)
+    return cast, episode([chase(cast, ring(), beside_home(rng, "preferred", "other"), "preferred") for _ in range(TRIALS)])
 
 # %% ../../nbs/infant/07_training_sets.ipynb #83802370
 @maker("train_multi_agent")
@@ -77,71 +69,45 @@ def train_multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
     trials = []
     change = int(rng.integers(1, TRIALS))
     for k in range(TRIALS):
-        home, (goal,) = beside_home(rng, 1)
         walker = "newcomer" if k >= change else "agent"
-        trials.append(chase(cast, ring(), {"home": home, walker: home, "goal": goal}, "goal", walker))
+        trials.append(chase(cast, ring(), beside_home(rng, "goal", walker=walker), "goal", walker))
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #e9e08954
-def enclosed_layout(rng: np.random.Generator):
+def enclosed_layout(rng: np.random.Generator):  # walls, places, cells of the barrier, as `unlockings` takes them
     "A closed room of 3 x 3 cells with agent, key and lock, and an object outside."
     middle = random_cell(rng, 3, 6)
     tiles = [cell for cell in around(middle, 2) if max(abs(np.subtract(cell, middle))) == 2]
-    outside = [
-        cell
-        for cell in np.ndindex(10, 10)
-        if min(cell) > 0 and max(cell) < 9 and max(abs(np.subtract(cell, middle))) > 2
-    ]
+    outside = clear_cells(1, CELLS - 2, [middle], 3)
     inside = spread(rng, [(middle[0] - 1, middle[0] + 1)] * 3, 1) if middle[0] == middle[1] else None
     if inside is None or min(map(min, tiles)) < 1 or max(map(max, tiles)) > 8 or not outside:
         return None
     goal = outside[rng.integers(len(outside))]
     spots = {name: place(rng, cell) for name, cell in zip(("agent", "key", "lock"), inside)}
-    return tiles, spots | {"goal": place(rng, goal)}
-
-# %% ../../nbs/infant/07_training_sets.ipynb #3dbae73d
-def unlock_from_inside(cast: list, layout: tuple):
-    "Key, lock, barrier, object; `None` where there is no room to bring the key to the lock."
-    tiles, spots = layout
-    take = Take(cast, barrier=tiles).put("home", spots["agent"])
-    for name, spot in spots.items():
-        take.put(name, spot)
-    take.still().walk("agent", "key")
-    beside = spots["lock"] - (take.where("key") - take.where("agent"))
-    if blocked(take.closed())[tuple(beside)]:
-        return None
-    take.walk("agent", beside, carrying="key").put("key", spots["lock"]).dissolve(2)
-    return take.walk("agent", "goal").end()
+    return ring(), spots | {"goal": place(rng, goal)}, tiles
 
 # %% ../../nbs/infant/07_training_sets.ipynb #7abcd8c9
 @maker("train_instrumental")
 def train_instrumental(rng: np.random.Generator, second: bool, balanced: bool):
     "The agent is closed in; key and lock are with it."
     cast = tool_cast(rng)
-    trials: list[Trial] = []
-    while len(trials) < TRIALS:
-        trial = unlock_from_inside(cast, sampled(rng, enclosed_layout))
-        trials += [trial] if trial is not None else []
-    return cast, episode(trials)
+    return cast, episode(unlockings(rng, cast, enclosed_layout, TRIALS, pause=2))
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d8defb00
 def idle_spinner(take: Take, rng: np.random.Generator, spots: Collection[np.ndarray]) -> Take:
     "A spinner that stands by, away from everything."
-    far = [cell for cell in np.ndindex(10, 10) if min(cell) > 1 and max(cell) < 8]
-    far = [cell for cell in far if min(np.linalg.norm(center(cell) - spot) for spot in spots) > 45]
+    far = [cell for cell in clear_cells(2, CELLS - 3, (), 0) if min(np.linalg.norm(center(cell) - spot) for spot in spots) > 45]
     return take.put("spinner", center(far[rng.integers(len(far))])).spin(
         "spinner", int(rng.integers(360))
     ) if far else take
 
 # %% ../../nbs/infant/07_training_sets.ipynb #382f1ae9
 def lit_walk(
-    cast: list, rng: np.random.Generator, spots: dict, target: str, spinner: bool,
+    cast: list, rng: np.random.Generator, spots: dict, target: str, spinner: bool = False,
     walls: np.ndarray | None = None, back: bool = False
 ):
     "A walk to an object, which lights up; perhaps a spinner stands by, perhaps the agent returns."
-    take = Take(cast, walls)
-    for name, spot in spots.items():
-        take.put(name, spot)
+    take = Take(cast, walls).put_all(spots)
     take = idle_spinner(take, rng, spots.values()) if spinner else take
     take.still().walk("agent", target).light(*(name for name in ("preferred", "other", "goal") if name in spots))
     return (take.walk("agent", spots["agent"]) if back else take).end()
@@ -151,16 +117,8 @@ def lit_walk(
 def train_preference_lighting(rng: np.random.Generator, second: bool, balanced: bool):
     "Preference without walls; what is touched lights up, and a spinner stands by."
     cast = [*draw_looks(rng), prop("home"), prop("spinner")]
-    trials = []
-    for _ in range(TRIALS):
-        home, (preferred, other) = beside_home(rng, 2)
-        trials.append(
-            lit_walk(
-                cast, rng, {"home": home, "agent": home, "preferred": preferred, "other": other}, "preferred",
-                True
-            )
-        )
-    return cast, episode(trials)
+    places = (beside_home(rng, "preferred", "other") for _ in range(TRIALS))
+    return cast, episode([lit_walk(cast, rng, spots, "preferred", spinner=True) for spots in places])
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d6de8c5d
 @maker("train_single_lighting")
@@ -191,9 +149,7 @@ def train_spinner_goal(rng: np.random.Generator, second: bool, balanced: bool):
     for _ in range(TRIALS):
         goals = {"preferred": hub + (-int(rng.integers(30, 60)), 100), "other": hub + (int(rng.integers(30, 60)), 100)}
         target = ("preferred", "other")[rng.integers(2)]
-        start, angle = struck(hub, goals[target])
-        take = spinner_take(cast, hub, start, goals, angle, "under")
-        trials.append(take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end())
+        trials.append(attribution_trial(cast, hub, False, target, goals, rng))
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #a1f551bd
@@ -207,14 +163,12 @@ def train_spinner_free(rng: np.random.Generator, second: bool, balanced: bool):
         aim = rng.uniform(0, 2 * np.pi)
         way = np.array([np.sin(aim), np.cos(aim)])
         end = hub + way * 66
-        goals = {"goal": end if rng.integers(2) else hub - way * 60}
+        hits = rng.integers(2)
+        goals = {"goal": end if hits else hub - way * 60}
         start, angle = struck(hub, end)
         take = spinner_take(cast, hub, start, goals, angle, "under")
-        hits = np.allclose(goals["goal"], end)
-        take = take.walk(
-            "agent", points=[start, goals["goal"]], to="goal"
-        ).light("goal") if hits else take.walk("agent", points=[start, end])
-        trials.append(take.end())
+        take.walk("agent", points=[start, end], to="goal" if hits else None)
+        trials.append((take.light("goal") if hits else take).end())
     return cast, episode(trials)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #3df92c6a
@@ -225,77 +179,57 @@ def training_pattern(orientation: int) -> np.ndarray:  # px `[4, 2]`; 0-7 are C,
     legs = (26 * first, 28 * second, -26 * first) if orientation < 8 else (20 * first, 40 * second, 20 * first)
     return np.concatenate([[(0, 0)], np.cumsum(legs, 0)])
 
-
-def two_patterns(rng: np.random.Generator) -> list:
-    "Two different training patterns."
-    return [training_pattern(int(k)) for k in rng.permutation(16)[:2]]
-
 # %% ../../nbs/infant/07_training_sets.ipynb #c36e8d58
-@maker("train_imitation")
-def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
-    "Both models demonstrate in every trial, the agent imitates one, and at the test approaches it."
+def imitations(
+    rng: np.random.Generator,
+    columns: range,  # px: where the agent's pattern may begin
+    with_goal: bool,  # it leads to an object, and at the test the agent goes there
+):
+    "Both models demonstrate in every trial, and the agent does as one of them."
     cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
-    patterns = two_patterns(rng)
+    patterns = [training_pattern(int(k)) for k in rng.permutation(16)[:2]]
     shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
-    shown["agent"] = boxed(patterns[0], (110, 30 + 20 * int(rng.integers(5))))
-    films = [demonstration(cast, order, ring(), shown, None, False) for order in (("left", "right"), ("right", "left"))]
-    test = approach_test(cast, mine, {"left": (60, 50), "right": (60, 150), "agent": (140, 100)})
+    shown["agent"] = boxed(patterns[0], (110, columns[rng.integers(len(columns))]))
+    goal = beyond(shown["agent"]) if with_goal else None
+    films = [demonstration(cast, order, ring(), shown, goal, with_goal) for order in (("left", "right"), ("right", "left"))]
+    models = {"left": (60, 50), "right": (60, 150)}
+    if with_goal:
+        test = lit_walk(cast, rng, models | {"agent": (140, 50), "goal": (140, 150)}, "goal")
+    else:
+        test = chase(cast, ring(), models | {"agent": (140, 100)}, mine)
     return cast, episode([oriented(trial, orientation) for trial in (*films * 4, test)])
+
+
+@maker("train_imitation")
+def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
+    "At the test the agent approaches the model that it imitated."
+    return imitations(rng, range(30, 130, 20), with_goal=False)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #c34e101b
 @maker("train_imitation_goal")
 def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool):
     "Imitation that leads to an object; at the test the agent goes to the object."
-    cast = models_cast(rng)
-    orientation = int(rng.integers(8))
-    mine = ("left", "right")[rng.integers(2)]
-    patterns = two_patterns(rng)
-    shown = {name: boxed(patterns[name != mine], corner) for name, corner in BOXES.items()}
-    shown["agent"] = boxed(patterns[0], (110, 50 + 20 * int(rng.integers(3))))
-    goal = beyond(shown["agent"])
-    films = [demonstration(cast, order, ring(), shown, goal, True) for order in (("left", "right"), ("right", "left"))]
-    spots = {"left": (60, 50), "right": (60, 150), "agent": (140, 50), "goal": (140, 150)}
-    take = Take(cast)
-    for name, spot in spots.items():
-        take.put(name, spot)
-    test = take.still().walk("agent", "goal").light("goal").end()
-    return cast, episode([oriented(trial, orientation) for trial in (*films * 4, test)])
+    return imitations(rng, range(50, 110, 20), with_goal=True)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #0f7b3416
 INSIDE = {"left": (50, 50), "right": (50, 150)}  # px: the seeker in each room
 
 
-def inside_take(cast: list, room: str, goal: np.ndarray | tuple | None = None, door: str = "") -> Take:
-    "The seeker in a room, the others below."
-    take = Take(cast, rooms()).put("agent", INSIDE[room])
-    for name, spot in BESIDE.items():
-        take.put(name, spot)
-    if goal is not None:
-        take.put("goal", goal)
-    if door:
-        take.put("door", (DOOR_ROW, ROOMS[door]))
-    return take.still()
+def seeker_in_room(cast: list, room: str, door: str = "") -> Take:
+    "The seeker in a room, the others and the object below."
+    return seeker_take(cast, INSIDE[room], (165, 100), door)
 
 # %% ../../nbs/infant/07_training_sets.ipynb #d2521a28
 @maker("train_helper_hinderer")
 def train_helper_hinderer(rng: np.random.Generator, second: bool, balanced: bool):
     "The helper slides the door away from the seeker's room, the hinderer slides it there."
     cast = [*models_cast(rng), prop("door")]
-    helper, hinderer = ("left", "right")[:: 1 if rng.integers(2) else -1]
-    order = ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
-    goal = (165, 100)
-    trials = [inside_take(cast, room, goal).walk("agent", "goal").light("goal").end() for room in order[:4]]
-    for room, helped in zip(order[4:], rng.permutation([True, True, False, False])):
-        empty = "left" if room == "right" else "right"
-        take = inside_take(cast, room, goal, room if helped else empty)
-        if helped:
-            trials.append(slide(take, helper, empty).walk("agent", "goal").light("goal").end())
-        else:
-            trials.append(slide(take, hinderer, room).walk("agent", (70, ROOMS[room])).end())
-    test = inside_take(cast, order[0]).walk("agent", helper).end()
-    return cast, episode([*trials, test])
+    helper, hinderer = sides_in_turn(rng)[:2]
+    order = sides_in_turn(rng)
+    trials = helping_history(cast, rng, order, helper, hinderer, seeker_in_room, kept_out=70)
+    return cast, episode([*trials, seeker_take(cast, INSIDE[order[0]]).walk("agent", helper).end()])
 
 # %% ../../nbs/infant/07_training_sets.ipynb #84a041dc
 def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
@@ -304,11 +238,8 @@ def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
     if not seen:
         take = leaves(take)
     if carrier:
-        by = (12 if place == "upper" else -12, 0)
-        take.walk("carrier", "goal").light("goal")
-        take.walk("carrier", points=[take.where("carrier"), take.where("carrier") + by], carrying="goal")
-        take.walk("carrier", points=[take.where("carrier"), take.where("carrier") - by], carrying="goal")
-        take.walk("carrier", points=[take.where("carrier"), CARRIER])
+        aside = np.add(HIDING[place], (12 if place == "upper" else -12, 0))
+        carries(take, aside, HIDING[place])
     take = take if seen else returns(take.still(EMPTY_FRAMES))
     return to_place(take, place).light("goal").end()
 
@@ -316,10 +247,7 @@ def nudged_trial(cast: list, place: str, seen: bool, carrier: bool):
 @maker("train_belief")
 def train_belief(rng: np.random.Generator, second: bool, balanced: bool):
     "Where the object is and where it was are the same place, whether the agent looks or not."
-    cast = [
-        *draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), prop("slab", "slab_upper"),
-        prop("slab", "slab_lower")
-    ]
+    cast = [*draw_looks(rng, agents=("agent", "carrier"), objects=("goal",)), *(prop("slab", name) for name in SLABS)]
     kinds = [(place, seen) for place in HIDING for seen in (True, False)]
     films = {kind: nudged_trial(cast, *kind, False) for kind in kinds}
     order = [kinds[k] for k in rng.integers(4, size=TEST)]
@@ -338,10 +266,8 @@ def train_square(rng: np.random.Generator, second: bool, balanced: bool):
     cast = [*draw_looks(rng, objects=("goal",)), prop("home"), prop("under"), prop("over")]
     trials = []
     for k in range(TRIALS):
-        home, (goal,) = beside_home(rng, 1)
-        square = sampled(rng, lambda rng, test=k == TEST, track=rasterise([home, goal]): square_spot(rng, track, test))
-        take = Take(cast).put("home", home).put("agent", home).put("goal", goal).put(
-            "over" if k == TEST else "under", square
-        )
-        trials.append(take.still().walk("agent", "goal").light("goal").end())
+        spots = beside_home(rng, "goal")
+        track = rasterise([spots["home"], spots["goal"]])
+        square = sampled(rng, lambda rng, test=k == TEST, track=track: square_spot(rng, track, test))
+        trials.append(lit_walk(cast, rng, spots | {"over" if k == TEST else "under": square}, "goal"))
     return cast, episode(trials)
