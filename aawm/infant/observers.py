@@ -209,9 +209,7 @@ class ObjectNow(PlaceControl):
     name = "object_now"
 
     def expected(self, batch: Batch):
-        return places(
-            batch, TEST, batch.length[:, TEST] - 1
-        )[np.arange(len(batch)), (batch.kind == "object").argmax(1)][:, None]
+        return track_of(batch, TEST, (batch.kind == "object").argmax(1))[:, -1:]
 
 
 @observer
@@ -221,7 +219,7 @@ class ObjectFirst(PlaceControl):
     name = "object_first"
 
     def expected(self, batch: Batch):
-        return places(batch, TEST, 0)[np.arange(len(batch)), (batch.kind == "object").argmax(1)][:, None]
+        return track_of(batch, TEST, (batch.kind == "object").argmax(1))[:, :1]
 
 # %% ../../nbs/infant/10_observers.ipynb #fe7324b2
 PATH_POINTS = 32  # at which two paths are compared

@@ -11,10 +11,10 @@ __all__ = ['STRIDE', 'ARRIVED', 'COST_UNIT', 'BETAS', 'GRID', 'EVERY', 'SIDE', '
 # %% ../../nbs/infant/11_reasoners.ipynb #914169c7
 import numpy as np
 
-from .episodes import Batch, actor, moving
+from .episodes import Batch, actor, last_walk, moving
 from .observers import Observer, observer
 from .planner import cell_of, length, route
-from .stage import CELLS, COLUMN, LIT, ROW, SIZE, STILL_BEFORE, TEST, VISIBLE
+from .stage import CELLS, COLUMN, LIT, ROW, SIZE, TEST, VISIBLE
 
 # %% ../../nbs/infant/11_reasoners.ipynb #49e1c257
 STRIDE = 4  # frames between two looks
@@ -25,20 +25,22 @@ class View:
     "One video, with names for what is asked of it."
 
     def __init__(self, batch: Batch, row: int):
+        self.batch = batch[row : row + 1]
         self.state = batch.state[row].astype(int)
         self.length = batch.length[row]
         self.walls = batch.walls[row]
         self.gate = batch.gate[row]
         self.kind = batch.kind[row]
-        self.agent = int(actor(batch[row : row + 1])[0])
-        self.moves = [moving(batch[row : row + 1], trial)[0] for trial in range(TEST + 1)]
+        self.agent = int(actor(self.batch)[0])
+        self.others = [one for one in self.which("agent") if one != self.agent]
+        self.moves = [moving(self.batch, trial)[0] for trial in range(TEST + 1)]
 
     def which(self, kind: str) -> list:
         "Numbers of the entities of a kind."
         return np.flatnonzero(self.kind == kind).tolist()
 
-    def seen(self, entity: int, trial: int, frame: int = 0) -> bool:
-        return bool(self.state[trial, frame, entity, VISIBLE])
+    def seen(self, entity: int, trial: int) -> bool:
+        return bool(self.state[trial, 0, entity, VISIBLE])
 
     def place(self, entity: int, trial: int = TEST, frame: int = 0) -> np.ndarray:
         return self.state[trial, frame, entity, ROW : COLUMN + 1]
@@ -51,11 +53,8 @@ class View:
 
     def walk(self, entity: int, trial: int) -> tuple:
         "First and last frame of an entity's last walk."
-        moved = np.flatnonzero(self.moves[trial][:, entity])
-        if not len(moved):
-            return STILL_BEFORE, STILL_BEFORE
-        breaks = np.flatnonzero(np.diff(moved) > 1)
-        return int(moved[breaks[-1] + 1 if len(breaks) else 0]), int(moved[-1])
+        first, last = last_walk(self.batch, np.array([entity]), trial)
+        return int(first[0]), int(last[0])
 
     def shown(self, entity: int, trial: int) -> np.ndarray:  # px `[N, 2]`
         "The path of an entity's last walk, from where it started."
@@ -87,13 +86,13 @@ def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | N
     )
 
 # %% ../../nbs/infant/11_reasoners.ipynb #0bd624a8
-def taken(view: View, things: list) -> list:  # one of `things` for each trial in which the judged agent moved
+def taken(view: View, things: list) -> dict:  # trial in which the judged agent moved -> one of `things`
     "What the agent ended at in each trial of history."
-    found = []
+    found = {}
     for trial in range(TEST):
         if view.moves[trial][:, view.agent].any():
             gaps = [np.linalg.norm(view.end(thing, trial) - view.end(view.agent, trial)) for thing in things]
-            found.append(things[int(np.argmin(gaps))])
+            found[trial] = things[int(np.argmin(gaps))]
     return found
 
 # %% ../../nbs/infant/11_reasoners.ipynb #2966e6f6
@@ -102,8 +101,9 @@ def even(things: list) -> dict:
     return {thing: 1 / len(things) for thing in things}
 
 
-def known_or_even(counts: list, things: list) -> dict:
+def known_or_even(ends: dict, things: list) -> dict:  # as `taken` gives them
     "All weight on what was always so; equal weights where nothing was, or it cannot be had."
+    counts = list(ends.values())
     best = max(set(counts), key=counts.count) if counts else None
     return {best: 1.0} if best in things else even(things)
 
@@ -140,12 +140,11 @@ def mean_regret(view: View, weights: dict):
 # %% ../../nbs/infant/11_reasoners.ipynb #93c2c807
 def imitated(view: View) -> dict:
     "Weights of the models: the imitated one, unless an object explains the likeness."
-    models = [one for one in view.which("agent") if one != view.agent]
     if any(view.state[trial, view.length[trial] - 1, :, LIT].any() for trial in range(TEST)):
-        return even(models)
+        return even(view.others)
     own = view.shown(view.agent, 0)
     gaps = {}
-    for model in models:
+    for model in view.others:
         shown = next(view.shown(model, trial) for trial in range(TEST) if view.moves[trial][:, model].any())
         gaps[model] = np.abs(shown - own).sum() if shown.shape == own.shape else np.inf
     return {min(gaps, key=lambda model: gaps[model]): 1.0}
@@ -153,9 +152,8 @@ def imitated(view: View) -> dict:
 # %% ../../nbs/infant/11_reasoners.ipynb #9d40a73b
 def pattern_gap(view: View):
     "Approach: how far the agent is from doing what the liked model did."
-    models = [one for one in view.which("agent") if one != view.agent]
     explained = any(view.seen(thing, TEST) for thing in view.which("object"))
-    weights = even(models) if explained else known_or_even(taken(view, models), models)
+    weights = even(view.others) if explained else known_or_even(taken(view, view.others), view.others)
     first = view.walk(view.agent, TEST)[0]
     own = view.shown(view.agent, TEST)
     gap = sum(
@@ -167,12 +165,11 @@ def pattern_gap(view: View):
 # %% ../../nbs/infant/11_reasoners.ipynb #95d5821a
 def helper(view: View) -> dict:
     "The one that moved in trials in which the seeker got the object."
-    others = [one for one in view.which("agent") if one != view.agent]
     for trial in range(TEST):
-        moved = [one for one in others if view.moves[trial][:, one].any()]
+        moved = [one for one in view.others if view.moves[trial][:, one].any()]
         if moved and view.state[trial, view.length[trial] - 1, :, LIT].any():
             return {moved[0]: 1.0}
-    return even(others)
+    return even(view.others)
 
 # %% ../../nbs/infant/11_reasoners.ipynb #9d3a9b54
 def believed(view: View):
@@ -210,7 +207,7 @@ class Ideal(Observer):
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
         "Which concept the display is about, and what it says."
-        others = [one for one in view.which("agent") if one != view.agent and view.seen(one, TEST)]
+        others = [one for one in view.others if view.seen(one, TEST)]
         if view.which("slab"):
             return believed(view)
         if view.which("spinner"):
@@ -317,7 +314,7 @@ def strides(track: np.ndarray) -> tuple:  # px `[T + 1, 2]`, frames of the steps
 def candidates(view: View) -> list:
     "Objects and keys that are seen in the test; other agents where there is none."
     things = [one for kind in ("object", "key") for one in view.which(kind) if view.seen(one, TEST)]
-    return things or [one for one in view.which("agent") if one != view.agent and view.seen(one, TEST)]
+    return things or [one for one in view.others if view.seen(one, TEST)]
 
 # %% ../../nbs/infant/11_reasoners.ipynb #33179981
 def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likelihood of each beta
@@ -327,12 +324,11 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
     ends = taken(view, things)
     moved = lambda key, trial: (view.place(key, trial) != view.end(key, trial)).any()
     carried = [trial for trial in range(TEST) if any(moved(key, trial) for key in view.which("key"))]
-    acting = [trial for trial in range(TEST) if view.moves[trial][:, view.agent].any()]
-    for thing in ends:
+    for thing in ends.values():
         counts[thing] += 1
     walks = [
         (trial, thing, *view.walk(view.agent, trial))
-        for trial, thing in zip(acting, ends)
+        for trial, thing in ends.items()
         if trial not in carried
     ]
     if walks:
