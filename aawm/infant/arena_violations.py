@@ -19,8 +19,7 @@ import pandas as pd
 import torch
 
 from ..errors import AawmError, check_name
-from ..evaluation.intervals import wilson
-from .scores import right
+from .scores import right, share_right
 from ..models.base import WorldModel
 from ..schema import AGENTS, ENTITIES, FRAMES_PER_STEP, OBJECTS, OBSERVER, ROOM, flatten, positions
 from ..sim.arena import Robot, Thing, bearing
@@ -236,8 +235,8 @@ def violations_table(
     for name, model in models.items():
         for display, some in pairs.items():
             value = arena_surprise(model, some, samples, seed=seed).mean(-1)
-            share = float(np.nan_to_num(right(value[:, 1], value[:, 0]), nan=0.5).mean())
-            rows.append((name, display, share, *wilson(share, len(some)), len(some), *value.mean(0)))
+            *found, _ = share_right(right(value[:, 1], value[:, 0]))
+            rows.append((name, display, *found, *value.mean(0)))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #5560f084
@@ -245,7 +244,7 @@ EXPECTED = "#009E73"
 UNEXPECTED = "#D55E00"
 
 
-def plan_view(ax: plt.Axes, pair: ArenaPair, steps: int = 2 * COMPARED) -> None:
+def plan_view(ax: plt.Axes, pair: ArenaPair) -> None:
     "One pair from above: where the acting robot drives."
     x = 0
     z = 2
@@ -254,7 +253,7 @@ def plan_view(ax: plt.Axes, pair: ArenaPair, steps: int = 2 * COMPARED) -> None:
     past = pair.states[0, max(0, last - COMPARED) : last, who]
     ax.plot(past[:, x], past[:, z], color=SOFT_INK, linewidth=1.4)
     for member, color, dash in ((0, EXPECTED, "-"), (1, UNEXPECTED, (0, (2, 1)))):
-        track = pair.states[member, last - 1 : last + steps, who]
+        track = pair.states[member, last - 1 : last + 2 * COMPARED, who]
         ax.plot(track[:, x], track[:, z], color=color, linewidth=1.8, linestyle=dash)
         ax.plot(*track[-1, [x, z]], "o", color=color, markersize=4)
     ax.plot(*past[-1, [x, z]], "o", color="white", markeredgecolor=INK, markersize=5)
@@ -309,10 +308,12 @@ def fig_violations(
             for color, mark, label in (("#999999", "s", "objects at the branch"), (INK, "*", "observer"))
         ]
         figure.legend(handles=marks, loc="outside upper center", ncols=5, fontsize=7)
-        told = "Above: one pair of each display, from above; the ring is where its two trials part. Below: surprise is how far a model's "
-        told += "rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs. In half of the pairs more moves in "
-        told += "the expected trial."
-        add_note(figure, [told, *remarks(STYLES[name] for name in names if name in STYLES), note])
+        add_note(figure, [
+            "Above: one pair of each display, from above; the ring is where its two trials part.",
+            "Below: surprise is how far a model's rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs.",
+            "In half of the pairs more moves in the expected trial.",
+            *remarks(STYLES[name] for name in names if name in STYLES), note,
+        ])
     plt.close(figure)
     return figure, table
 

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['REDUCTIONS', 'WINDOWS', 'FIRST_STEP', 'SCORE_KINDS', 'FACTS', 'SCORE_COLUMNS', 'DRAFT_RULE', 'BIB_RULE',
            'MOTION_RULE', 'OWN_SCALE', 'CROSSED', 'kinds_of_scores', 'reduced', 'watch_together', 'watch', 'pair_table',
-           'unpaired', 'right', 'score_table', 'on_own_scale', 'crossed_table', 'learning_of', 'crossed_scores',
-           'score', 'scored', 'belief_passed']
+           'unpaired', 'right', 'share_right', 'score_table', 'on_own_scale', 'crossed_table', 'learning_of',
+           'crossed_scores', 'score', 'scored', 'belief_passed']
 
 # %% ../../nbs/infant/12_scores.ipynb #24e4033d
 import itertools
@@ -141,6 +141,14 @@ def right(
     known = np.isfinite(odd) & np.isfinite(plausible)
     return np.where(known, np.where(odd == plausible, 0.5, odd > plausible), np.nan)
 
+
+def share_right(
+    found: np.ndarray,  # as `right` gives it
+) -> tuple:  # share, both ends of its 95 % Wilson interval, pairs, those without a score
+    "How many pairs are right; one without a score counts as a tie."
+    share = float(np.nan_to_num(found, nan=0.5).mean())
+    return share, *wilson(share, len(found)), len(found), int(np.isnan(found).sum())
+
 # %% ../../nbs/infant/12_scores.ipynb #565dfed2
 SCORE_COLUMNS = (
     "observer", "needs", "seed", "set", "part", "pair_type", "reduction", "window", "accuracy", "low", "high", "pairs", "unscored",
@@ -165,12 +173,9 @@ def score_table(
     for (name, part, kind), group in pairs.groupby(["set", "part", "pair_type"], sort=False):
         for reduction, window in kinds_of_scores(videos):
             values = videos[f"{reduction} {window}"].to_numpy()
-            found = right(values[group.odd], values[group.plausible])
-            share = float(np.nan_to_num(found, nan=0.5).mean())
-            facts = (
-                observer, needs, seed, name, part, kind, reduction, window, share, *wilson(share, len(group))
-            )
-            rows.append((*facts, len(group), int(np.isnan(found).sum()), int(alone.get(name, 0)), *learning))
+            found = share_right(right(values[group.odd], values[group.plausible]))
+            facts = (observer, needs, seed, name, part, kind, reduction, window)
+            rows.append((*facts, *found, int(alone.get(name, 0)), *learning))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/infant/12_scores.ipynb #b5f92013
@@ -209,10 +214,7 @@ def crossed_table(
         for reduction, window in kinds_of_scores(videos):
             wide = group.pivot(index="item", columns=kinds, values=f"{reduction} {window}")
             one, two = (wide[condition, other] - wide[condition, likely] for condition in conditions)
-            found = right(one - two, np.zeros(len(wide)))
-            share = float(np.nan_to_num(found, nan=0.5).mean())
-            unscored = int(np.isnan(found).sum())
-            rows.append((name, reduction, window, share, *wilson(share, len(wide)), len(wide), unscored))
+            rows.append((name, reduction, window, *share_right(right(one - two, np.zeros(len(wide))))))
     columns = ["set", "reduction", "window", "accuracy", "low", "high", "items", "unscored"]
     return pd.DataFrame(rows, columns=columns)
 
