@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'PUBLISHED_NAMES', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE',
            'INFANTS', 'UNEXPECTED_IS', 'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'HIDDEN', 'STILL_TRIALS',
-           'KINDS_OF_PAIRS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published',
-           'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills',
-           'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
+           'KINDS_OF_PAIRS', 'ROW_KEYS', 'MARKED', 'SHORTCUTS', 'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES',
+           'published', 'published_scores', 'observer_label', 'still', 'still_lines', 'still_keys', 'draw_still_line',
+           'fig_stills', 'chosen_scores', 'accuracy_rows', 'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note',
            'above_controls', 'accuracy_headline', 'add_headline', 'shade_sets', 'fig_accuracy', 'unexpected_rows',
            'short_headline', 'draw_endings', 'draw_shown', 'fig_expectations', 'controls_headline', 'fig_controls',
            'draw_table', 'fig_privileges', 'fig_architecture', 'draw_samplings', 'fig_sampling', 'share_range']
@@ -27,6 +27,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Patch, Rectangle
 
 from ..errors import UsageError
+from .drawing import draw
 from .episodes import Batch, actor, last_walk, make_batch, track_of
 from .observers import LEARNER_LINES
 from .scores import BIB_RULE, CROSSED, DRAFT_RULE, FIRST_STEP, on_own_scale
@@ -140,19 +141,14 @@ def observer_label(name: str, needs: str = "frames") -> str:
     return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {METADATA}" if needs == "states" else "")
 
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
-# word, colour
 HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is seen
 
 
-def still(axes: Axes, batch: Batch, row: int, trial: int, size: int = 200) -> None:
+def still(axes: Axes, batch: Batch, row: int, trial: int) -> None:
     "The last frame of a trial, with the path of its last walk."
-    from aawm.infant.drawing import draw  # these bring torch, which no other figure needs
-
     one = batch[row : row + 1]
     last = int(one.length[0, trial]) - 1
-    axes.imshow(
-        draw(one, [0], [trial], [last], size)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0)
-    )
+    axes.imshow(draw(one, [0], [trial], [last], SIZE)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0))
     who = actor(one, trial)
     first, end = (int(value[0]) for value in last_walk(one, who, trial))
     track = track_of(one, trial, who)[0, first - 1 : end + 1]
@@ -164,17 +160,17 @@ def still(axes: Axes, batch: Batch, row: int, trial: int, size: int = 200) -> No
 # %% ../../nbs/infant/17_figures.ipynb #ebaac30a
 def still_lines(
     stores: dict,  # set -> a Dataset
-) -> list:  # of (set, condition or "", batch, rows of it)
+) -> list:  # of (set, condition or "", batch, rows of it, facts of its videos)
     "The videos of each set's first item, those of one history together; a condition is named where a set has several."
     lines = []
     for name, episodes in stores.items():
         first = np.flatnonzero(episodes["item"].values == episodes["item"].values.min())
-        conditions = episodes["condition"].values[first]
+        facts = pd.DataFrame({key: episodes[key].values[first].astype(str) for key in ("set", "condition", "ending", "outcome")})
         batch = make_batch(episodes, first)
-        several = list(dict.fromkeys(conditions))
+        several = facts.condition.unique()
         for condition in several:
-            rows = np.flatnonzero(conditions == condition).tolist()
-            lines.append((name, str(condition).replace("_", " ") if len(several) > 1 else "", batch, rows))
+            rows = np.flatnonzero(facts.condition == condition).tolist()
+            lines.append((name, condition.replace("_", " ") if len(several) > 1 else "", batch, rows, facts))
     return lines
 
 # %% ../../nbs/infant/17_figures.ipynb #32e0dd68
@@ -199,16 +195,17 @@ def still_keys(
     return [walk, *handles]
 
 # %% ../../nbs/infant/17_figures.ipynb #2c740f96
+STILL_TRIALS = (0, 5)  # of history, that are shown
+
+
 def draw_still_line(
     row: list,  # of axes: pictures of history, then of two tests
     line: tuple,  # as `still_lines` gives it
-    facts: pd.DataFrame,  # of the set's videos: `outcome`, `ending`
-    trials: tuple,
     heading: bool,  # the set is named above
 ) -> None:
     "Pictures of one history and of the tests that follow it."
-    name, condition, batch, videos = line
-    shown = [(videos[0], trial) for trial in trials] + [(video, TEST) for video in videos]
+    name, condition, batch, videos, facts = line
+    shown = [(videos[0], trial) for trial in STILL_TRIALS] + [(video, TEST) for video in videos]
     for ax, (video, trial) in zip(row, shown):
         ax.axis("on")
         still(ax, batch, video, trial)
@@ -234,27 +231,14 @@ def draw_still_line(
         row[0].annotate(says[1], xytext=(0, 14), fontsize=6.8, **place)
 
 # %% ../../nbs/infant/17_figures.ipynb #26674707
-STILL_TRIALS = (0, 5)  # of history, that are shown
-
-
 def fig_stills(
     stores: dict,  # set -> a Dataset
     note: str = "",
 ):  # figure, table
     "Of the first item of each set: history, then every test that follows it."
     lines = still_lines(stores)
-    tables = {}
-    for name, episodes in stores.items():
-        first = episodes["item"].values == episodes["item"].values.min()
-        tables[name] = pd.DataFrame(
-            {
-                key: episodes[key].values[first].astype(str)
-                for key in ("set", "condition", "ending", "outcome")
-            }
-        )
+    tables = {name: facts for name, _, _, _, facts in lines}
     halves = 2 if len(lines) > 4 else 1
-    body = "Last frames: two of the eight trials of history, then each test that may follow. Small dark shapes are agents, bright ones "
-    body += "objects. Neutral: history says nothing of it. Under a test: how it ends. At the left: the condition, where a set has two."
     wide = len(STILL_TRIALS) + 2
     tall = -(-len(lines) // halves)
     with house_style():
@@ -265,13 +249,13 @@ def fig_stills(
                 ax.axis("off")
             mine = lines[half * tall : (half + 1) * tall]
             for k, (row, line) in enumerate(zip(axes, mine)):
-                draw_still_line(
-                    row, line, tables[line[0]], STILL_TRIALS, heading=k == 0 or mine[k - 1][0] != line[0]
-                )
-        figure.legend(
-            handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5
-        )
-        add_note(figure, [body, note])
+                draw_still_line(row, line, heading=k == 0 or mine[k - 1][0] != line[0])
+        figure.legend(handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5)
+        add_note(figure, [
+            "Last frames: two of the eight trials of history, then each test that may follow.",
+            "Small dark shapes are agents, bright ones objects. Neutral: history says nothing of it.",
+            "Under a test: how it ends. At the left: the condition, where a set has two.", note,
+        ])
     plt.close(figure)
     return figure, pd.concat(tables.values(), ignore_index=True)
 
@@ -297,6 +281,7 @@ KINDS_OF_PAIRS = {  # pair type -> as written in figures, colour, marker
     "NU": ("neutral, unexpected", "#0072B2", "s"),
     "HE": ("history decides", "#000000", "D"),
 }
+ROW_KEYS = ["set", "part", "pair_type"]  # what a row of the figure is
 # observers with intervals
 MARKED = ("bayesian", "state_transformer", "object_transformer", "transformer", "untrained")
 SHORTCUTS = (  # controls that could answer any set; the others are a concept, or of belief alone, and stand in the grid of controls
@@ -312,9 +297,8 @@ def accuracy_rows(
     table: pd.DataFrame,  # as `chosen_scores` gives it
 ) -> pd.DataFrame:  # `set, part, pair_type, pairs, y, first`: where each row stands, and whether it opens a set
     "The rows of the figure, with room for a heading above each group."
-    keys = ["set", "part", "pair_type"]
     order = list(KINDS_OF_PAIRS)
-    rows = table[[*keys, "pairs"]].drop_duplicates(keys).itertuples(index=False)
+    rows = table[[*ROW_KEYS, "pairs"]].drop_duplicates(ROW_KEYS).itertuples(index=False)
     rows = pd.DataFrame(
         sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type)))
     )
@@ -360,7 +344,6 @@ def draw_marks(
     version: str,
 ) -> None:
     "Each marked observer on a line of its own within a row; the published number of its counterpart as an open mark."
-    keys = ["set", "part", "pair_type"]
     names = [name for name in MARKED if name in set(table.observer)]
     alone = MARKS_ALONE if version == "faithful" else {}
     lines = [*names, *alone]
@@ -368,14 +351,14 @@ def draw_marks(
     shifts = dict(zip(lines, 0.84 / max(len(lines), 5) * (np.arange(len(lines)) - (len(lines) - 1) / 2)))
     for name in names:
         label, color, marker = OBSERVER_STYLES[name]
-        here = rows.merge(table[table.observer == name], on=keys)
+        here = rows.merge(table[table.observer == name], on=ROW_KEYS)
         y = here.y + shifts[name]
         ax.hlines(y, 100 * here.low, 100 * here.high, color=color, linewidth=0.9, alpha=0.7)
         ax.plot(
             100 * here.accuracy, y, marker, color=color, markersize=3.6,
             label=observer_label(name, here.needs[0])
         )
-        seeds = rows.merge(scores[scores.observer == name], on=keys)
+        seeds = rows.merge(scores[scores.observer == name], on=ROW_KEYS)
         if seeds.seed.nunique() > 1:
             ax.plot(100 * seeds.accuracy, seeds.y + shifts[name], ".", color=INK, markersize=1.8, zorder=4)
         if version == "faithful" and name in COUNTERPARTS:
@@ -408,7 +391,7 @@ def draw_grid(
         *(name for name in OBSERVER_STYLES if name in others), *sorted(others.difference(OBSERVER_STYLES))
     ]
     needs = dict(zip(table.observer, table.needs))
-    for row in rows.merge(table[table.observer.isin(names)], on=["set", "part", "pair_type"]).itertuples():
+    for row in rows.merge(table[table.observer.isin(names)], on=ROW_KEYS).itertuples():
         x = names.index(row.observer)
         ax.add_patch(Rectangle((x - 0.47, row.y - 0.45), 0.94, 0.9, color=SHARES(row.accuracy), linewidth=0))
         dark = abs(row.accuracy - 0.5) > 0.35
@@ -418,7 +401,7 @@ def draw_grid(
         )
     ax.set_xticks(
         range(len(names)),
-        [observer_label(name, needs[name]).removeprefix("Transformer, ") for name in names],
+        [observer_label(name, needs[name]) for name in names],
         rotation=60, ha="left", rotation_mode="anchor", fontsize=7.5
     )
     ax.tick_params(top=False, labeltop=True, bottom=False, labelbottom=False, pad=1)
@@ -435,8 +418,10 @@ def accuracy_note(
     seeds = table.seeds[table.observer.isin(LEARNER_LINES)].max()
     several = f" Trained observers: means over {seeds:.0f} seeds, dots the seeds."
     trained = "" if np.isnan(seeds) else " One training seed." if seeds == 1 else several
-    given = "Open marks, × and +: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. "
-    given += "VT, a video transformer by others: mean; Video-RNN: maximum."
+    given = (
+        "Open marks, × and +: published numbers (HBToM's for the Bayesian), in a set's first row, on the scale of their counterpart. "
+        "VT, a video transformer by others: mean; Video-RNN: maximum."
+    )
     seen = set(INFANTS.set) & set(table.set)
     return [
         "A pair is right where its second video is the more surprising one. Neutral: history says nothing of it. n: pairs.",
@@ -455,14 +440,11 @@ def above_controls(
     observer: str = "transformer",
 ) -> pd.DataFrame:  # `set, part, pair_type, accuracy, low, pairs, best, control, above_chance, above_controls`
     "Where an observer is above chance, and whether every shortcut is below it there."
-    keys = ["set", "part", "pair_type"]
     pairs = table[table.pair_type != CROSSED]
     shortcuts = pairs[pairs.observer.isin(SHORTCUTS) & (pairs.observer != observer)]
-    best = shortcuts.sort_values("accuracy", ascending=False, kind="stable").drop_duplicates(keys)
-    best = best[[*keys, "observer", "accuracy"]].rename(columns={"observer": "control", "accuracy": "best"})
-    rows = pairs.loc[pairs.observer == observer, [*keys, "accuracy", "low", "pairs"]].merge(
-        best, on=keys, how="left"
-    )
+    best = shortcuts.sort_values("accuracy", ascending=False, kind="stable").drop_duplicates(ROW_KEYS)
+    best = best[[*ROW_KEYS, "observer", "accuracy"]].rename(columns={"observer": "control", "accuracy": "best"})
+    rows = pairs.loc[pairs.observer == observer, [*ROW_KEYS, "accuracy", "low", "pairs"]].merge(best, on=ROW_KEYS, how="left")
     chance = rows.low > 0.5
     return rows.assign(above_chance=chance, above_controls=chance & ~(rows.best >= rows.accuracy))
 
@@ -475,7 +457,7 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
         f"{observer_label(name)} in {rows.above_chance.sum()} ({rows.above_controls.sum()})"
         for name, rows in of.items()
     ]
-    total = len(table[table.pair_type != CROSSED].drop_duplicates(["set", "part", "pair_type"]))
+    total = len(table[table.pair_type != CROSSED].drop_duplicates(ROW_KEYS))
     pairs = f"{total} kinds of pairs"
     return f"Right of the dotted line is above chance. Of {pairs} (in brackets: above all controls, too): {', '.join(counts)}."
 
@@ -557,20 +539,19 @@ def short_headline(table: pd.DataFrame) -> str:  # as `unexpected_rows` gives it
     total = len(table.drop_duplicates(["set", "part"]))
     return f"Surprised above chance and above every shortcut, of {total} unexpected endings: {', '.join(parts) or 'nobody'}."
 
-
+# %% ../../nbs/infant/17_figures.ipynb #5b1e77af
 def draw_endings(
     ax: Axes,
     rows: pd.DataFrame,  # `set, part, y`
-    with_infants: bool = True,
 ) -> None:
     "What is unexpected in each row, and whether infants looked longer at it."
-    infants = dict(zip(INFANTS.set, INFANTS.sign)) if with_infants else {}
+    infants = dict(zip(INFANTS.set, INFANTS.sign))
     for row in rows.itertuples():
         part = f", {row.part.replace('_', ' ')}" if row.part else ""
         ax.text(0, row.y - 0.17, LABELS[row.set] + part, va="center", fontsize=8, fontweight="bold")
         ax.text(0, row.y + 0.24, UNEXPECTED_IS[row.set], va="center", fontsize=7, color=SOFT_INK)
         ax.text(0.99, row.y, LOOKED.get(infants.get(row.set, ""), ""), va="center", ha="right", fontsize=7.5)
-    ax.text(0.99, -0.9, "infants looked" * with_infants, va="center", ha="right", fontsize=7.5, fontweight="bold")
+    ax.text(0.99, -0.9, "infants looked", va="center", ha="right", fontsize=7.5, fontweight="bold")
     ax.set(xlim=(0, 1))
     ax.axis("off")
 
@@ -629,11 +610,12 @@ def fig_expectations(
             loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25
         )
         add_headline(figure, short_headline(table))
-        body = f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals. "
-        body += f"{METADATA} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}."
         idle = any("not learnt" in label for label in labels.values())
-        unlearnt = "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else ""
-        add_note(figure, [body, unlearnt, note])
+        add_note(figure, [
+            f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals.",
+            f"{METADATA} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
+            "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else "", note,
+        ])
     plt.close(figure)
     return figure, table[table.observer.isin([*IN_SHORT, *SHORTCUTS])]
 
@@ -644,10 +626,9 @@ def controls_headline(
     "What to see in the figure of controls."
     parts = []
     for version, table in tables.items():
-        keys = ["set", "part", "pair_type"]
         pairs = table[table.observer.isin(SHORTCUTS) & (table.pair_type != CROSSED)]
-        off = pairs[(pairs.low > 0.5) | (pairs.high < 0.5)].drop_duplicates(keys)
-        parts.append(f"{len(off)} of {len(pairs.drop_duplicates(keys))} rows of the {version} sets")
+        off = pairs[(pairs.low > 0.5) | (pairs.high < 0.5)].drop_duplicates(ROW_KEYS)
+        parts.append(f"{len(off)} of {len(pairs.drop_duplicates(ROW_KEYS))} rows of the {version} sets")
     return f"Blue or orange: a shortcut alone tells the two videos apart, rightly or wrongly. So in {' and in '.join(parts)}."
 
 
@@ -658,9 +639,7 @@ def fig_controls(
     "The Ideal and the controls, a number for every set and kind of pair."
     table = chosen_scores(scores[~scores.observer.isin(set(MARKED) - set(SHORTCUTS))])
     tables = {version: part for version, part in table.groupby("version", sort=False)}
-    rows = accuracy_rows(
-        table.assign(pairs=table.groupby(["set", "part", "pair_type"]).pairs.transform("max"))
-    )
+    rows = accuracy_rows(table.assign(pairs=table.groupby(ROW_KEYS).pairs.transform("max")))
     with house_style():
         ratios = (3.2, *(2.5 for _ in tables))
         figure, (left, *grids) = plt.subplots(
@@ -673,16 +652,15 @@ def fig_controls(
             ax.set_title(ax.get_title("left"), pad=78, y=1)  # above the names
         left.set_ylim(rows.y.max() + 0.6, -1.2)
         belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
-        body = "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on, a "
-        body += f"short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over "
-        body += f"the frames of motion, where the next picture is predicted over all frames. {METADATA} is given more than pictures."
-        if len(tables) > 1 and any(len(part.set.unique()) < len(rows.set.unique()) for part in tables.values()):
-            body += " Empty: these sets are even by design and drawn once."
+        empty = any(part.set.nunique() < rows.set.nunique() for part in tables.values())
         add_headline(figure, controls_headline(tables))
-        add_note(
-            figure,
-            [*accuracy_note(table, "")[:2], body, note]
-        )
+        add_note(figure, [
+            *accuracy_note(table, "")[:2],
+            "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on,",
+            f"a short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over",
+            f"the frames of motion, where the next picture is predicted over all frames. {METADATA} is given more than pictures.",
+            "Empty: these sets are even by design and drawn once." if empty else "", note,
+        ])
     plt.close(figure)
     return figure, table
 
@@ -737,9 +715,10 @@ def fig_privileges(note: str = ""):  # figure, table
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
         draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
-        body = "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: "
-        body += f"controls. Other figures mark with {METADATA} who is given more than pictures."
-        add_note(figure, [body, note])
+        add_note(figure, [
+            "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: controls.",
+            f"Other figures mark with {METADATA} who is given more than pictures.", note,
+        ])
     plt.close(figure)
     return figure, PRIVILEGES
 
@@ -783,9 +762,10 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
         ax.text(0.76, 1.01, "Decoder: what is seen now", ha="center", fontsize=9, fontweight="bold")
         ax.set(xlim=(0, 1), ylim=(0, 1.05))
         ax.axis("off")
-        body = f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole."
-        body += f" Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size."
-        add_note(figure, [body, note])
+        add_note(figure, [
+            f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole.",
+            f"Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size.", note,
+        ])
     plt.close(figure)
     return figure, pd.DataFrame(rows, columns=["side", "place", "text"])
 
@@ -843,14 +823,12 @@ def fig_sampling(
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
         axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
-        body = "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance. "
-        body += "Lines at marks: 95 % Wilson intervals over pairs."
-        trained = (
-            "One training seed."
-            if seeds == 1
-            else f"Marks: means over {seeds} training seeds, dots the seeds."
-        )
-        add_note(figure, [body, trained, "Trained with this number alone." if len(strides) == 1 else "", note])
+        add_note(figure, [
+            "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance.",
+            "Lines at marks: 95 % Wilson intervals over pairs.",
+            "One training seed." if seeds == 1 else f"Marks: means over {seeds} training seeds, dots the seeds.",
+            "Trained with this number alone." if len(strides) == 1 else "", note,
+        ])
     plt.close(figure)
     return figure, table.rename(columns={"stride": "frames between samples"})
 

@@ -8,7 +8,6 @@ __all__ = ['LEARNING_CHECK', 'NOT_LEARNT', 'NO_HISTORY', 'LINES', 'LearningCheck
            'draw_curves', 'draw_checks', 'fig_learning']
 
 # %% ../../nbs/infant/24_learning_check.ipynb #61f4e062
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +19,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ..arrays import read_csv
 from ..errors import BadData, ModelContractError
 from ..evaluation.intervals import wilson
 from ..files import write_json
 from .episodes import Batch
+from .figures import OBSERVER_STYLES, add_headline, observer_label
 from .observers import Observer, checked_surprise
 from .scores import right
 from .stage import TEST
@@ -149,16 +150,11 @@ def learning_curve(
     log: str | Path,  # the run's `log.csv`
 ) -> pd.DataFrame:  # `observer, seed, step, loss, rule_loss, share`
     "The held-out loss of a run beside that of its rule."
-    columns = ["observer", "seed", "step", "loss", "rule_loss", "share"]
-    with open(log, newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["validation_loss"]]
-    losses = np.array([float(row["validation_loss"]) for row in rows])
-    steps = [int(row["step"]) for row in rows]
-    facts = {
-        "observer": check.observer, "seed": check.seed, "step": steps, "loss": losses,
-        "rule_loss": check.rule_loss
-    }
-    return pd.DataFrame(facts | {"share": losses / check.rule_loss})[columns]
+    rows = read_csv(log).dropna(subset="validation_loss").reset_index(drop=True)
+    return pd.DataFrame({
+        "observer": check.observer, "seed": check.seed, "step": rows.step, "loss": rows.validation_loss,
+        "rule_loss": check.rule_loss, "share": rows.validation_loss / check.rule_loss,
+    })
 
 
 LINES = ("-", "--", ":", "-.")
@@ -172,8 +168,6 @@ def share_words(shares: Sequence[float]) -> str:  # %
 
 def check_headline(checks: Sequence[LearningCheck]) -> str:
     "What to see in the figure of the check."
-    from aawm.infant.figures import observer_label
-
     parts = []
     for name in dict.fromkeys(check.observer for check in checks):
         shares = [100 * check.share for check in checks if check.observer == name]
@@ -186,8 +180,6 @@ def draw_curves(
     curves: pd.DataFrame,  # rows of `learning_curve`
 ) -> None:
     "Held-out loss by training step, as a share of the rule's; a line for each seed."
-    from aawm.infant.figures import OBSERVER_STYLES, observer_label
-
     for (name, seed), rows in curves.groupby(["observer", "seed"], sort=False):
         _, color, marker = OBSERVER_STYLES.get(name, ("", INK, "o"))
         label = observer_label(name) if seed == curves.seed[curves.observer == name].min() else None
@@ -202,8 +194,6 @@ def draw_curves(
 
 def draw_checks(ax: Axes, checks: Sequence[LearningCheck]) -> None:
     "The last held-out error where something moves, as a share of the rule's; a mark for each seed."
-    from aawm.infant.figures import OBSERVER_STYLES, observer_label
-
     names = list(dict.fromkeys(check.observer for check in checks))
     for row, name in enumerate(names):
         _, color, marker = OBSERVER_STYLES.get(name, ("", INK, "o"))
@@ -222,21 +212,13 @@ def fig_learning(
     note: str = "",
 ):  # figure, table
     "Held-out loss by training step, and the error where something moves, each as a share of the rule's."
-    from aawm.infant.figures import add_headline, observer_label
-
     with house_style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.9), width_ratios=(3, 2))
         draw_curves(left, curves)
         draw_checks(right, checks)
         add_headline(figure, check_headline(checks))
         rules = "; ".join(dict.fromkeys(f"{check.rule}: {observer_label(check.observer)}" for check in checks))
-        add_note(
-            figure,
-            [
-                f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.",
-                note
-            ]
-        )
+        add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
     plt.close(figure)
     return figure, pd.DataFrame(
         [check.model_dump() | {"share": check.share, "passed": check.passed} for check in checks]

@@ -12,6 +12,7 @@ __all__ = ['BIB_SETS', 'SOCIAL_SETS', 'SETS', 'BIB_TRAINING', 'SOCIAL_TRAINING',
 
 # %% ../../nbs/infant/01_stage.ipynb #ed273433
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -204,6 +205,7 @@ def object_outlines() -> dict:  # shape -> list of (filled, polygon)
     }
 
 # %% ../../nbs/infant/01_stage.ipynb #68d64426
+@cache
 def outlines() -> dict:  # shape -> list of (filled, polygon)
     "Every shape."
     return agent_outlines() | object_outlines() | prop_outlines()
