@@ -42,17 +42,14 @@ def check_video(
     lengths: Sequence[int] | np.ndarray,  # frames of each trial
 ) -> None:
     "Check that a video is square and has as many frames as its states; `BadData` where not."
-    count = 0
-    shape: tuple[int, ...] = (0, 0, 3)
-    for picture in frames_of(path):
-        count = count + 1
-        shape = picture.shape
-    if count != sum(lengths):
-        raise BadData(f"{path} has {count} frames, its trials {sum(lengths)} ({', '.join(map(str, lengths))}); copy both files anew")
-    if shape[0] != shape[1]:
-        raise BadData(f"{path} is {shape[1]} x {shape[0]} px; the stage is square, so cut the video to it")
+    shapes = [picture.shape for picture in frames_of(path)]
+    if len(shapes) != sum(lengths):
+        raise BadData(f"{path} has {len(shapes)} frames, its trials {sum(lengths)} ({', '.join(map(str, lengths))}); copy both files anew")
+    height, width, _ = shapes[-1]
+    if height != width:
+        raise BadData(f"{path} is {width} x {height} px; the stage is square, so cut the video to it")
 
-
+# %% ../../nbs/infant/28_recorded.ipynb #b1126f79
 def film_names(
     paths: list,  # an `.mp4` for each episode of a store
 ) -> list:  # their names in it

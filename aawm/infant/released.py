@@ -86,8 +86,6 @@ def read_file(path: str | Path) -> list:  # of trials, as the file has them
 # %% ../../nbs/infant/13_released.ipynb #0b584e94
 def flat_frames(part: object) -> list:  # of dictionaries
     "The frames of a trial; a frame may be a list of frames."
-    if isinstance(part, dict):
-        return [part]
     return [frame for inner in part for frame in flat_frames(inner)] if isinstance(part, list) else [part]
 
 # %% ../../nbs/infant/13_released.ipynb #3c71eb75
@@ -498,17 +496,14 @@ def frame_of(cast: list[Entity], states: np.ndarray, walls: list, tiles: list, o
     for row, state in zip(cast, states):
         if state[VISIBLE]:
             seen.setdefault(row.kind, []).append(thing_of(row, state))
-    agents = seen.get("agent", [[]])
-    frame = {
-        "size": [SIZE, SIZE], "walls": walls, "fuse_walls": tiles, "objects": seen.get("object", []),
-        "agent": agents[0]
+    one = {kind: seen.get(kind, [[]])[0] for kind in ("agent", "home", "key", "lock", "spinner", "door")}
+    key, lock = ("key", "lock") if old else ("pin", "key")  # what files call them
+    return {
+        "size": [SIZE, SIZE], "walls": walls, "fuse_walls": tiles, "objects": seen.get("object", []), "agent": one["agent"],
+        key: one["key"], lock: one["lock"], "blocking": seen.get("under", []), "home": one["home"],
+        "other_agents": seen.get("agent", [])[1:], "paddle": one["spinner"], "door": one["door"],
+        "occluder": seen.get("slab", []) + seen.get("over", []),
     }
-    frame |= dict(
-        zip(("key", "lock") if old else ("pin", "key"), (seen.get(kind, [[]])[0] for kind in ("key", "lock")))
-    )
-    frame |= {"blocking": seen.get("under", []), "home": seen.get("home", [[]])[0], "other_agents": agents[1:]}
-    covers = seen.get("slab", []) + seen.get("over", [])
-    return frame | {"paddle": seen.get("spinner", [[]])[0], "door": seen.get("door", [[]])[0], "occluder": covers}
 
 # %% ../../nbs/infant/13_released.ipynb #e20071fb
 def as_rectangles(cells: np.ndarray) -> list:
@@ -518,13 +513,11 @@ def as_rectangles(cells: np.ndarray) -> list:
 # %% ../../nbs/infant/13_released.ipynb #f39df40b
 def cast_of(episode: xr.Dataset) -> list[Entity]:
     "The cast of one episode of a Dataset."
-    looks = (episode[name].values for name in ("entity_name", "kind", "shape", "half_size", "color"))
-    rows = [
-        (str(name), str(kind), str(shape), int(half), str(color))
-        for name, kind, shape, half, color in zip(*looks)
-        if kind
+    looks = (episode[name].values.tolist() for name in ("entity_name", "kind", "shape", "half_size", "color"))
+    return [
+        Entity(name, kind, shape, half_size, tuple(bytes.fromhex(color[1:])))
+        for name, kind, shape, half_size, color in zip(*looks) if kind
     ]
-    return [Entity(*row[:4], tuple(int(row[4][k : k + 2], 16) for k in (1, 3, 5))) for row in rows]
 
 # %% ../../nbs/infant/13_released.ipynb #1e1476fb
 def export_released(
