@@ -175,7 +175,8 @@ def play(
     check_gif(save)
     chosen = [chosen_observer(name) for name in observer or ("bayesian",)]
     film = Film(store, episode, trial, chosen)
-    typer.echo(f"{save_gif(film, save)}: written, {film.title}, {film.subtitle}")
+    reason = f" ({film.reason})" if film.reason else ""
+    typer.echo(f"{save_gif(film, save)}: written; {film.title}{reason}; {film.subtitle}")
 
 # %% ../../nbs/infant/19_commands.ipynb #91fe0891
 @app.command(epilog="Example: aawm infant train state_transformer data/train_preference data/train_single_object --out data/run --preset smoke")

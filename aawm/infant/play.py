@@ -19,6 +19,7 @@ from ..errors import UsageError
 from ..files import check_gif, write_gif
 from .drawing import draw
 from .episodes import make_batch, open_episodes
+from .figures import UNEXPECTED_IS
 from .observers import Observer, checked_surprise, make_observer
 from .stage import RATE, TEST
 from .views import OUTCOME_WORDS
@@ -46,9 +47,9 @@ class Film:
         name, item, condition, ending, outcome = (
             str(facts[column].values).replace("_", " ") for column in ("set", "item", "condition", "ending", "outcome")
         )
-        expected, _ = OUTCOME_WORDS.get(outcome, (outcome, ""))
-        self.title = f"{name}, item {item}: {expected}"
-        self.subtitle = f"{condition}, {ending}"
+        self.title = f"{name}, item {item}: {OUTCOME_WORDS.get(outcome, (outcome,))[0]}"
+        self.subtitle = f"condition: {condition}; ending: {ending}"
+        self.reason = UNEXPECTED_IS.get(str(facts["set"].values), "") if outcome == "U" and trial == TEST else ""
         chosen = [make_observer(one) if isinstance(one, str) else one for one in observers] if trial == TEST else []
         self.curves = {one.name: checked_surprise(one, self.batch)[0] for one in chosen}
 

@@ -1,16 +1,14 @@
-"""Claims, the grid of a figure, films, and what a module imports."""
-
-import ast
-import re
-from pathlib import Path
+"""Claims, the grid of a figure, and films."""
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from aawm import infant
 from aawm.infant.claims import CLAIMS, Scores
+from aawm.infant.commands import app
 from aawm.infant.figures import above_controls, accuracy_rows, chosen_scores, draw_grid, fig_accuracy, share_range
 from aawm.infant.learning_check import NO_HISTORY, NOT_LEARNT
 from aawm.infant.play import Film
@@ -64,18 +62,12 @@ def test_a_film_shows_negative_surprise(tmp_path, observer, lowest):
     )
 
 
-@pytest.mark.parametrize("module", ["claims", "episodes", "figures", "observers", "play"])
-def test_a_module_uses_what_it_imports(module):
-    tree = ast.parse((Path(infant.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
-    names = {
-        one.asname or one.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for one in node.names
-    }
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    quoted = [node.annotation.value for node in ast.walk(tree) if isinstance(node, ast.arg) and isinstance(node.annotation, ast.Constant)]
-    assert not names - used - {word for text in quoted for word in re.findall(r"\w+", str(text))}
+def test_play_says_in_words_what_a_film_shows(tmp_path, monkeypatch):
+    store = infant.generate(tmp_path / "a", "preference", 1, progress=False)
+    monkeypatch.setattr("aawm.infant.play.save_gif", lambda film, path: path)
+    done = CliRunner().invoke(app, ["play", str(store), "--episode", "1", "--save", "odd.gif"])
+    what = "preference, item 0: unexpected (it takes the object that it never took); condition: swapped; ending: other"
+    assert done.output == f"odd.gif: written; {what}\n"
 
 
 def test_a_claim_about_an_observer_that_has_not_learnt_is_not_tested():
