@@ -151,7 +151,7 @@ def recolored(
         color = np.where((which >= 0)[..., None], table[row, which], color)
     return (color / 127.5 - 1).astype(np.float32)
 
-
+# %% ../../nbs/infant/29_objects.ipynb #5e0cd5c2
 def examples(
     regions: Regions,
     video: np.ndarray,  # `[B]`

@@ -170,6 +170,10 @@ def validation_batches(module: ObjectTransformer | VideoTransformer, stores: lis
     "The batches on which every run is validated, one of each store, the same for all seeds."
     return [batches_of(module, [store], "validation", batch, VALIDATION_SEED, device)(0) for store in stores]
 
+# %% ../../nbs/infant/16_training.ipynb #5477e442
+EXCHANGED = 100  # episodes in which objects are exchanged, at most
+WRAPS = {name: ObjectObserver for name in FRONTS} | {"transformer": TransformerObserver}
+
 
 def check_learning(
     module: ObjectTransformer | VideoTransformer, stores: list, batches: list, seed: int
@@ -184,11 +188,7 @@ def check_learning(
             return check.model_copy(update={"history": share, "episodes": len(two)})
     return check
 
-
-EXCHANGED = 100  # episodes in which objects are exchanged, at most
-WRAPS = {name: ObjectObserver for name in FRONTS} | {"transformer": TransformerObserver}
-
-
+# %% ../../nbs/infant/16_training.ipynb #5477e440
 def fit(
     model: str,  # of `LEARNERS`
     stores: str | Path | Iterable[str | Path],  # folders of training sets
