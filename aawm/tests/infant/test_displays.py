@@ -7,9 +7,9 @@ import pytest
 
 from aawm import infant
 from aawm.errors import AawmError
-from aawm.infant import bib_sets, episodes, scores
+from aawm.infant import episodes, scores
 from aawm.infant.layouts import motion
-from aawm.infant.stage import BIB_SETS, ITEMS, NAVIGATED, OUTCOMES, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
+from aawm.infant.stage import BIB_SETS, ITEMS, NAVIGATED, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
 
 # sets in which histories differ
 CONTRAST = {"efficiency_irrational": 1, "imitation": 2, "goal_attribution": 2}
@@ -207,8 +207,3 @@ def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
     first = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[:3]])
     again = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[3:]])
     assert not np.array_equal(first, again) and sorted(map(tuple, first)) == sorted(map(tuple, again))
-
-
-def test_outcomes_are_ordered_and_sets_are_complete():
-    assert OUTCOMES == ("E", "NE", "U") and len(infant.SETS) == 14
-    assert set(SETS + TRAINING_SETS) <= set(bib_sets.MAKERS)

@@ -65,12 +65,6 @@ def test_a_partial_import_is_split_by_rank(first, count):
     ]
 
 
-def test_a_store_of_part_of_the_items_has_both_splits(tmp_path):
-    videos = [infant.make_item("train_preference", item)[0] for item in range(5000, 5010)]
-    splits = infant.open_episodes(infant.write_videos(tmp_path / "part", videos, {}))["split"].values.tolist()
-    assert splits == ["train"] * 8 + ["validation"] * 2
-
-
 def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
     videos = [infant.make_item("train_preference", item)[0] for item in range(10)]
     videos += [infant.make_item("train_single_object", item)[0] for item in range(5)]

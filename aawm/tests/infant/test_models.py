@@ -10,7 +10,7 @@ from aawm import infant
 from aawm.errors import ModelContractError, UsageError
 from aawm.infant.episodes import actor
 from aawm.infant.learning_check import exchange_objects, measure_learning, read_check
-from aawm.infant.objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer, turned_places, turned_plan
+from aawm.infant.objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer
 from aawm.infant.regions import regions_of_pictures, regions_of_states
 from aawm.infant.training import LEARNERS, build, fit, load_observer
 from aawm.infant.transformer import TransformerConfig, VideoTransformer
@@ -75,11 +75,6 @@ def test_a_square_hides_and_a_key_is_turned(tmp_path):
     assert len(np.unique(inner[0].reshape(-1, 3), axis=0)) > 1, "before, the spinner is on it"
 
 
-def test_every_set_is_known_from_the_package_alone():
-    for name in infant.SETS + infant.TRAINING_SETS:
-        assert len(infant.make_item(name, 0)) in (1, 2, 4)
-
-
 SMALL = ObjectConfig(width=16, heads=2, layers=1, feed_forward=32, filters=8)
 
 
@@ -120,15 +115,6 @@ def test_history_reaches_the_prediction_and_company_does_not(pair, tmp_path):
     both = infant.make_batch(few(tmp_path, ("preference", "train_preference")))
     alone, together = one.surprise(both[[1]])[0], one.surprise(both)[1]
     assert np.allclose(alone, together, equal_nan=True, atol=1e-5)
-
-
-def test_a_training_picture_is_turned_as_a_whole():
-    places = np.array([[0.3, -0.5]], np.float32)
-    plan = np.zeros((1, 1, 10, 10))
-    plan[0, 0, 6, 2] = 1  # the cell of that place
-    for turn in range(8):
-        row, column = ((turned_places(places, np.array([turn]))[0] + 1) * 5).astype(int)
-        assert turned_plan(plan, np.array([turn]))[0, 0, row, column] == 1
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

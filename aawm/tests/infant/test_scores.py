@@ -66,19 +66,6 @@ def test_a_video_that_is_there_twice_is_refused(tmp_path):
         infant.score("longer_odd", made.isel(episode=[0, 1, 0, 2]))
 
 
-def test_crossed_scores_outlive_export_and_import(tmp_path):
-    for name in ("imitation", "goal_attribution"):
-        made = infant.generate(tmp_path / name, name, 1, progress=False)
-        again, _ = infant.import_released(
-            infant.export_released(made, tmp_path / f"files-{name}"), tmp_path / f"again-{name}"
-        )
-        one, other = (
-            infant.crossed_table(infant.watch(infant.make_observer("ideal"), store))
-            for store in (made, again)
-        )
-        assert one.equals(other) and len(one) == 5 and (one.accuracy[one.window != "first"] == 1).all()
-
-
 @pytest.mark.parametrize("name, how", [("preference", dict(balanced=True)), ("efficiency_path", {}), ("multi_agent", {})])
 def test_items_of_one_condition_are_not_crossed(tmp_path, name, how):
     assert infant.crossed_table(watched(tmp_path, name, 4, **how)).empty
