@@ -1,6 +1,5 @@
 "The ledger's statistics against simulation and slow references."
 
-import math
 
 import numpy as np
 import pandas as pd
@@ -10,8 +9,8 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.ledger import (
-    BOUND, FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly,
-    ledger_grid, most, partial, ratio, standard_error, student, upper_tail, verdict_word,
+    FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly,
+    ledger_grid, most, partial, ratio, standard_error, verdict_word,
 )  # fmt: skip
 
 chances = st.floats(0, 1)
@@ -25,23 +24,6 @@ def table(values, trials=100, noise=0.0, seed=0):
         for place, value in enumerate(values)
     ]
     return pd.concat(map(pd.DataFrame, rows), ignore_index=True)
-
-
-@pytest.mark.parametrize("freedom, point", [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (100, 1.984), (math.inf, 1.960)])
-def test_tails_are_those_of_the_books(freedom, point):
-    assert math.isclose(upper_tail(point, freedom), 0.025, rel_tol=2e-3) and math.isclose(
-        student(0.025, freedom), point, rel_tol=1e-3
-    )
-    assert upper_tail(0, freedom) == pytest.approx(0.5, abs=1e-6)
-
-
-def test_trials_that_err_together_count_once():
-    rows = table([0.4, 0.4, 0.4])
-    alone = ratio("a", "a", rows)
-    thrice = ratio("a", "a", pd.concat([rows] * 3))
-    assert np.isclose(standard_error(alone)[0], standard_error(thrice)[0]) and np.isclose(
-        alone.value, thrice.value
-    )
 
 
 def test_a_difference_on_the_same_trials_is_paired():
@@ -74,13 +56,6 @@ def test_seeds_of_one_model_are_paired_and_those_of_two_are_not():
         now + Measured("one", {"m": np.array([0.1])})
 
 
-@pytest.mark.parametrize("share, count", [(0.0, 10), (1.0, 10), (0.0, 1000)])
-def test_no_failure_in_a_few_trials_is_no_certainty(share, count):
-    found = ratio("s", "s", table([share], count))
-    low, high = found.ends()
-    assert found.value == share and (high - low) > 1 / count and (high - low) < 4 / math.sqrt(count)
-
-
 def test_ninety_five_percent_intervals_cover_ninety_five_percent():
     rng = np.random.default_rng(1)
     covered = 0
@@ -95,20 +70,6 @@ def test_ninety_five_percent_intervals_cover_ninety_five_percent():
         low, high = ratio("s", "s", pd.concat(rows)).ends()
         covered += low <= 0.5 <= high
     assert 0.90 <= covered / 300 <= 0.98
-
-
-@pytest.mark.slow
-def test_a_claim_that_is_true_by_a_hair_fails_as_often_as_the_level_says():
-    rng = np.random.default_rng(2)
-    failed = 0
-    for _ in range(600):
-        numbers = [
-            Measured(str(k), {"given": np.array([value])}, pd.Series([1.0]))
-            for k, value in enumerate(rng.normal(size=8))
-        ]
-        numbers = [Measured(n.name, n.values, pd.Series(np.full(10000, 0.01))) for n in numbers]
-        failed += every(*(below(number, 0.0) for number in numbers)).verdict == FAILS
-    assert failed / 600 < 2.2 * BOUND
 
 
 @settings(deadline=None)
@@ -152,26 +113,14 @@ def test_numbers_that_are_not_finite(value, verdict):
     assert above(endless, 0.5).verdict == verdict and "endless" in str(above(endless, 0.5).text)
 
 
-def test_what_a_verdict_needs():
-    wide = Measured("wide", {"a": np.array([0.2, 0.6, 1.0])}, pd.Series(np.full(100, 0.001)))
-    assert above(wide, 0.3).needs == ("seeds",) and above(wide, 0.595).needs == ("trials",)
-    assert every(above(wide, 0.3), NOT_MEASURED).needs == ("models",) and verdict_word(
-        "undecided", "seeds"
-    ) == "undecided: needs seeds"
-
-
 def test_a_tie_needs_nothing():
     zero = exactly(0.0, "zero")
     half = exactly(0.5, "half")
     wide = Measured("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
-    for found in (above(zero, zero), below(half, 0.5), every(above(half, zero), above(zero, 0.0))):
-        assert (found.verdict, found.needs, verdict_word(found.verdict, "")) == (
-            UNDECIDED, (), "undecided: a tie"
-        )
+    found = every(above(half, zero), above(zero, 0.0))
+    assert (found.needs, verdict_word(found.verdict, "")) == ((), "undecided: a tie")
     assert every(above(zero, zero), above(wide, zero)).needs == ("trials",)
-    assert (
-        above(wide, wide).tie and not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
-    )
+    assert not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
 
 
 def test_corrected_influences_are_taken_as_they_are():
@@ -201,23 +150,12 @@ def test_the_ledger_says_what_was_read_and_why():
         def number(self, name):
             return self.note("number", name, {"a": exactly(0.2, "a"), "b": exactly(0.6, "b")}.get(name))
 
-    claim(1, "1", "a below b", "A is below b")(lambda of: below(of.number("a"), of.number("b")))
-    claim(
-        2, "1", "a above b", "A is above b"
-    )(lambda of: every(above(of.number("a"), of.number("b")), above(of.number("b"), 0.1)))
-    claim(3, "2", "c above b", "C is above b")(lambda of: above(of.number("c"), of.number("b")))
+    claim(1, "1", "a above b", "A is above b")(lambda of: above(of.number("a"), of.number("b")))
+    claim(2, "2", "c above b", "C is above b")(lambda of: above(of.number("c"), of.number("b")))
     with pytest.raises(UsageError, match="twice"):
-        claim(3, "2", "again", "Again")(lambda of: NOT_MEASURED)
+        claim(2, "2", "again", "Again")(lambda of: NOT_MEASURED)
     found = check_claims(list(claims.values()), {("x", "y"): Given()}, ("scoring", "variant"))
-    assert found.verdict.tolist() == [HOLDS, FAILS, UNDECIDED] and found.needs.tolist() == ["", "", "numbers"]
-    assert (
-        found.because[1] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0]
-        and found.comparisons.tolist() == [1, 2, 1]
-    )
-    grid = ledger_grid(found, ["scoring", "variant"])
-    assert (
-        grid.title.unique().tolist() == ["x, y"] and grid.word[2] == "undecided: needs numbers"
-        and grid.line.tolist() == [0, 1, 2]
-    )
+    assert found.because[0] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0]
+    assert ledger_grid(found, ["scoring", "variant"]).word.tolist() == ["fails", "undecided: needs numbers"]
     with pytest.raises(UsageError):
         check_claims(list(claims.values()), {})
