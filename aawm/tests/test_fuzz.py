@@ -30,13 +30,14 @@ from aawm.evaluation.results import (
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
+from aawm.leaderboard.entries import read_entry
 from aawm.infant.learning_check import LEARNING_CHECK, LearningCheck, read_check, write_check
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
 from aawm.marple.language import Recorded
 from aawm.marple.released import read_action, read_start, trials_of
 from aawm.models import build, load_released, load_weights
-from aawm.models.weights import ship_weights, write_card
+from aawm.models.weights import ship_weights, tensor_digest, write_card
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.store import open_store
@@ -44,7 +45,6 @@ from aawm.training.folder import load_run, run_settings
 from aawm.training.loop import Log
 from aawm.tests.conftest import FIXTURES, ROOT
 
-DATA = FIXTURES
 MUTATIONS = 2000
 FEW = 500  # by day
 LONGEST = 20  # s of processor time that one file may take; they take milliseconds
@@ -147,15 +147,19 @@ def limited(seconds: int):
         signal.signal(signal.SIGPROF, before)
 
 
+FORMS = {".json": (json.loads, json.dumps), ".yaml": (yaml.safe_load, yaml.safe_dump)}  # ending -> load, dump
+
+
 class Reader:
-    "Something that reads a file: `write` makes the file from content, `read` reads it."
+    "Something that reads a file: `write` makes the file from content, by its ending if it is not given; `read` reads it."
 
     def __init__(self, file: Path, read, content: object = None, write=None):
         self.file = file
         self.read = read
         self.whole = file.read_bytes()
-        self.content = content
-        self.write = write or (lambda value: file.write_text(json.dumps(value)))
+        load, dump = FORMS.get(file.suffix, (lambda whole: None, json.dumps))
+        self.content = content or load(self.whole)
+        self.write = write or (lambda value: file.write_text(dump(value)))
 
     def outcome(self, draw: random.Random) -> str:
         "What one mutation ends in: `read`, `refused`, or the name of what reached the user."
@@ -189,13 +193,7 @@ def weights_reader(folder: Path, part: str) -> Reader:
 
     def write_record(record):
         text = json.dumps(record)
-        try:
-            from aawm.models.weights import tensor_digest
-
-            header = {"record": text, "digest": tensor_digest(tensors, text)}
-        except ImportError:
-            header = {"record": text}
-        path.write_bytes(save(tensors, header))
+        path.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
         path.with_suffix(".json").write_text(
             json.dumps(card | {"sha256": sha256(path)} | (record if isinstance(record, dict) else {}))
         )
@@ -207,7 +205,7 @@ def weights_reader(folder: Path, part: str) -> Reader:
             path.with_suffix(".json").write_text(json.dumps(card))
 
     if part == "card":
-        return Reader(path.with_suffix(".json"), lambda: load_weights(path), card)
+        return Reader(path.with_suffix(".json"), lambda: load_weights(path))
     return Reader(path, read_and_restore, RECORD, write_record)
 
 
@@ -235,13 +233,12 @@ def run_reader(folder: Path, name: str) -> Reader:
         run_settings(run)
         load_run(run)
 
-    return Reader(run / "settings.json", read, RECORD)
+    return Reader(run / "settings.json", read)
 
 
 def manifest_reader(store: Path) -> Reader:
     "A store whose manifest was changed and sealed anew."
     file = store / "manifest.json"
-    content = json.loads(file.read_text())
 
     def write(value):
         if isinstance(value, dict):
@@ -249,7 +246,7 @@ def manifest_reader(store: Path) -> Reader:
             value["checksum"] = digest(value)
         file.write_text(json.dumps(value))
 
-    return Reader(file, lambda: open_store(store, LAYOUT).load(), content, write)
+    return Reader(file, lambda: open_store(store, LAYOUT).load(), write=write)
 
 
 def zarr_reader(store: Path) -> Reader:
@@ -265,7 +262,7 @@ def zarr_reader(store: Path) -> Reader:
         manifest.write_text(json.dumps(content | {"checksum": digest(content)}))
         open_store(store, LAYOUT).load()
 
-    return Reader(file, read, json.loads(file.read_text()))
+    return Reader(file, read)
 
 
 def exchange_reader(folder: Path, store: Path, about: bool) -> Reader:
@@ -287,66 +284,38 @@ def infant_reader(folder: Path, name: str) -> Reader:
     place.mkdir()
     ending = "json.gz" if name == "gz" else "json"
     for stem in ("000010loe", "000010lou"):
-        trials = json.loads(gzip.decompress((DATA / f"infant/{stem}.json.gz").read_bytes()))
+        trials = json.loads(gzip.decompress((FIXTURES / f"infant/{stem}.json.gz").read_bytes()))
         text = json.dumps([frames[:2] for frames in trials]).encode()
         (place / f"{stem}.{ending}").write_bytes(gzip.compress(text, mtime=0) if name == "gz" else text)
-    labels = {
-        "000010loe": {
-            "facts": ["a", "E", "e"],
-            "cast": [{"name": "x", "kind": "agent", "shape": "cone", "half_size": 10, "color": [1, 2, 3]}],
-            "seed": 1, "branch": 0
-        }
-    }
+    cast = [{"name": "x", "kind": "agent", "shape": "cone", "half_size": 10, "color": [1, 2, 3]}]
     if name == "labels":
+        labels = {"000010loe": {"facts": ["a", "E", "e"], "cast": cast, "seed": 1, "branch": 0}}
         (place / "labels.json").write_text(json.dumps(labels))
 
     def read():
         shutil.rmtree(folder / "episodes", ignore_errors=True)
         import_released(place, folder / "episodes")
 
-    file = place / ("labels.json" if name == "labels" else f"000010loe.{ending}")
-    content = {
-        "labels": labels,
-        "json": json.loads((place / "000010loe.json").read_text()) if name == "json" else None
-    }.get(name)
-    return Reader(file, read, content)
+    return Reader(place / ("labels.json" if name == "labels" else f"000010loe.{ending}"), read)
 
 
 def raw_reader(folder: Path, name: str) -> Reader:
     "One raw trial: one of its three files."
     place = folder / name / "random_gathering_000000"
     shutil.copytree(ROOT / "data/sample/random_gathering_000000", place)
-    content = json.loads((place / name).read_text()) if name.endswith("json") else None
 
     def read():
         if fault := read_raw_trial(place).get("bad"):
             raise BadData(fault)
 
-    return Reader(place / name, read, content)
+    return Reader(place / name, read)
 
 
-def entry_reader(folder: Path) -> Reader:
-    "An entry of the leaderboard."
-    try:
-        from aawm.leaderboard.entries import read_entry
-    except ImportError:
-        from aawm.evaluation.entries import read_entry
-    file = folder / "oracle.yaml"
-    shutil.copy(sorted((ROOT / "leaderboard/entries").glob("*.yaml"))[0], file)
-    return Reader(
-        file, lambda: read_entry(file), yaml.safe_load(file.read_text()),
-        lambda value: file.write_text(yaml.safe_dump(value))
-    )
-
-
-def yaml_reader(folder: Path, source: str, read) -> Reader:
-    "A settings file in YAML."
-    file = folder / Path(source).name
-    shutil.copy(ROOT / source, file)
-    return Reader(
-        file, lambda: read(file), yaml.safe_load(file.read_text()),
-        lambda value: file.write_text(yaml.safe_dump(value))
-    )
+def copied_reader(folder: Path, source: Path, read) -> Reader:
+    "A settings file, or an entry of the leaderboard."
+    file = folder / source.name
+    shutil.copy(source, file)
+    return Reader(file, lambda: read(file))
 
 
 def record_reader(folder: Path, store: Path) -> Reader:
@@ -357,10 +326,7 @@ def record_reader(folder: Path, store: Path) -> Reader:
         ),
         folder / "evaluation"
     )
-    return Reader(
-        place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)),
-        json.loads((place / "record.json").read_text())
-    )
+    return Reader(place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)))
 
 
 def beside_reader(folder: Path) -> Reader:
@@ -374,7 +340,7 @@ def beside_reader(folder: Path) -> Reader:
     }
     beside(data).write_text(json.dumps(told))
     content = Content(pd.DataFrame(index=range(2)), None, None, None, None, None)
-    return Reader(beside(data), lambda: add_beside(content, data, information), told)
+    return Reader(beside(data), lambda: add_beside(content, data, information))
 
 
 def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
@@ -386,10 +352,7 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     for name, read in (("states", read_start), ("action", read_action)):
         files[name] = sorted(place.glob(f"*/*/*/*/00000_{name}.json"))[0]
         readers[name] = lambda read=read, name=name: read(files[name])
-    return {
-        f"marple {name}": Reader(files[name], read, json.loads(files[name].read_text()))
-        for name, read in readers.items()
-    }
+    return {f"marple {name}": Reader(files[name], read) for name, read in readers.items()}
 
 
 def check_reader(folder: Path) -> Reader:
@@ -402,7 +365,7 @@ def check_reader(folder: Path) -> Reader:
         )
     )
     file = folder / LEARNING_CHECK
-    return Reader(file, lambda: str(read_check(folder)), json.loads(file.read_text()))
+    return Reader(file, lambda: str(read_check(folder)))
 
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
@@ -410,19 +373,14 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
     stores = [
         generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)
     ]
-    configuration = next((DATA / "marple").glob("init_config_*.json"))
-    shutil.copy(configuration, folder / configuration.name)
+    configuration = next((FIXTURES / "marple").glob("init_config_*.json"))
     import_houses([configuration], folder / "houses")
     answers = [
         {"answers of": {}},
         {"prompt": digest("text"), "text": "Answer: 5", "finish": "stop", "tokens": [1, 2]}
     ]
     (folder / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    settings = json.loads((DATA / "parity/multistep_delta.json").read_text())
-    (folder / "released.json").write_text(json.dumps(settings))
-    load_settings = lambda: load_released(
-        "multistep_delta", DATA / "parity/multistep_delta.pt", folder / "released.json"
-    )
+    load_settings = lambda file: load_released("multistep_delta", FIXTURES / "parity/multistep_delta.pt", file)
     write_answers = lambda value: (folder / "answers.jsonl").write_text(
         "".join(json.dumps(one) + "\n" for one in (value if isinstance(value, list) else [value]))
     )
@@ -438,22 +396,17 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "evaluation record": record_reader(folder, folder / "trials2"),
         "infant json": infant_reader(folder, "json"), "infant gz": infant_reader(folder, "gz"),
         "infant labels": infant_reader(folder, "labels"),
-        "marple configuration": Reader(
-            folder / configuration.name, lambda: read_configuration_file(folder / configuration.name),
-            json.loads(configuration.read_text())
-        ),
-        "marple houses": Reader(
-            folder / "houses/houses.json", lambda: read_houses(folder / "houses"),
-            json.loads((folder / "houses/houses.json").read_text())
-        ),
+        "marple configuration": copied_reader(folder, configuration, read_configuration_file),
+        "marple houses": Reader(folder / "houses/houses.json", lambda: read_houses(folder / "houses")),
         "marple answers": Reader(
             folder / "answers.jsonl", lambda: Recorded(folder / "answers.jsonl"), answers, write_answers
         ),
         "raw aawm.json": raw_reader(folder, "aawm.json"), "raw events": raw_reader(folder, "event_log.csv"),
         "raw observations": raw_reader(folder, "trial_obs.csv"),
-        "released settings": Reader(folder / "released.json", load_settings, settings),
-        "cluster": yaml_reader(folder, "nbs/pipeline/slurm.yaml", slurm_settings),
-        "paper": yaml_reader(folder, "nbs/paper/paper.yaml", read_paper), "entry": entry_reader(folder),
+        "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),
+        "cluster": copied_reader(folder, ROOT / "nbs/pipeline/slurm.yaml", slurm_settings),
+        "paper": copied_reader(folder, ROOT / "nbs/paper/paper.yaml", read_paper),
+        "entry": copied_reader(folder, sorted((ROOT / "leaderboard/entries").glob("*.yaml"))[0], read_entry),
         "released beside": beside_reader(folder), "infant check": check_reader(folder),
         **released_pair_readers(folder)
     }

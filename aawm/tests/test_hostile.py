@@ -18,23 +18,21 @@ from safetensors.torch import load, save
 from aawm.arrays import open_array, read_npz, read_parquet, zstd_size
 from aawm.data.authors.raw import read_raw_trial
 from aawm.data.authors.released import import_released
-from aawm.data.trials import LAYOUT
 from aawm.errors import BadData, Refused
 from aawm.evaluation.exchange import read_arrays
 from aawm.files import resolve, sha256
 from aawm.infant.recorded import check_video
-from aawm.infant.released import read_file, released_files
+from aawm.infant.released import read_file
 from aawm.leaderboard.board import board_rows
 from aawm.leaderboard.entries import LEADERBOARD, read_entry
 from aawm.models import build, load_weights
 from aawm.models.base import TRUST, read_state_dict, trust_code
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
-from aawm.store import create_arrays
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.training.folder import changed_source, load_run
 from aawm.training.loop import read_checkpoint
-from aawm.tests.conftest import FIXTURES, ROOT
+from aawm.tests.conftest import ROOT
 
 
 class Payload:
@@ -118,20 +116,6 @@ def test_metadata_gathered_in_the_group_does_not_stand_in_for_that_of_the_arrays
     shutil.copy(tmp_path / "good.zarr" / "zarr.json", group / "zarr.json")
     with pytest.raises(Refused, match="numcodecs.pickle"):
         read_arrays(group, ("rollouts", "request"))
-
-
-@pytest.mark.parametrize("compressor", [zarr.codecs.BloscCodec(), zarr.codecs.ZstdCodec(), zarr.codecs.GzipCodec(), None])
-def test_a_chunk_unpacks_to_no_more_than_a_chunk(tmp_path, compressor):
-    small = zarr.create_array(
-        tmp_path / "small.zarr", data=np.arange(300.0), chunks=(100,), compressors=compressor
-    )
-    large = zarr.create_array(
-        tmp_path / "large.zarr", data=np.ones(10**6), chunks=(10**6,), compressors=compressor
-    )
-    assert np.array_equal(open_array(small.store.root)[...], np.arange(300.0))
-    shutil.copy(large.store.root / "c" / "0", small.store.root / "c" / "1")
-    with pytest.raises(BadData, match="would unpack to"):
-        open_array(small.store.root)
 
 
 def test_a_chunk_whose_frame_states_no_size_is_unpacked_in_a_bounded_stream(tmp_path):
@@ -366,32 +350,3 @@ def test_videos(tmp_path, marker):
     )
     with pytest.raises(BadData, match="cannot be read as a video"):
         check_video(tmp_path / "000010loe.mp4", [1])
-
-
-def test_files_that_systems_put_beside_others_are_passed_over(tmp_path):
-    whole = (FIXTURES / "infant/000010loe.json.gz").read_bytes()
-    for name in (
-        "000010loe.json.gz", "._000010loe.json.gz", "__MACOSX/000010loe.json.gz", ".cache/000010lou.json.gz"
-    ):
-        (tmp_path / "sent" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "sent" / name).write_bytes(whole if name[0] not in "._" else b"\x00\x05\x16\x07")
-    assert released_files(tmp_path / "sent") == [tmp_path / "sent" / "000010loe.json.gz"]
-
-
-def test_a_damaged_gz_is_one_line_wherever_it_is_damaged(tmp_path):
-    whole = (FIXTURES / "infant/000010loe.json.gz").read_bytes()
-    file = tmp_path / "000010loe.json.gz"
-    for place in range(20, len(whole) - 8, len(whole) // 25):
-        file.write_bytes(whole[:place] + whole[place + 20 :])
-        with pytest.raises(BadData) as fault:
-            read_file(file)
-        assert "000010loe.json.gz" in str(fault.value) and "\n" not in str(fault.value)
-    file.write_bytes(b"\xef\xbb\xbf[1]")
-    file.rename(tmp_path / "000010loe.json")
-    assert read_file(tmp_path / "000010loe.json") == [1], "a byte order mark is read"
-
-
-def test_stores_of_under_1000_trials_are_written_in_chunks_of_25(tmp_path):
-    create_arrays(tmp_path, LAYOUT, {"trial": 30})
-    assert open_array(tmp_path / "arrays.zarr" / "state").chunks[0] == 25
-    assert [LAYOUT.chunk_for(count) for count in (1, 30, 999, 1000, 45_000)] == [25, 25, 25, 250, 250]
