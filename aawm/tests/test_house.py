@@ -5,7 +5,6 @@ import functools
 import json
 import re
 import runpy
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -314,30 +313,14 @@ def test_imports_run_downwards_and_in_no_circle(tmp_path):
 # rhythm
 
 
-def exported_lines(path: Path) -> list:
-    "(cell, lines, those that are not blank) of exported cells that define something, imports apart."
-    found = []
-    for place, (kind, source) in enumerate(cells_of(path)):
-        if kind == "code" and is_exported(source) and "_all_" not in source and re.search(
-            r"^(def|class|@|[A-Za-z_]+( *:.*)? *=)", source, re.MULTILINE
-        ):
-            lines = source.splitlines()
-            found.append(
-                (
-                    place, len(lines),
-                    len([line for line in lines if line.strip() and not line.startswith("#|")])
-                )
-            )
-    return found
-
-
 def test_exported_cells_are_short():
-    sizes = {
-        (path.relative_to(NBS).as_posix(), place): sizes
+    long = [
+        f"{path.relative_to(NBS)} cell {place}"
         for path in LIBRARY
-        for place, *sizes in exported_lines(path)
-    }
-    assert not (long := {cell: lines for cell, (lines, _) in sizes.items() if lines > 90}), long
+        for place, (kind, source) in enumerate(cells_of(path))
+        if kind == "code" and is_exported(source) and len(source.splitlines()) > 90
+    ]
+    assert not long
 
 
 def public_definitions(source: str) -> list:
@@ -405,31 +388,4 @@ def test_public_arguments_have_types(modules, room):
 # how pages are stored
 
 
-def texts_of(cell: dict):
-    "All that is stored as lines: a cell's source, what it printed, and results as text."
-    yield cell["source"]
-    for output in cell.get("outputs", []):
-        yield output.get("text", [])
-        yield from (value for kind, value in output.get("data", {}).items() if kind.startswith("text/"))
-
-
-def test_pages_are_stored_as_lists_of_lines():
-    "A newer nbdev writes them so: else its cleaning changes pages that nobody edited."
-    pages = {path: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in NOTEBOOKS}
-    faults = [
-        str(path.relative_to(NBS))
-        for path, cells in pages.items()
-        if not all(isinstance(text, list) for cell in cells for text in texts_of(cell))
-    ]
-    assert not faults, f"sources or text outputs are one string: {', '.join(faults)}; store lists of lines"
-
-
 # this file
-
-
-def test_these_rules_import_nothing_heavy():
-    "They read files, so they run in seconds."
-    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "pytest"}
