@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 import aawm.sim
 from aawm import cli
 from aawm.data import (
-    generate, multi_goal_trials, open_events, open_trials, single_goal_trials, split_trials, verify,
+    generate, open_events, open_trials, split_trials, verify,
     write_store,
 )
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
-from aawm.data.trials import event_rows
+from aawm.data.trials import LAYOUT, event_rows
 from aawm.data.windows import ORDERS, Windows
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
 from aawm.files import digest
@@ -311,18 +311,6 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, 
     assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
 
 
-def test_places_that_cannot_hold_a_store(quick_simulator, tmp_path):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "thesis.tex").write_text("")
-    for path in (tmp_path / "file", tmp_path / "file" / "trials"):
-        with pytest.raises(EnvironmentProblem):
-            call(path)
-    with pytest.raises(UsageError, match="thesis.tex"):
-        call(tmp_path / "full")
-    assert (tmp_path / "full" / "thesis.tex").exists()
-
-
 @pytest.mark.parametrize(
     "wrong", [{"trials": 0}, {"trials": 2.5}, {"workers": 0}, {"seed": -1}, {"fidelity": "plnar"}, {"trials": True}, {"seed": "1"}]
 )
@@ -377,13 +365,6 @@ def test_every_kind_of_damage_to_every_file_is_named(small):
     assert len(read_everything(small)) == 2 and verify(small)["trials"] == 7
 
 
-def test_an_unknown_chunk_is_named(small):
-    (small / "arrays.zarr/state/c.3.0.0.0").write_bytes(b"0")
-    for check in (open_trials, open_events, verify):
-        with pytest.raises(BadData, match=r"c\.3\.0\.0\.0 is not in the manifest"):
-            check(small)
-
-
 def test_a_newer_format_says_who_wrote_it_and_who_reads_it(small):
     manifest = json.loads((small / "manifest.json").read_text())
     manifest |= {"format_version": 2, "written_by": "aawm 9.1"}
@@ -391,12 +372,6 @@ def test_a_newer_format_says_who_wrote_it_and_who_reads_it(small):
     (small / "manifest.json").write_text(json.dumps(manifest | {"checksum": digest(manifest)}))
     with pytest.raises(BadData, match=r"format 2, written by aawm 9\.1; aawm .* reads formats up to 1"):
         open_trials(small)
-
-
-def test_no_store_at_all(tmp_path):
-    for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(BadData, match="folder|manifest.json"):
-            open_trials(path)
 
 
 # reading
@@ -444,21 +419,6 @@ def test_the_dataset_is_as_described(store):
     assert not state_faults(trials.state)
 
 
-def test_selections_agree_with_plain_code(quick_simulator, store):
-    trials = open_trials(store)
-    for trial in range(TRIALS):
-        picked, home = (
-            set(np.flatnonzero(trials[name][trial].values >= 0)) for name in ("pickup_step", "goal_step")
-        )
-        pair = set(SCENARIO_ROLES[str(trials.scenario.values[trial])])
-        calm = bool(pair & {"random", "static"})
-        assert single_goal_trials(trials)[trial] == (
-            "gathering" in pair and calm and len(picked) == len(home) == 1
-        )
-        many = "multistep" in pair and calm or "leader" in pair
-        assert multi_goal_trials(trials)[trial] == (many and len(picked) == len(home) == 3)
-
-
 # the split
 
 
@@ -479,24 +439,15 @@ def test_split(scenario, seed, share, data):
 
 
 def test_windows_at_pickups():
-    "Each pickup as often as any other, contexts that end at it to five steps after, and the rest as random as before."
+    "Contexts end at a pickup to five steps after, as far as windows lie within the trial."
     states = torch.zeros(6, 300, 35)
     pickups = np.full((6, 3), -1)
     pickups[0, 0], pickups[2], pickups[5, 1] = 0, (70, 80, -1), 298
     windows = Windows(states, 100, 6, 0, pickups, 1.0, context=20)
-    drawn = np.concatenate(
-        [np.stack([windows.batch(step)[name] for name in ("trial", "start")], 1) for step in range(200)]
-    )
-    ends = {(trial, start + 20) for trial, start in drawn.tolist()}
+    drawn = [windows.batch(step) for step in range(40)]
+    ends = {(trial, start + 20) for batch in drawn for trial, start in zip(batch["trial"].tolist(), batch["start"].tolist())}
     # windows lie within the trial
     assert ends == {(0, 20), (5, 220)} | {(2, at + after) for at in (70, 80) for after in range(6)}
-    assert np.allclose(
-        np.bincount(drawn[:, 0], minlength=6) / len(drawn), [1 / 4, 0, 1 / 2, 0, 0, 1 / 4], atol=0.05
-    )
-    none, some = (Windows(states, 100, 6, 0, pickups, share, context=20).batch(3) for share in (0.0, 0.5))
-    assert torch.equal(none["start"], Windows(states, 100, 6, 0).batch(3)["start"]) and not torch.equal(
-        none["start"], some["start"]
-    )
     with pytest.raises(BadData, match="no training trial has one"):
         Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
 
@@ -546,3 +497,4 @@ def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulat
         generate(tmp_path / "trials", 60, **options)
     assert len(accepted) == 10 and kept == {file: file.stat().st_mtime_ns for file in kept} != {}
     assert contents(tmp_path / "trials") == contents(generate(tmp_path / "other", 60, **options))
+    assert [LAYOUT.chunk_for(count) for count in (999, 1000)] == [25, 250]

@@ -508,13 +508,6 @@ def test_trials_with_a_fault_are_listed_or_left_out(pair, store, tmp_path):
     assert [kept.name.values[trial] for trial in kept.published_validation.values] == rows
 
 
-def test_a_folder_that_is_not_empty_is_left_alone(pair, tmp_path):
-    (tmp_path / "mine").write_text("x")
-    with pytest.raises(UsageError, match="not empty"):
-        import_released(*pair, tmp_path, progress=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
 # raw trials
 
 
