@@ -21,7 +21,6 @@ from aawm.events import (
     pickups,
 )
 from aawm.events.labels import LEAST_RISE
-from aawm.events.runs import find_runs, paint_runs, peak_in_runs
 from aawm.events.tensors import carries as torch_carries
 from aawm.sim import simulate
 from aawm.tests.conftest import FIXTURES
@@ -215,38 +214,6 @@ def test_an_entry_is_a_goal_that_did_not_start_inside(xyz):
     inside = np.stack([path_goals(xyz[:, step : step + 1]) for step in range(xyz.shape[1])], axis=1)
     entered = [any(b and not a for a, b in zip(row[:-1], row[1:])) for row in inside]
     assert path_goal_entries(xyz).tolist() == entered
-
-
-@given(hnp.arrays(bool, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=9)), st.integers(0, 2**32 - 1))
-def test_runs_cover_the_mask_once(mask, seed):
-    values = np.random.default_rng(seed).integers(0, 4, mask.shape)
-    runs = find_runs(mask)
-    assert runs.length.sum() == mask.sum()
-    assert np.array_equal(paint_runs(runs, np.ones(len(runs.start))), mask)
-    rows = values.reshape(int(np.prod(mask.shape[:-1])), mask.shape[-1])
-    plain = [rows[r, s : s + n].argmax() for r, s, n in zip(runs.row, runs.start, runs.length)]
-    assert peak_in_runs(values, runs).tolist() == plain
-
-
-def test_leading_axes_do_not_matter(released):
-    state = released["states"].reshape(3, 3, 300, 5, 7)
-    for rules in ("strict", "published"):
-        assert np.array_equal(pickups(state, rules).reshape(9, 3), pickups(released["states"], rules))
-    step = np.where(pickups(state), first_pickup(state), -1)
-    assert np.array_equal(
-        lift_start(state, step).reshape(9, 3), lift_start(released["states"], step.reshape(9, 3))
-    )
-
-
-def test_the_lift_starts_where_it_does_whenever_it_is_logged(released):
-    state = released["states"]
-    first = first_pickup(state)
-    late, early = (lift_start(state, np.where(pickups(state), first + later, -1)) for later in (8, 0))
-    picked = pickups(state)
-    assert (late[~picked] == -1).all() and (late[picked] >= 0).all() and (
-        late[picked] <= first[picked] + 8
-    ).all()
-    assert np.mean(late[picked] == early[picked]) > 0.9
 
 
 @pytest.mark.parametrize(
