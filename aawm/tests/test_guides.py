@@ -1,9 +1,6 @@
-"""A behaviour, a scenario, an event rule, an evaluation and a model from outside the package, as the worked pages show them."""
+"""A behaviour, a scenario, an event rule, an evaluation and a model from outside the package: what is refused."""
 
 import ast
-import os
-import subprocess
-import sys
 
 import nbformat
 import numpy as np
@@ -25,26 +22,6 @@ PAGES = {
     "glide": "models/10_your_own_model.ipynb",
 }
 
-IN_ONE_FIGURE = """
-import hiding
-from aawm.data import open_trials, store_trials
-from aawm.evaluation import Protocol, evaluate, gather
-from aawm.models import build
-from aawm.schema import SCENARIOS
-from aawm.sim import simulate
-from aawm.viz import FIG3, Panel, fig3
-
-raws = [simulate(scenario, seed) for seed in range(12) for scenario in ("gathering_static", "hider_static")]
-trials = open_trials(store_trials("trials", raws))
-models = [build("glide:Glide"), build("multistep_predictor", embedding_size=16, recurrent_size=16, hidden_size=16)]
-tasks = ["single_goal", "hiding_0"]
-results = gather(evaluate(model, trials, Protocol(tasks=tasks, split=None), device="cpu", progress=False) for model in models)
-figure, table = fig3(results.scores, panels=(*FIG3, Panel("D", "Hiding", "hiding_0", says="hidden")))
-figure.savefig("fig3.png")
-print(len(SCENARIOS), sorted(set(table.label)), sorted(set(table.title)), sorted(set(results.scores.behavior)))
-print(table.ceiling[table.task == "hiding_0"].min(), [axes.get_xlabel().split(",")[0] for axes in figure.axes])
-"""
-
 
 def source(page):
     "The file that a page shows."
@@ -53,26 +30,6 @@ def source(page):
         cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''")
     )
     return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
-
-
-@pytest.mark.slow
-def test_all_of_it_in_figure_3(tmp_path):
-    for name, page in PAGES.items():
-        (tmp_path / f"{name}.py").write_text(source(page))
-    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ONE_FIGURE], cwd=tmp_path, env=environment, capture_output=True, text=True,
-        timeout=1800
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    names, ends = done.stdout.splitlines()[-2:]
-    # those without trials say so
-    titles = "['5 steps later', 'Hiding', 'Multi goal: 2nd', 'Multi goal: 3rd', 'Single goal']"
-    assert names == f"9 ['Glide', 'Multistep Predictor'] {titles} ['all', 'hiding', 'single-step']"
-    assert ends == "1.0 ['delivered', 'delivered', 'delivered', 'delivered', 'hidden']" and (
-        tmp_path / "fig3.png"
-    ).stat().st_size > 10000
 
 
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)

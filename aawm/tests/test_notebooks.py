@@ -14,7 +14,7 @@ import pytest
 from aawm.tests.conftest import ROOT
 
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
-# train models: all of them in `make test-all`; test_lessons.py and test_guides.py have the quick ones
+# train models: all of them in `make test-all`; test_lessons.py has the quick ones
 TEACHERS = ("lessons", "guides")
 # ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """

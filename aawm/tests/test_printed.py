@@ -224,10 +224,3 @@ def test_printed_commands_are_typed_in_a_clone(sheet, tmp_path):
 @pytest.mark.parametrize("sheet", SHEETS)
 def test_printed_commands_are_typed_from_the_wheel(sheet, program, tmp_path):  # noqa: F811
     print(*typed(SHEETS[sheet], tmp_path, program.parent, clone=False), sep="\n")
-
-
-def test_the_collector_finds_what_is_printed():
-    text = "Words `aawm list models`:\n\n    aawm train a b c \\\n        --steps 3  # a test\n    mkdir x && make docs\n    ls\n"
-    assert lines_of(text) == ["aawm train a b c --steps 3", "mkdir x", "make docs"]
-    assert lines_of("```\naawm list models\n```") == ["aawm list models"]
-    assert helps()["aawm train"][-1].startswith("aawm train sgnet") and "aawm marple infer" in helps()

@@ -10,7 +10,6 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from aawm.tests.conftest import ROOT
 
@@ -97,20 +96,6 @@ def test_the_program_starts_outside_of_the_clone(program, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_program_works_outside_of_the_clone(program, tmp_path):
-    call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
-    call(program, tmp_path, "train", "oracle", "trials", "run", "--preset", "smoke", "--no-progress")
-    call(program, tmp_path, "evaluate", "run", "trials", "scores", "--curve-trials", 2, "--no-progress")
-    assert len(pd.read_csv(tmp_path / "scores" / "scores.csv"))
-    call(program, tmp_path, "lessons", "--out", "course", "--no-data")
-    assert len(list((tmp_path / "course" / "student").rglob("*.ipynb"))) >= 7
-    call(program, tmp_path, "play", "trials", "--run", "run", "--save", "film.gif")
-    assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF8")
-    call(program, tmp_path, "play", "trials", "--no-open")
-    assert (tmp_path / "data/play/trial-0.ipynb").is_file()
-
-
-@pytest.mark.slow
 def test_paper_and_course_are_made_in_the_current_folder(program, tmp_path):
     call(program, tmp_path, "reproduce", "--profile", "smoke", "--no-progress")
     call(program, tmp_path, "lessons", "--out", "course")
@@ -158,17 +143,3 @@ def test_weights_and_lessons_work_in_an_empty_folder(program, tmp_path):
     said = call(program.with_name("python"), tmp_path, "-c", LESSONS)
     assert said.strip().endswith("all begun"), said[-1000:]
     assert (tmp_path / "few").is_dir() and not (tmp_path / "data").exists()
-
-
-@pytest.mark.slow
-def test_a_figure_is_drawn_in_an_empty_folder(program, tmp_path):
-    call(program, tmp_path, "generate", "trials", "--trials", 18, "--fidelity", "planar", "--no-progress")
-    call(
-        program, tmp_path, "evaluate", "frozen_world", "trials", "evaluations/frozen", "--split", "all",
-        "--curve-trials", 2, "--no-progress"
-    )
-    call(
-        program, tmp_path, "figure", "fig1", "-p", "trials=trials", "-p", "evaluations=evaluations",
-        "--no-progress"
-    )
-    assert list(tmp_path.rglob("fig1.png"))
