@@ -101,42 +101,6 @@ def test_a_world_as_the_paper_has_it_bears_every_claim_out(usual):
     assert (table.seeds == 3).all() and table.measured.str.contains(r"RSSM-D \d", regex=True).sum() >= 12
 
 
-def test_a_world_turned_upside_down_bears_none_out():
-    "The opposite of every claim is true in it."
-    order = (
-        "transformer", "multistep_delta", "sgnet", "rssm_continuous", "oracle", "multistep_predictor",
-        "rssm_discrete"
-    )
-    flipped = {model: 0.99 - 0.13 * place for place, model in enumerate(order)}
-
-    def share(key, value):
-        model, task, target = key
-        if task == "single_goal":
-            return flipped[model]
-        if task == "single_goal_later":
-            return flipped[model] - 0.2
-        if task == "multi_goal":
-            return {
-                "2nd": 0.4, "3rd": 0.7
-            }[target] + (0.2 if model in ("rssm_discrete", "multistep_delta") else 0)
-        if target == "called":
-            return {"rssm_discrete": 0.9, "transformer": 0.0, "rssm_continuous": 0.0}.get(model, 0.5)
-        return 1 - value
-
-    def curve(key, step, value):
-        model, name = key
-        if name == "ade":
-            return 0.01 * step + 0.0001 * step**2
-        if name == "ade_still":
-            return 2.0 - value / 3
-        if name == "displacement_still":
-            return (0.5 if model == "multistep_predictor" else 20.0 if model != ORACLE else 1.0) * step / 250
-        return 5 - value
-
-    table = paper_ledger(world(share, curve), released=False)
-    assert set(table.verdict) == {FAILS} and table.because.str.startswith("not ").all()
-
-
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_a_handful_of_noisy_trials_leaves_claims_undecided(seeds):
     table = paper_ledger(world(trials=6, blur=90.0, seeds=seeds), released=False)
@@ -167,6 +131,7 @@ def test_one_seed_decides_less_and_says_so():
 
 @pytest.mark.parametrize("number, key, value", [
     (1, ("multistep_predictor", "single_goal", "object"), 0.6),
+    (2, ("transformer", "single_goal", "object"), 0.1),
     (3, ("multistep_delta", "single_goal", "object"), 0.3),
     (4, (ORACLE, "single_goal", "object"), 0.5),
     (5, ("sgnet", "single_goal_later", "object"), 0.45),

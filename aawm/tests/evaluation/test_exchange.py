@@ -51,7 +51,6 @@ def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_
     assert [path.name for path in requests] == [
         f"requests-{part}.{kind}" for part in range(len(requests))
     ] and len(requests) > 1
-    (tmp_path / "rollouts").mkdir()
     rollouts = answer_still(requests, tmp_path / "rollouts", seed=4, model="outside")
     scored = score_files([rollouts], tmp_path / f"requests.{kind}", store)
     own = evaluate(
@@ -107,7 +106,6 @@ def test_a_trial_is_shown_in_one_way_a_part_and_further_in_each(store, scoring):
 
 def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, tmp_path):
     requests = write_requests(store, tmp_path / "requests.npz", ["single_goal", "single_goal_later"])
-    (tmp_path / "rollouts").mkdir()
     files = sorted(answer_still(requests, tmp_path / "rollouts").iterdir())
     for given, said in (
         (files[:1], "part 1 has no rollouts"), (files[1:], "part 0 has no rollouts"),
@@ -116,7 +114,6 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
         with pytest.raises(BadData, match=said) as fault:
             score_files(given, tmp_path / "requests.npz", store)
         assert "\n" not in str(fault.value)
-    (tmp_path / "other").mkdir()
     other = sorted(answer_still(requests, tmp_path / "other", model="other").iterdir())
     with pytest.raises(BadData, match="differ in model"):
         score_files([files[0], other[1]], tmp_path / "requests.npz", store)
@@ -142,7 +139,6 @@ def test_what_the_requests_hold_beyond_the_context_is_recorded_whatever_the_answ
     for name, said, recorded in (
         ("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])
     ):
-        (tmp_path / name).mkdir()
         files = answer_still(requests, tmp_path / name, privileged=said).iterdir()
         assert score_files(files, tmp_path / "requests.npz", store).record["privileged"] == recorded
 
@@ -159,7 +155,6 @@ def test_requests_that_cannot_be_are_one_clear_error(store, tmp_path, choices, s
 def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):
     one, two = (write_requests(store, tmp_path / f"{seed}.npz", ["move"], seed=seed) for seed in (0, 1))
     assert len(one) == 1
-    (tmp_path / "rollouts").mkdir()
     path = next(answer_still(one, tmp_path / "rollouts").iterdir())
     assert score_files([path], one[0], store).record["model"] == "outside"
     with pytest.raises(BadData, match="other requests"):
