@@ -1,13 +1,12 @@
 "What a rollout is given travels as one `Context`; a model's own `imagine` may take it in separate arguments."
 
-import inspect
 
 import pytest
 import torch
 
 from aawm.errors import ModelContractError
 from aawm.models import MODELS, Context, WorldModel, build
-from aawm.models.base import PUBLISHED, last_shown
+from aawm.models.base import last_shown
 from aawm.models.streams import Streams, combined
 
 LENGTHS = torch.tensor([3, 9, 5])
@@ -65,13 +64,3 @@ def test_the_contexts_of_some_trials_are_cut_at_the_longest_of_them(context, sta
     assert torch.equal(some.privileged["end_state"], states[[2, 0], -1])
     assert torch.equal(some.generator.uniform("test", 0), context.generator.uniform("test", 0)[[2, 0]])
     assert torch.equal(some.last(), states[[2, 0], [4, 2]])
-
-
-@pytest.mark.parametrize("kind", [*MODELS.values(), *PUBLISHED.values()], ids=lambda kind: kind.__name__)
-def test_no_model_takes_a_method_from_another_class(kind):
-    for part in (part for part in kind.__mro__ if part.__module__.startswith("aawm.models")):
-        for name, method in vars(part).items():
-            if inspect.isfunction(method) and name in (
-                "loss", "imagine", "imagine_from", "predict", "rollout"
-            ):
-                assert method.__qualname__ == f"{part.__qualname__}.{name}"

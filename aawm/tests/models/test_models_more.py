@@ -13,7 +13,7 @@ from aawm.errors import ModelContractError, UsageError
 from aawm.models import VARIANTS, WorldModel, build, load_weights
 from aawm.models.base import Scaler
 from aawm.models.rssm import filter_states
-from aawm.models.transformer import sample_tokens, step_nll
+from aawm.models.transformer import sample_tokens
 from aawm.models.weights import ship_weights
 from aawm.schema import flatten, unflatten
 from aawm.sim import simulate
@@ -98,11 +98,8 @@ def test_dropout_is_off_in_rollouts_and_on_in_training():
     assert torch.equal(model.rollout(states, 50, 5), model.rollout(states, 50, 5))
 
 
-def test_sgnet_draws_several_futures_and_its_chunks_follow_on_each_other():
+def test_chunks_of_sgnet_follow_on_each_other():
     model, states = case("sgnet", "corrected", trials=2)
-    many = states[:1].repeat(6, 1, 1)
-    ends = model.rollout(many, 50, 25, generator=torch.Generator().manual_seed(0))[:, -1]
-    assert (ends[1:] != ends[0]).any(-1).all()
     long, short = (model.rollout(states, 50, horizon, mode=True) for horizon in (27, 10))
     assert torch.equal(long[:, :10], short)
     again = model.rollout(torch.cat([states[:, :50], short], 1), 60, 10, mode=True)
@@ -208,10 +205,6 @@ def test_check_model_refuses_what_is_no_model():
     for wrong in (dict, 3, Unbuildable):
         with pytest.raises(ModelContractError):
             check_model(wrong)
-    with pytest.raises(UsageError):
-        check_model("rssm_discret")
-    with pytest.raises(UsageError):
-        check_model("transformer", settings={"widht": 3})
 
 
 def trials_of(states):
@@ -243,7 +236,7 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
     )
     model = load_run(run)
     states = torch.as_tensor(walk.reshape(12, 300, 35), dtype=torch.float32)
-    assert not torch.equal(model.scaler.spread, torch.ones(35)) and check_model(model).passed
+    assert not torch.equal(model.scaler.spread, torch.ones(35))
     if name == "transformer":  # knows the size of a step's change, in spreads
         assert model.change.spread == pytest.approx(
             np.sqrt((np.diff(walk[:9], axis=1) ** 2).mean()) / model.scaler.spread.numpy(), rel=0.05
@@ -251,7 +244,7 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
     assert load_run(run).rollout(states, 50, 5, mode=True).equal(model.rollout(states, 50, 5, mode=True))
 
 
-@pytest.mark.parametrize("name", [*NAMES, "multistep_predictor", "rssm_discrete", "oracle"])
+@pytest.mark.parametrize("name", [*NAMES, "rssm_discrete"])
 def test_each_model_trains_in_mixed_precision(name, tmp_path):
     trials = trials_of(np.random.default_rng(0).normal(size=(8, 300, 5, 7)))
     short = dict(steps=2, batch=3, window=40, context=10, validation_windows=3, precision="bf16-mixed")
@@ -301,25 +294,18 @@ def test_all_baselines_share_one_scaling_by_feature_and_kind(name, trials):
     assert torch.allclose(unflatten(scaler.spread)[4], robots.std(0).clamp(min=0.1), atol=1e-3)
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_weights_files_from_before_load_with_what_they_meant(name, trials, tmp_path):
+@pytest.mark.parametrize("name, form, more", [
+    ("multistep_predictor", {}, {"object_weight": 20.0}), ("transformer", {"form": "regression"}, {}),
+])
+def test_weights_files_from_before_load_with_what_they_meant(name, form, more, trials, tmp_path):
     "Files say `object_weight`, and those of the Transformer no form: it was regression. Their own spreads count."
-    form = {"form": "regression"} if name == "transformer" else {}
-    settings = preset_settings("smoke", name)[0] | form
+    settings = preset_settings("smoke", name)[0]
     torch.manual_seed(0)
-    model = build(name, **settings).eval()
+    model = build(name, **settings | form).eval()
     model.scaler.spread.fill_(1.5)  # pooled over all entities, as it was
-    older = {key: value for key, value in settings.items() if key not in form}
-    older |= {"object_weight": 20.0} if name in ("multistep_predictor", "multistep_delta", "oracle") else {}
-    path = ship_weights(
-        model.half().float(), tmp_path / "old.safetensors",
-        {"model": name, "variant": "corrected", "config": older, "seed": 0}
-    )
-    privileged = {"end_state": trials[:, -1]} if name == "oracle" else None
-    futures = [
-        one.rollout(trials, 50, 12, mode=True, privileged=privileged) for one in (model, load_weights(path))
-    ]
-    assert torch.equal(*futures)
+    older = {"model": name, "variant": "corrected", "config": settings | more, "seed": 0}
+    path = ship_weights(model.half().float(), tmp_path / "old.safetensors", older)
+    assert torch.equal(*(one.rollout(trials, 50, 12, mode=True) for one in (model, load_weights(path))))
 
 
 # tokens of the Transformer
@@ -342,20 +328,6 @@ def test_tokens_lead_along_the_true_path(tokenised, trials):
     assert rests.any() and not tokens[rests].any() and torch.equal(
         unflatten(again)[rests], unflatten(trials[:, 1:])[rests]
     )
-
-
-def test_sampled_tokens_have_the_probability_that_training_gives_them(tokenised):
-    torch.manual_seed(1)
-    hidden = torch.randn(1, tokenised.config.width)
-    with torch.no_grad():
-        for part in tokenised.tokens.logits:
-            part.weight.normal_(std=20.0)
-        many = sample_tokens(tokenised.tokens, hidden.expand(40_000, -1), torch.rand(40_000, 10))
-        pairs, counts = many[:, 3].unique(dim=0, return_counts=True)
-        often = counts.argmax()
-        chosen = many[(many[:, 3] == pairs[often]).all(-1)][:1]
-        likely = (-step_nll(tokenised.tokens, hidden, chosen)[0, :2].sum()).exp()
-    assert float(counts[often]) / len(many) == pytest.approx(float(likely), rel=0.25)
 
 
 def test_a_token_transformer_learns_and_what_has_no_token_stays(trials):

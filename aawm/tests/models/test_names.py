@@ -85,14 +85,6 @@ def test_names_are_taken_where_models_are(here, store, capsys):
         assert code == 0, said
 
 
-def test_names_that_nothing_has_are_refused_and_leave_no_folder(here, store, capsys):
-    for name, line in {
-        "sgnet@9": "there are sgnet-corrected-0", "sgnet@one": "the seed of a training", "sgnett": "sgnet",
-    }.items():
-        code, said = program(capsys, f"evaluate {name} {store} new/out --split all --no-progress")
-        assert code == 2 and line in said and not Path("new").exists()
-
-
 def test_what_lies_there_goes_before_what_ships(here, store):
     fit("oracle", store, "oracle", training_settings=BRIEF, seed=7, device="cpu", progress=False)
     assert take_model("oracle")[1] == 7 and take_model("oracle@0")[1] == 0
@@ -134,8 +126,8 @@ def test_a_model_of_ones_own_has_plain_file_names_and_its_weights_ship(here, sto
     assert "glide.Glide-0.safetensors" in written and not any(set(name) & set('<>:"|?*/\\') for name in written)
 
 
-@pytest.mark.parametrize("name", ["multistep_predictor", "glide:Glide"])
-def test_saved_weights_say_how_they_came_about_until_they_change(here, store, name):
+def test_saved_weights_say_how_they_came_about_until_they_change(here, store):
+    name = "multistep_predictor"
     start = fit(name, store, "start", training_settings=BRIEF, device="cpu", progress=False)
     for steps in (2, 4):
         run = fit(
