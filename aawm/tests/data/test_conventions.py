@@ -77,25 +77,18 @@ def clocked(raw, out, frames=lambda table: table, log=lambda log: log):
     return out
 
 
-def faster(table):
-    "Every second frame, then the last one."
-    short = table[::2]
-    return pd.concat([short, *[short[-1:]] * (len(table) - len(short))])
-
-
 @pytest.mark.parametrize("change, said", [
-    ({"frames": lambda table: table.loc[table.index.repeat(2)]}, "1[45] frames a second"), ({"frames": faster}, "(5[89]|6[0-9]) frames a second"),
+    ({"frames": lambda table: table.loc[table.index.repeat(2)]}, "1[45] frames a second"),
     ({"log": lambda log: log.assign(Frame=log.Frame + 60)}, "begin at another time"),
-], ids=["slow", "fast", "late"])  # fmt: skip
+], ids=["slow", "late"])
 def test_trials_on_another_clock_are_said(raw, tmp_path, change, said):
     store = import_raw(clocked(raw, tmp_path / "raw", **change), tmp_path / "store", workers=1, progress=False)
     assert re.search(f"logged pickups lie [0-9.]+ s .*{said}", "\n".join(convention_lines(store)))
 
 
-@pytest.mark.parametrize("columns", [["x"], ["rot_x", "rot_y", "rot_z"]], ids=["mirrored", "conjugated"])
-def test_robots_that_do_not_face_their_way_are_said(raw, tmp_path, columns):
+def test_robots_that_do_not_face_their_way_are_said(raw, tmp_path):
     def flipped(table):
-        names = [f"{entity}_{column}" for entity in ENTITIES for column in columns]
+        names = [f"{entity}_{column}" for entity in ENTITIES for column in ("rot_x", "rot_y", "rot_z")]
         return table.assign(**{name: (-table[name].astype(float)).astype(str) for name in names})
 
     store = import_raw(clocked(raw, tmp_path / "raw", flipped), tmp_path / "store", workers=1, progress=False)
