@@ -12,6 +12,7 @@ from aawm import cli
 from aawm.data import generate
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
+from aawm.tests.models.test_names import GLIDE
 from aawm.training import fit, load_run, run_settings
 from aawm.training.loop import read_log
 
@@ -67,10 +68,6 @@ def leave(capsys, *words) -> tuple:
     return end.value.code or 0, written.out, written.err
 
 
-def names(folder: Path) -> list:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
-
-
 def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
     words = ("evaluate", stores / "run", stores / "trials0", stores / "out", "--tasks", "move")
     code, out, err = leave(capsys, *words)
@@ -121,25 +118,10 @@ def test_a_model_with_a_wrong_loss_ends_in_one_line(stores, capsys, tmp_path, mo
     assert code == 4 and said[model] in err and len(err.strip().splitlines()) == 1
 
 
-def test_a_refusal_leaves_a_folder_as_it_was(stores, capsys):
-    for verb, folder in (("generate", "run"), ("train", "run"), ("train", "trials1")):
-        before = names(stores / folder)
-        words = [verb, stores / folder, "--seed", "9"] if verb == "generate" else [
-            verb, "oracle", stores / "trials0", stores / folder, "--device", "cpu"
-        ]
-        code, _, err = leave(capsys, *words)
-        assert code in (2, 3) and folder in err and names(stores / folder) == before, (verb, folder)
-
-
 def test_settings_of_a_training_are_changed_from_the_command_line(stores, capsys, tmp_path):
-    words = (
-        "train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device",
-        "cpu"
-    )
-    code, _, err = leave(
-        capsys, *words, "--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8",
-        "--set", "validation_windows=3"
-    )
+    words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
+    changes = ("--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8", "--set", "validation_windows=3")
+    code, _, err = leave(capsys, *words, *changes)
     assert code == 0, err
     settings = run_settings(tmp_path / "run")
     training = settings["training"]
@@ -147,13 +129,6 @@ def test_settings_of_a_training_are_changed_from_the_command_line(stores, capsys
         training["steps"], training["batch"], training["learning_rate"], training["validation_windows"]
     ) == (2, 3, 2e-4, 3)
     assert settings["config"]["hidden_size"] == 8
-    for more, said in (
-        (("--set", "hiden_size=8"), "did you mean 'hidden_size'"),
-        (("--set", "hidden_size=wide"), "expected int"), (("--set", "hidden_size"), "name=value"),
-        (("--steps", 0), "at least 1")
-    ):
-        code, _, err = leave(capsys, *words[:3], tmp_path / "other", *words[4:], *more)
-        assert code == 2 and said in err and err.count("\n") == 1 and not (tmp_path / "other").exists()
 
 
 def test_a_model_that_failed_the_contract_is_trained_with_a_warning(stores, capsys, tmp_path, monkeypatch):
@@ -174,36 +149,15 @@ class Shape(WorldModel):
     )
     code, _, err = leave(capsys, "train", *words, "--set", "validation_windows=2")
     assert err.count("warning") == 1 and "(odd.py, line 9)" in err, err
-    with pytest.raises(SystemExit) as end:
-        cli.main(["check-model", "odd.py:Shape"])
-    told = capsys.readouterr()
-    assert end.value.code == 4 and told.out.count(
-        "RuntimeError"
-    ) == 1 and "(odd.py, line 9)" in told.out and told.err.count("\n") == 1
 
 
 def test_a_model_whose_file_has_changed_is_not_trained_on_and_is_evaluated_with_a_warning(
     stores, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    code = """import torch
-from aawm.models import WorldModel
-
-
-class Own(WorldModel):
-    def __init__(self, config=None, variant="corrected"):
-        super().__init__(config, variant)
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-
-    def loss(self, batch):
-        return (self.weight - 1).square(), {}
-
-    def imagine(self, states, lengths, horizon, *more):
-        return states[:, -1:].expand(-1, horizon, -1) + 0 * self.weight
-"""
-    Path("owned.py").write_text(code)
+    Path("owned.py").write_text(GLIDE)
     words = (
-        "train", "owned.py:Own", stores / "trials0", "run", "--preset", "smoke", "--steps", 1, "--batch", 2,
+        "train", "owned.py:Glide", stores / "trials0", "run", "--preset", "smoke", "--steps", 1, "--batch", 2,
         "--device", "cpu"
     )
     words += ("--set", "validation_windows=2")
@@ -212,7 +166,7 @@ class Own(WorldModel):
     code_, _, err = leave(capsys, *evaluated)
     assert code_ == 0 and "has changed" not in err and "count as wrong" not in err
     monkeypatch.delitem(sys.modules, "owned")
-    Path("owned.py").write_text(code.replace("0 * self.weight", "float('nan')"))
+    Path("owned.py").write_text(GLIDE.replace("self.weight *", "float('nan') *"))
     code_, _, err = leave(capsys, *evaluated)
     assert (
         code_ == 0 and "owned.py has changed since run was trained" in err
@@ -300,14 +254,9 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert leave(
         capsys, *words, "--from", stores / "run", "--steps", 4, *tiny
     )[0] == 0, "finished: nothing to do"
-    for other, said in (("rssm_discrete", "cannot start from it"), ("oracle", "cannot start from it")):
-        code, _, err = leave(
-            capsys, "train", other, stores / "trials0", tmp_path / "no", "--from", stores / "run", "--steps",
-            2, *tiny
-        )
-        assert code == 2 and said in err and not (tmp_path / "no").exists()
-    code, _, err = leave(capsys, *words, "--from", tmp_path / "nothing", *tiny)
-    assert code == 2 and "is not there; give a run folder, a weights file" in err
+    other = ("train", "rssm_discrete", stores / "trials0", tmp_path / "no")
+    code, _, err = leave(capsys, *other, "--from", stores / "run", "--steps", 2, *tiny)
+    assert code == 2 and "cannot start from it" in err and not (tmp_path / "no").exists()
 
 
 def test_what_keeps_nothing_says_that_it_starts_anew(tmp_path, monkeypatch):
