@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from aawm import cli
-from aawm.data import generate, open_trials
+from aawm.data import generate
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.evaluation import SCORINGS
 from aawm.evaluation.scores import event_rule
@@ -134,7 +134,7 @@ def test_context_and_rollout_look_different(view):
     )
 
 
-@pytest.mark.parametrize("models", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("models", [0, 1, 5])
 def test_nothing_is_clipped(models):
     truth = wandering()
     kinds = ("honey jar", "backpack", "purse")
@@ -256,22 +256,6 @@ def test_play_writes_a_page_or_an_animation(place, tmp_path, capsys):
     assert "written" in capsys.readouterr().out
 
 
-def test_mistakes_are_told_in_one_line(place, tmp_path, capsys):
-    count = open_trials(place / "trials").sizes["trial"]
-    for words, code, said in [
-        ((place / "trials", "--trial", count), 2, f"0 to {count - 1}"),
-        ((tmp_path / "nowhere",), 3, "nowhere"),
-        ((place / "trials", "--run", tmp_path), 3, "settings.json"),
-        ((place / "trials", "--run", place / "run", "--context", 300), 2, "1 to 299"),
-        ((place / "trials", "--save", tmp_path / "trial.mp4"), 2, ".gif"),
-        ((place / "trials", "--no-open", "--out", tmp_path / "page.txt"), 2, ".ipynb"),
-    ]:
-        assert leave(*words) == code, words
-        told = capsys.readouterr().err.strip()
-        assert said in told and told.count("\n") == 0 and "Traceback" not in told
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_jupyterlab_the_page_is_still_named(monkeypatch, tmp_path):
     monkeypatch.setattr(play.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="page.ipynb"):
@@ -315,7 +299,7 @@ def lab(place):
 
 
 @pytest.mark.slow
-def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
+def test_the_player_in_jupyterlab(browser, lab):
     page = browser.new_page(viewport={"width": 1400, "height": 1300})
     page.set_default_timeout(240_000)
     outside = []
@@ -354,8 +338,6 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
         ".jp-OutputArea:has(.aawm-player) .jp-RenderedImage"
     ).first.is_visible(), "the stills wait behind the player"
     at_context = picture()
-    page.screenshot(path=tmp_path / "before.png")
-
     player.locator(
         "button[title='Play, pause, stop, repeat'], .widget-play button, .jupyter-widget-play button"
     ).first.click()
@@ -366,34 +348,11 @@ def test_the_player_in_jupyterlab(browser, lab, place, tmp_path):
     assert paused > 66 and "imagined" in status.inner_text()
     page.wait_for_timeout(1500)
     assert step() == paused, "paused"
-    played = picture()
-    assert np.abs(played - at_context).max() > 50, "the picture has changed"
-    page.screenshot(path=tmp_path / "played.png")
-
-    handle.focus()
-    page.keyboard.press("End")
-    assert reach(lambda now: now == STEPS - 1)
+    assert np.abs(picture() - at_context).max() > 50, "the picture has changed"
     handle.focus()
     page.keyboard.press("Home")
     assert reach(lambda now: now == 0) == 0
     player.locator("button[title='To the next event']").click()
     assert reach(lambda now: now > 0) > 0
-    handle.focus()
-    page.keyboard.press("End")
-    reach(lambda now: now == STEPS - 1)
-
-    view = play.view_trial(place / "trials", 1, [place / "run"], 60)
-    screen = Screen(view)
-    size = screen.figure.bbox.size
-    apart = []
-    for shown in (at_context, picture()):
-        corners = [
-            stage.axes.bbox.shrunk(0.98, 0.98).extents * (np.array(shown.shape[1::-1]) / size)[[0, 1, 0, 1]]
-            for stage in screen.stages.values()
-        ]
-        high, wide = (int(min(box[high] - box[low] for box in corners)) for low, high in ((1, 3), (0, 2)))
-        stages = [shown[len(shown) - int(box[3]) :, int(box[0]) :][:high, :wide] for box in corners]
-        apart.append(np.mean(np.abs(stages[0] - stages[1]).max(-1) > 60))
-    assert apart[1] > 2 * apart[0], f"the rollout stands against the truth: {apart}"
     assert outside == [], "nothing is fetched from elsewhere"
     page.close()

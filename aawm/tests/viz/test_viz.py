@@ -7,14 +7,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
-    PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, Stage, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of
+    PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of
 )
 from aawm.evaluation import CLAIMS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
@@ -22,7 +20,6 @@ from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
 from aawm.viz.figures import FALSE, curve_table
 from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
-from aawm.viz.stage import headings
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
 MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
@@ -230,20 +227,6 @@ def test_ranks_under_other_thresholds():
     assert rank_changes(found, DEFAULTS)["B"] == [2.5, 3.0]
 
 
-def test_lines_are_the_table(paper):
-    for name, count in (("fig4", 2), ("fig5", 3)):
-        figure, table = paper[name]
-        curves = table[table.kind == "curve"]
-        panels = [
-            axes for axes in figure.axes if axes.get_xlabel().startswith(("context ends", "rollout step"))
-        ]
-        assert len(panels) == count == curves.curve.nunique()
-        for axes, (_, rows) in zip(panels, curves.groupby("curve", sort=False), strict=True):
-            lines = {line.get_label(): line for line in axes.get_lines()}
-            for series, own in rows.groupby("series"):
-                assert np.array_equal(lines[series].get_xydata(), own[["step", "value"]])
-
-
 def test_one_colour_per_model_everywhere(paper):
     seen = {}
     for name in ("fig3", "fig4", "fig5"):
@@ -260,15 +243,6 @@ def test_one_colour_per_model_everywhere(paper):
     assert len(seen) >= 3 and all(len(colors) == 1 for colors in seen.values())
     assert len({color for colors in seen.values() for color in colors}) == len(seen)
     assert all(seen[name] == {STYLES[name].color} for name in seen if name in STYLES)
-
-
-def test_privileged_models_are_marked():
-    figure, table = fig3(made_scores(["oracle", "mine"]), privileged=["mine"])
-    drawn(figure)
-    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == [
-        "Hierarchical Oracle \u2020", "Mine \u2020"
-    ] and "\u2020 is given more" in figure._supxlabel.get_text()
 
 
 def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
@@ -340,11 +314,8 @@ def test_every_panel_says_how_many():
     falsely = recall.false_positive_count.max()
     assert figure.axes[0].get_xlabel() == f"F1; moved, n = {recall['count'].max():.0f}\n(false: n = {falsely:.0f})"
     assert all(", n = " in axes.get_xlabel().replace("\n", " ") for axes in figure.axes[1:])
-    figure, table = swm3(made_errors(FEW, 3))
+    figure, _ = swm3(made_errors(FEW, 3))
     assert all("\nn = " in label.get_text() for axes in figure.axes for label in axes.get_xticklabels())
-    dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "."]
-    assert len(dots) == (table.panel == "A").sum() and all(len(line.get_ydata()) == 3 for line in dots)
-    assert "rollouts a seed" in fig4(scores, curves)[0]._supxlabel.get_text().replace("\n", " ")
 
 
 def test_one_model_without_a_score_is_said_to_have_none():
@@ -384,34 +355,6 @@ def test_bins_are_weighted_by_rollouts():
         table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0]
         and table["count"].tolist() == [4, 5]
     )
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.text("abcxyz_:.", min_size=1, max_size=12), unique=True, max_size=25), st.permutations(list(STYLES)))
-def test_any_names_get_looks_of_their_own(names, known):
-    looks = styles_of([*names, *known])
-    assert looks == styles_of([*known, *reversed(names)])
-    assert [name for name in looks if name in STYLES] == list(STYLES)
-    assert len({look.color for look in looks.values()}) == len(looks)
-    assert all(looks[name] == STYLES[name] for name in known)
-
-
-@settings(deadline=None)
-@given(st.floats(-np.pi, np.pi), st.floats(0.2, 5))
-def test_headings_follow_the_yaw(yaw, size):
-    state = np.array([[0, 0, 0, 0, size * np.sin(yaw / 2), 0, size * np.cos(yaw / 2)]])
-    assert np.allclose(headings(state), [[np.sin(yaw), np.cos(yaw)]], atol=1e-6)
-
-
-def test_stage_tells_context_from_imagined():
-    trial = made_trial()
-    figure = matplotlib.figure.Figure()
-    stage = Stage(figure.subplots(), trial, step=45, context=50, trace=25)
-    true, imagined = (line.get_xydata() for line in stage.traces["agent1"])
-    assert np.allclose(true, trial[45:50, 4][:, [0, 2]]) and np.allclose(imagined, trial[49:71, 4][:, [0, 2]])
-    assert stage.shapes["agent1"].get_alpha() == 1 and stage.show(50).shapes["agent1"].get_alpha() < 0.6
-    with pytest.raises(UsageError, match="steps, 5, 7"):
-        Stage(figure.subplots(), trial[None])
 
 
 def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
