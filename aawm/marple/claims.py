@@ -22,7 +22,7 @@ from aawm.ledger import (
 )
 from .inference import WASTED
 from .missions import SCENARIOS
-from .scores import PARTS, evidence_needed
+from .scores import PARTS, needed
 
 # %% ../../nbs/marple/18_claims.ipynb #edefa5ec
 PEOPLE = "people"
@@ -91,7 +91,7 @@ def jackknife(
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
     "Evidence needed, mean of the scenarios."
-    return float(np.mean([evidence_needed(curve)[0] for curve in curves.to_numpy()]))
+    return float(np.mean([needed(curve) for curve in curves.to_numpy()]))
 
 # %% ../../nbs/marple/18_claims.ipynb #723907f6
 EXACT = "exact"
@@ -190,7 +190,7 @@ class Scored(Evidence):
 # %% ../../nbs/marple/18_claims.ipynb #c9ccc43e
 CLAIMS: dict[int, Claim] = {}
 claim = entering(CLAIMS)
-METHODS_OF = {  # claim -> the method that it is about, then others that it can be asked of
+METHODS_OF = {  # claim -> the method that it is about, then others that have its numbers
     1: (POLICIES, EXACT, WASTED, LANGUAGE_MODEL), 2: (POLICIES, EXACT), 3: (POLICIES, EXACT), 4: (POLICIES,),
     5: (POLICIES, EXACT, WASTED, LANGUAGE_MODEL), 6: (POLICIES, LANGUAGE_MODEL), 7: (POLICIES, EXACT), 8: (POLICIES,),
 }  # fmt: skip

@@ -63,7 +63,7 @@ def draw_rooms(axes: plt.Axes, house: House) -> None:
     axes.spines[:].set_visible(False)
 
 # %% ../../nbs/marple/19_figures.ipynb #451eda61
-def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True, size: float = 4.5) -> None:
+def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = True) -> None:
     "Furniture with its name, and objects as dots where the array has them."
     for piece in house.furniture:
         kind = KINDS[piece.kind]
@@ -78,7 +78,7 @@ def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = 
             name = kind.name.replace("electric_", "").replace("_", "\n")
             axes.text(
                 piece.x + kind.width / 2, piece.y + kind.height / 2, name, ha="center", va="center",
-                fontsize=size, zorder=3, rotation=90 if kind.width < kind.height and kind.width < 2 else 0,
+                fontsize=4.5, zorder=3, rotation=90 if kind.width < kind.height and kind.width < 2 else 0,
                 path_effects=[Stroke(linewidth=1.5, foreground="white"), Normal()]
             )
     y, x = np.nonzero(array[..., OBJECT_KIND] > 1)
@@ -265,11 +265,10 @@ def fig_preferences(
 # %% ../../nbs/marple/19_figures.ipynb #2edc2aa4
 def needed_table(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
-    series: str = "variant",
 ) -> pd.DataFrame:  # series, scenario, value, low, high, reached
     "Evidence needed by series and scenario, with intervals over houses."
     rows = []
-    for name, here in table.groupby(series, sort=False):
+    for name, here in table.groupby("variant", sort=False):
         curve = here.groupby(["scenario", "part"]).accuracy.mean().unstack()
         for scenario, values in bootstrap(here, needed, 1000).iterrows():
             meant = curve.to_numpy() if scenario == "mean" else curve.loc[[scenario]].to_numpy()
@@ -329,6 +328,7 @@ def fig_evidence(
     names += [f"policies, {name}" for name in taught]
     alone = {name: len(names) + k for k, name in enumerate(name for name in PUBLISHED_NEEDED.index if name not in taught)}
     names += [f"{name}, published" for name in alone]
+    published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
     with house_style():
         figure, axes = plt.subplots(figsize=(WIDTH, 0.29 * len(names) + 1.4))
         for line, row in ours.iterrows():
@@ -338,13 +338,12 @@ def fig_evidence(
         for row in learned.itertuples():
             name = row.series.removesuffix(", policies")
             draw_needed(axes, taught[name], name, row.value, row.scenario, (row.low, row.high))
-        for name, line in alone.items():
-            for split in ("in", "ood"):
-                draw_needed(axes, line, name, PUBLISHED_NEEDED.loc[name, split], split)
-        for name, line in taught.items():
-            for split, look in (("in", "white"), ("ood", SOFT_INK)):
-                value = float(PUBLISHED_NEEDED.loc[name, split])
-                axes.plot(value, line + 0.3, marker="^", mec=SOFT_INK, mfc=look, ms=5, ls="none", zorder=4)
+        for row in published.itertuples():
+            if row.series in alone:
+                draw_needed(axes, alone[row.series], row.series, row.value, row.scenario)
+            else:
+                look = "white" if row.scenario == "in" else SOFT_INK
+                axes.plot(row.value, taught[row.series] + 0.3, marker="^", mec=SOFT_INK, mfc=look, ms=5, ls="none", zorder=4)
         for line in {len(ours), len(ours) + len(taught)}:
             axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
         axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
@@ -366,7 +365,6 @@ def fig_evidence(
             "Open: in distribution; filled: out of distribution. Published" + (" (grey below ours)" if taught else "")
             + ": other houses and runs than ours.", note
         ])
-    published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
     published = published.assign(series=published.series + ", published")
     return figure, pd.concat([shares, learned.drop(columns="seeds"), published], ignore_index=True)
 
