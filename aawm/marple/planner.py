@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAR', 'poses_after', 'costs_to_go', 'Run', 'run_svg', 'replay', 'find_query', 'walk', 'plan', 'released_walk',
-           'turns', 'follow', 'facing', 'moved_pose', 'CellNode', 'cell_way']
+           'turns', 'follow', 'CellNode', 'cell_way']
 
 # %% ../../nbs/marple/07_planner.ipynb #2a186324
 import heapq
@@ -133,7 +133,7 @@ def find_query(
 # %% ../../nbs/marple/07_planner.ipynb #a9c9cad1
 def walk(
     cost: np.ndarray,  # int `[poses]`: to go
-    forward: np.ndarray,  # int `[poses]`: pose after a step
+    after: np.ndarray,  # int `[3, poses]`: pose after each move
     pose: int,
     rng: np.random.Generator,
 ):  # list of moves, list of poses after them
@@ -141,10 +141,9 @@ def walk(
     moves = []
     poses = []
     while cost[pose]:
-        after = (int(forward[pose]), (pose & ~3) | (pose - 1 & 3), (pose & ~3) | (pose + 1 & 3))
-        best = [k for k in range(3) if cost[after[k]] == cost[pose] - 1]
+        best = np.flatnonzero(cost[after[:, pose]] == cost[pose] - 1)
         chosen = best[int(rng.integers(len(best)))] if len(best) > 1 else best[0]
-        pose = after[chosen]
+        pose = int(after[chosen, pose])
         moves.append(MOVES[chosen])
         poses.append(pose)
     return moves, poses
@@ -161,8 +160,8 @@ def plan(
     "Let an agent follow a mission; `BadData` where it cannot be done in the house."
     mission = MISSIONS[check_name(mission, MISSIONS, "mission")] if isinstance(mission, str) else mission
     rng = np.random.default_rng(seed)
-    atlas = atlas_of(house)
     cost = costs_to_go(house)
+    after = poses_after(house)
     steps = program(house, mission)
     start = house.starts()[rng.integers(len(house.starts()))] if pose is None else np.asarray(pose)
     World(house, [start])  # refuses a pose in a wall
@@ -176,7 +175,7 @@ def plan(
             kind = KINDS[house.furniture[step.piece].kind].name
             raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, start))} to the {kind}")
         moves, poses = released_walk(house, step.piece, here) if released else walk(
-            cost[step.piece], atlas.forward, here, rng
+            cost[step.piece], after, here, rng
         )
         here = poses[-1] if poses else here
         actions += moves + [step.action] * step.times
@@ -193,18 +192,24 @@ def plan(
     )
 
 # %% ../../nbs/marple/07_planner.ipynb #d0ed5bfd
-def released_walk(house: House, piece: int, pose: int):  # list of moves, list of poses
+def released_walk(house: House, piece: int, pose: int):  # list of moves, list of poses after them
     "A way as the released planner finds it: fixed neighbours, turns counted only roughly."
     ways = []
     x, y, heading = pose_of(pose, house.width).tolist()
-    for cx, cy in house.furniture[piece].cells:
-        beside = ((cx + dx, cy + dy) for dx, dy in ((0, -1), (0, 1), (-1, 0), (1, 0)))
-        end = next((cell for cell in beside if house.free[cell[1], cell[0]]), None)
+    for cell in house.furniture[piece].cells:
+        beside = ((cell[0] + dx, cell[1] + dy) for dx, dy in ((0, -1), (0, 1), (-1, 0), (1, 0)))
+        end = next((near for near in beside if house.free[near[1], near[0]]), None)
         if end is not None:
-            moves = follow(cell_way(house, (x, y), heading, end), heading)
-            ways.append((len(moves), moves, (cx, cy)))
-    _, moves, cell = min(ways, key=lambda way: way[0])
-    return facing(moves, (x, y, heading), cell, house.width)
+            way = cell_way(house, (x, y), heading, end)
+            ways.append((len(follow(way, heading)), [*way, cell]))
+    _, cells = min(ways, key=lambda way: way[0])
+    moves = follow(cells, heading)[:-1]  # the agent turns to the furniture, and stays before it
+    after = poses_after(house)
+    poses = []
+    for move in moves:
+        pose = int(after[MOVES.index(move), pose])
+        poses.append(pose)
+    return moves, poses
 
 # %% ../../nbs/marple/07_planner.ipynb #3fa406dd
 def turns(heading: int, wanted: int) -> list:
@@ -221,39 +226,16 @@ def follow(cells: list, heading: int) -> list:
         heading = wanted
     return moves
 
-# %% ../../nbs/marple/07_planner.ipynb #bf0a3294
-def facing(moves: list, start: tuple, cell: tuple, width: int):  # list of moves, list of poses
-    "Moves and the turn to a neighbouring cell at their end, with the poses after each."
-    x, y, heading = start
-    poses = []
-    for move in moves:
-        x, y, heading = moved_pose(x, y, heading, move)
-        poses.append((x, y, heading))
-    for move in turns(heading, AHEAD.index((cell[0] - x, cell[1] - y))):
-        x, y, heading = moved_pose(x, y, heading, move)
-        moves = [*moves, move]
-        poses = [*poses, (x, y, heading)]
-    return moves, [int(pose_number(np.array(pose), width)) for pose in poses]
-
-# %% ../../nbs/marple/07_planner.ipynb #2145ecde
-def moved_pose(x: int, y: int, heading: int, move: int) -> tuple:
-    "A pose after a move that nothing blocks."
-    if move == FORWARD:
-        return x + AHEAD[heading][0], y + AHEAD[heading][1], heading
-    return x, y, (heading + (1 if move == RIGHT else -1)) % 4
-
 # %% ../../nbs/marple/07_planner.ipynb #bdd66031
+@dataclass(eq=False)
 class CellNode:
     "A cell of the released search: the cost so far, and the guess of the whole that it is ranked by."
 
-    __slots__ = ("cell", "cost", "rank", "before", "closed")
-
-    def __init__(self, cell: tuple):
-        self.cell = cell
-        self.cost = FAR
-        self.rank = 0
-        self.before: CellNode | None = None
-        self.closed = False
+    cell: tuple  # x, y
+    cost: int = FAR
+    rank: int = 0
+    before: "CellNode | None" = None
+    closed: bool = False
 
     def __lt__(self, other: "CellNode") -> bool:
         return self.rank < other.rank
