@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['SPLITS', 'TEST_HOUSES', 'LONGEST', 'CHUNK', 'PAIR_COLUMNS', 'LAYOUT', 'Pair', 'draw_pair', 'house_of', 'Plan',
-           'pair_arrays', 'pair_row', 'house_tables', 'generate_pairs', 'join_tables', 'imported_pairs',
+           'pair_arrays', 'pair_row', 'house_rows', 'kept_pairs', 'generate_pairs', 'join_tables', 'imported_pairs',
            'read_house_tables', 'open_pairs', 'read_pair', 'replays', 'verify_pairs']
 
 # %% ../../nbs/marple/10_pairs.ipynb #e5300a7a
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,8 +25,6 @@ from .planner import Run, find_query, plan
 from .worlds import World
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, verify_store
 
-if TYPE_CHECKING:
-    import xarray as xr
 
 # %% ../../nbs/marple/10_pairs.ipynb #84ea54ea
 @dataclass(frozen=True, eq=False)
@@ -151,10 +148,9 @@ LAYOUT = Layout(
 def pair_arrays(pairs: list) -> dict:
     "What a store keeps of pairs, padded to the longest run."
     arrays = {
-        name: np.full((len(pairs), 2, LONGEST), LAYOUT.arrays[name].fill, np.uint8)
-        for name in ("action", "target", "subgoal")
+        name: np.full((len(pairs), *(LAYOUT.sizes[dim] for dim in array.dims[1:])), array.fill, array.dtype)
+        for name, array in LAYOUT.arrays.items()
     }
-    arrays["pose"] = np.full((len(pairs), 2, LONGEST + 1, 3), 255, np.uint8)
     for k, pair in enumerate(pairs):
         for agent, run in enumerate(pair.runs):
             if len(run) > LONGEST:
@@ -171,26 +167,27 @@ def pair_row(pair: Pair, split: str) -> dict:
     "A pair's row of the table."
     row = {
         "scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit,
-        "horizon": pair.horizon
+        "horizon": pair.horizon, "seed": str(pair.runs[0].seed)
     }
-    row["seed"] = str(pair.runs[0].seed)
     for letter, run in zip("ab", pair.runs):
         row |= {f"mission_{letter}": run.mission, f"steps_{letter}": len(run)}
     return row
 
 # %% ../../nbs/marple/10_pairs.ipynb #378fea76
-def house_tables(houses: dict) -> dict:  # table -> DataFrame
-    "Houses as tables: one of houses, and one for each kind of part."
-    tables = {
-        "houses": pd.DataFrame(
-            [(name, house.width, house.height, house.key) for name, house in houses.items()],
-            columns=LAYOUT.tables["houses"].columns
-        )
+def house_rows(houses: dict) -> dict:  # table -> rows
+    "Houses as rows of tables: one of houses, and one for each kind of part."
+    whole = [{"house": name, "width": house.width, "height": house.height, "key": house.key} for name, house in houses.items()]
+    parts = {
+        part: [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
+        for part in HOUSE_PARTS
     }
-    for part in HOUSE_PARTS:
-        rows = [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
-        tables[part] = pd.DataFrame(rows, columns=LAYOUT.tables[part].columns)
-    return tables
+    return {"houses": whole} | parts
+
+
+def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
+    "What a store keeps of some pairs."
+    houses = {pair.group: pair.house for pair in pairs}
+    return pair_arrays(pairs), house_rows(houses) | {"pairs": [pair_row(pair, split) for pair in pairs]}
 
 # %% ../../nbs/marple/10_pairs.ipynb #b9bf5ec8
 def generate_pairs(
@@ -221,9 +218,7 @@ def generate_pairs(
         for number, indices in chunks.items():
             made = [draw(index) for index in indices]
             bar.update(len(made))
-            drawn = {pair.group: pair.house for pair in made}
-            tables = {name: table.to_dict("records") for name, table in house_tables(drawn).items()}
-            yield number, pair_arrays(made), {"pairs": [pair_row(pair, split) for pair in made], **tables}
+            yield number, *kept_pairs(made, split)
 
     try:
         return build_store(folder, LAYOUT, {"pair": len(places)}, settings, make, join_tables)
@@ -283,26 +278,31 @@ def open_pairs(
     wanted = [check_name(name, SCENARIOS, "scenario") for name in scenarios or SCENARIOS]
     dataset = open_store(path, LAYOUT)
     houses = read_house_tables(path)
-    names = dataset.scenario.values.astype(str)
-    rank = pd.Series(names).groupby(names).cumcount().to_numpy()
-    keep = np.isin(names, wanted) & (rank < (limit or len(names)))
+    table = pd.DataFrame({name: dataset[name].values for name in PAIR_COLUMNS})
+    keep = table.scenario.isin(wanted) & (table.groupby("scenario").cumcount() < (limit or len(table)))
     arrays = {name: dataset[name].values for name in LAYOUT.arrays}
-    return [read_pair(dataset, arrays, houses, int(index)) for index in np.flatnonzero(keep)]
+    return [
+        read_pair(table.iloc[k], {name: values[k] for name, values in arrays.items()}, houses)
+        for k in np.flatnonzero(keep).tolist()
+    ]
 
 # %% ../../nbs/marple/10_pairs.ipynb #e265fdfd
-def read_pair(dataset: "xr.Dataset", arrays: dict, houses: dict, index: int) -> Pair:
+def read_pair(
+    row: pd.Series,  # of the table of pairs
+    arrays: dict,  # of this pair
+    houses: dict,  # name -> House
+) -> Pair:
     "One pair of an opened store."
-    row = {name: dataset[name].values[index] for name in PAIR_COLUMNS}
-    house = houses[str(row["house"])]
-    scenario = SCENARIOS[str(row["scenario"])]
+    house = houses[row["house"]]
+    scenario = SCENARIOS[row["scenario"]]
     runs = []
     for agent, letter in enumerate("ab"):
-        count = int(row[f"steps_{letter}"])
-        action, target, subgoal = (arrays[name][index, agent, :count] for name in ("action", "target", "subgoal"))
-        poses = arrays["pose"][index, agent, : count + 1].astype(np.int64)
+        count = row[f"steps_{letter}"]
+        action, target, subgoal = (arrays[name][agent, :count] for name in ("action", "target", "subgoal"))
+        poses = arrays["pose"][agent, : count + 1].astype(np.int64)
         query = find_query(action, target, scenario.query)
-        runs.append(Run(house, poses, action, target, subgoal, str(row[f"mission_{letter}"]), str(row["seed"]), query))
-    return Pair(house, tuple(runs), scenario, int(row["culprit"]), str(row["house"]))
+        runs.append(Run(house, poses, action, target, subgoal, row[f"mission_{letter}"], row["seed"], query))
+    return Pair(house, tuple(runs), scenario, int(row["culprit"]), row["house"])
 
 # %% ../../nbs/marple/10_pairs.ipynb #96c5f315
 def replays(
@@ -313,16 +313,15 @@ def replays(
     index = {house.key: k for k, house in enumerate(houses)}
     runs = [run for pair in pairs for run in pair.runs]
     which = [index[pair.house.key] for pair in pairs for _ in pair.runs]
-    world = World(houses, [run.poses[0] for run in runs], which)
-    for step in range(max(map(len, runs))):
-        acting = np.array([step < len(run) for run in runs])
-        actions = np.array([run.actions[step] if step < len(run) else 0 for run in runs])
-        targets = np.array([run.targets[step] if step < len(run) else 0 for run in runs])
-        done = world.step(actions, targets)
-        there = (world.pose == np.array([run.poses[min(step + 1, len(run))] for run in runs])).all(1)
-        if not ((done & there) | ~acting).all():
-            k = int(np.flatnonzero(~((done & there) | ~acting))[0])
-            who = f"pair {k // 2}, agent {'AB'[k % 2]}, step {step}"
+    lengths = np.array([len(run) for run in runs])
+    kept = {name: np.concatenate(values) for name, values in pair_arrays(pairs).items()}  # `[runs, ...]`
+    world = World(houses, kept["pose"][:, 0], which)
+    for step in range(max(lengths)):
+        done = world.step(kept["action"][:, step], kept["target"][:, step])
+        there = (world.pose == kept["pose"][:, step + 1]).all(1)
+        wrong = np.flatnonzero(~(done & there) & (step < lengths))
+        if len(wrong):
+            who = f"pair {wrong[0] // 2}, agent {'AB'[wrong[0] % 2]}, step {step}"
             raise BadData(f"{who}: the simulator does not do what is stored; generate the store again")
 
 # %% ../../nbs/marple/10_pairs.ipynb #9e1167db

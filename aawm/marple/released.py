@@ -18,8 +18,9 @@ from ..errors import BadData, UsageError
 from ..files import digest, visible_files
 from .configurations import LARGEST, Cells, Configuration, GridForm, Group, Read, grid_house
 from .houses import House
-from .missions import SCENARIOS, Scenario, program
-from .pairs import CHUNK, LAYOUT, Pair, house_tables, join_tables, pair_arrays, pair_row
+from .inference import stages
+from .missions import SCENARIOS, Scenario
+from .pairs import CHUNK, LAYOUT, Pair, join_tables, kept_pairs
 from .planner import Run, find_query
 from .vocabulary import ACTIONS, KINDS, MOVES
 from .worlds import World, arrays
@@ -141,7 +142,7 @@ def read_run(
 def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndarray:  # uint8 `[steps]`
     "Which subgoal each step serves: a subgoal ends with its action."
     try:
-        todo = [step for step in program(house, mission) for _ in range(step.times)]
+        todo = stages(house, mission)
     except BadData as fault:
         raise BadData(f"{folder}: {fault}") from None
     subgoals = []
@@ -229,11 +230,6 @@ def import_released(
 
     def make(chunks: dict):
         for number, indices in chunks.items():
-            some = [pairs[index] for index in indices]
-            tables = {
-                name: table.to_dict("records")
-                for name, table in house_tables({pair.group: pair.house for pair in some}).items()
-            }
-            yield number, pair_arrays(some), {"pairs": [pair_row(pair, "test") for pair in some], **tables}
+            yield number, *kept_pairs([pairs[index] for index in indices], "test")
 
     return build_store(out, LAYOUT, {"pair": len(pairs)}, settings, make, join_tables, CHUNK)
