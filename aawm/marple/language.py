@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
            'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'describe_world',
-           'whereabouts', 'scene_graph', 'world_before', 'moment', 'prompt', 'spoken_part', 'read_answer',
-           'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt', 'worked_example', 'Answer',
-           'AnswerForm', 'is_whole', 'whole_lines', 'Recorded', 'share_of', 'language_method']
+           'whereabouts', 'scene_graph', 'world_before', 'shown_moment', 'moment', 'prompt', 'spoken_part',
+           'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
+           'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -27,12 +28,11 @@ from ..errors import BadData, UsageError, check_name
 from ..files import digest, write_text
 from ..small_files import Form, Line, Sha256, in_form, parse_json, read_text
 from .configurations import state_names
-from .evidence import DOING, DONE, SOUNDS, Evidence, intention, look, pursued, spoken
+from .evidence import DOING, DONE, SOUNDS, Evidence, intention, look, pursued, spoken, world_at
 from .golden import golden_house
 from .houses import House
 from .inference import exact
 from .pairs import draw_pair
-from .rollouts import world_at
 from .scores import combine
 from aawm.marple.vocabulary import (
     ABILITIES, BITS, CLEAN, CLOSING, DROP, DUSTY, HEADINGS, IDLE, KINDS, ON, OPEN, OPENING, PICKUP, TOGGLE,
@@ -52,8 +52,8 @@ def state_words(kind: int, state: int) -> str:
     return spoken(KINDS[kind].name) + (f" ({', '.join(words)})" if words else "")
 
 # %% ../../nbs/marple/17_language.ipynb #49982b92
-def describe_world(world: World, agent: bool = True) -> str:
-    "What is to be seen of the first agent's world; with or without the agent itself."
+def describe_world(world: World) -> str:
+    "What is to be seen of the first agent's world, and the agent itself."
     house = world.atlas.houses[world.which[0]]
     lines = []
     for place, room in enumerate(house.rooms):
@@ -70,9 +70,7 @@ def describe_world(world: World, agent: bool = True) -> str:
                     + (f" with {', '.join(things)}" if things else "")
                 )
         lines.append(f"- {spoken(room.type)}: {'; '.join(pieces) or 'empty'}")
-    if agent:
-        lines.append(f"- {whereabouts(world)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"- {whereabouts(world)}"])
 
 # %% ../../nbs/marple/17_language.ipynb #25c62b5b
 def whereabouts(world: World) -> str:
@@ -142,18 +140,25 @@ def world_before(evidence: Evidence) -> World | None:  # `None` where it was not
     )
 
 
+def shown_moment(
+    evidence: Evidence,
+    who: str,
+    headings: tuple,  # of the state one step earlier, of the present one
+    show: Callable[[World], str],
+) -> str:
+    "What is shown of one agent: one or two states, what is heard of it next, and what it says."
+    states = [world_before(evidence), world_at(evidence)]
+    lines = [heading + show(world) for heading, world in zip(headings, states) if world is not None]
+    if evidence.sound is not None:
+        lines.append(f"Next, {who} is heard: {SOUNDS[evidence.sound]}.")
+    if evidence.told is not None:
+        lines.append(f"{who[0].upper()}{who[1:]} says: {intention(evidence.told)}")
+    return "\n".join(lines)
+
+
 def moment(evidence: Evidence, name: str) -> str:
     "What is shown of one person."
-    lines = []
-    before = world_before(evidence)
-    if before is not None:
-        lines += [f"{name}, one step earlier:", describe_world(before)]
-    lines += [f"{name}, now:", describe_world(world_at(evidence))]
-    if evidence.sound is not None:
-        lines.append(f"Next, {name} is heard: {SOUNDS[evidence.sound]}.")
-    if evidence.told is not None:
-        lines.append(f"{name} says: {intention(evidence.told)}")
-    return "\n".join(lines)
+    return shown_moment(evidence, name, (f"{name}, one step earlier:\n", f"{name}, now:\n"), describe_world)
 
 # %% ../../nbs/marple/17_language.ipynb #c3e8f7ff
 def prompt(
@@ -237,16 +242,8 @@ DOES = {
 # %% ../../nbs/marple/17_language.ipynb #64e4ea06
 def paper_moment(evidence: Evidence, name: str) -> str:
     "What is shown of one agent, as scene graphs."
-    shown = []
-    before = world_before(evidence)
-    if before is not None:
-        shown.append(f"Previous state of agent {name}: {json.dumps(scene_graph(before))}")
-    shown.append(f"Current state of agent {name}: {json.dumps(scene_graph(world_at(evidence)))}")
-    if evidence.sound is not None:
-        shown.append(f"Next, agent {name} is heard: {SOUNDS[evidence.sound]}.")
-    if evidence.told is not None:
-        shown.append(f"Agent {name} says: {intention(evidence.told)}")
-    return "\n".join(shown)
+    headings = (f"Previous state of agent {name}: ", f"Current state of agent {name}: ")
+    return shown_moment(evidence, f"agent {name}", headings, lambda world: json.dumps(scene_graph(world)))
 
 # %% ../../nbs/marple/17_language.ipynb #a6592e5b
 def paper_case(
@@ -316,21 +313,16 @@ class AnswerForm(Form):
     tokens: Annotated[list[int], Field(min_length=2, max_length=2)]
 
 # %% ../../nbs/marple/17_language.ipynb #3379dca0
-def is_whole(line: str) -> bool:
-    "Whether a line was written to its end: what is cut short is no JSON."
-    try:
-        return bool(parse_json(line, "the last answer"))
-    except BadData:
-        return False
-
-
 def whole_lines(
     path: Path,  # of a file of answers
 ) -> list[str]:
     "The lines of a file of answers. A last one without an end is mended there, or dropped where it was cut short."
     lines = read_text(path, LARGEST_ANSWERS).splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
-        lines[-1:] = [lines[-1] + "\n"] if is_whole(lines[-1]) else []
+        last = lines.pop()
+        with suppress(BadData):  # what is cut short is no JSON
+            parse_json(last, "the last answer")
+            lines.append(last + "\n")
         write_text(path, "".join(lines))
     return lines
 
@@ -372,10 +364,8 @@ class Recorded:
         "So many answers to a prompt, recorded or new."
         while self.missing(text, count):
             if self.ask is None:
-                there = len(self.kept.get(digest(text), []))
-                raise UsageError(
-                    f"{self.path} has {there} of {count} answers to this prompt; give a language model to ask"
-                )
+                there = count - self.missing(text, count)
+                raise UsageError(f"{self.path} has {there} of {count} answers to this prompt; give a language model to ask")
             said = self.ask(text)
             self.keep(text, said if isinstance(said, Answer) else Answer(str(said)))
         return self.kept[digest(text)][:count]
@@ -385,9 +375,8 @@ class Recorded:
         key = digest(text)
         with self.lock:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            new = not self.path.is_file() or not self.path.stat().st_size
             with self.path.open("a", encoding="utf-8") as file:
-                heading = json.dumps({"answers of": self.about or {}}) + "\n" if new else ""
+                heading = "" if file.tell() else json.dumps({"answers of": self.about or {}}) + "\n"
                 tokens = [answer.tokens_in, answer.tokens_out]
                 file.write(heading + json.dumps({"prompt": key, "text": answer.text, "finish": answer.finish, "tokens": tokens}) + "\n")
             self.kept.setdefault(key, []).append(answer)
