@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
            'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'HouseSide', 'PartForm', 'HOUSE_PARTS',
-           'Room', 'Door', 'Piece', 'Thing', 'HouseGrids', 'House', 'check_house', 'check_piece', 'check_objects',
-           'static_array', 'box_svg', 'house_svg', 'describe', 'HouseForm', 'to_dict', 'from_dict', 'reachable',
-           'can_be_faced']
+           'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects', 'static_array',
+           'box_svg', 'house_svg', 'describe', 'HouseForm', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 import json
@@ -75,15 +74,20 @@ class Thing:
     state: int = 0  # bits
     number: int = 0  # instance id
 
-# %% ../../nbs/marple/02_houses.ipynb #35d72350
-class HouseGrids:
-    "A house's arrays, computed once from its rooms, doors and furniture."
+# %% ../../nbs/marple/02_houses.ipynb #1a3b218c
+@dataclass(frozen=True)
+class House:
+    "A furnished house; raises `BadData` where its parts do not fit together."
 
-    width: int  # all of them fields of `House`
+    width: int  # cells, walls included
     height: int
-    rooms: tuple
-    doors: tuple
-    furniture: tuple
+    rooms: tuple  # of Room
+    doors: tuple  # of Door
+    furniture: tuple = ()  # of Piece, by room
+    objects: tuple = ()  # of Thing, by furniture
+
+    def __post_init__(self):
+        check_house(self)
 
     @cached_property
     def room_grid(self) -> np.ndarray:
@@ -117,21 +121,6 @@ class HouseGrids:
         for door in self.doors:
             free[door.y, door.x] = door.open
         return free
-
-# %% ../../nbs/marple/02_houses.ipynb #1a3b218c
-@dataclass(frozen=True)
-class House(HouseGrids):
-    "A furnished house; raises `BadData` where its parts do not fit together."
-
-    width: int  # cells, walls included
-    height: int
-    rooms: tuple  # of Room
-    doors: tuple  # of Door
-    furniture: tuple = ()  # of Piece, by room
-    objects: tuple = ()  # of Thing, by furniture
-
-    def __post_init__(self):
-        check_house(self)
 
     def __repr__(self) -> str:
         return (f"House({self.width} x {self.height} cells; rooms {', '.join(room.type for room in self.rooms)}; "

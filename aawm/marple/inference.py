@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import UsageError, own_code
 from .evidence import SOUND_OF, Evidence, look, language_of
 from .houses import House
-from .missions import MISSIONS, Mission, Scenario, Step, find_scenario, program
+from .missions import MISSIONS, Mission, Pantry, Scenario, Step, find_scenario, program
 from .planner import costs_to_go, poses_after
 from .vocabulary import DOABLE, IDLE, MOVES, NULL
 from .worlds import atlas_of, pose_number
@@ -157,8 +157,6 @@ def spread(
 # %% ../../nbs/marple/12_inference.ipynb #c81f5aa8
 def world_stages(house: House, mission: Mission | str) -> list:  # of (states of the furniture, piece each object is on)
     "What a mission has changed at every stage, poses aside."
-    from aawm.marple.missions import Pantry
-
     pantry = Pantry(house)
     found = []
     goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
@@ -186,14 +184,15 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
         raise UsageError("the evidence is a history and no snapshot; read it with read_prefix")
     pose = int(pose_number(evidence.poses[-1], house.width))
     here = arrived(house, mission, evidence.tau, noise)[:, pose]
-    states = evidence.piece_states[: len(house.furniture)]
-    places = evidence.places[: len(house.objects)]
-    fits = np.array(
-        [world == (tuple(states.tolist()), tuple(places.tolist())) for world in world_stages(house, mission)]
+    shown = (
+        tuple(evidence.piece_states[: len(house.furniture)].tolist()), tuple(evidence.places[: len(house.objects)].tolist())
     )
-    steps = [here[k] * np.exp(hint(house, mission, evidence, k, pose, noise)) for k in np.flatnonzero(fits).tolist()]
-    weights = np.zeros(len(fits))
-    weights[fits] = steps
+    weights = np.array(
+        [
+            here[stage] * np.exp(hint(house, mission, evidence, stage, pose, noise)) if known == shown else 0.0
+            for stage, known in enumerate(world_stages(house, mission))
+        ]
+    )
     total = weights.sum()
     return np.log(max(total, 1e-300)), weights / max(total, 1e-300)
 
@@ -405,22 +404,17 @@ def imagine(
 # %% ../../nbs/marple/12_inference.ipynb #4cfca64b
 def way_made_good(house: House, mission: Mission | str, evidence: Evidence) -> int:
     "Steps of the past that served a mission: moves towards its next subgoal, and what it asks for. All others are wasted."
-    cost = moves_of(house).cost
+    moves = moves_of(house)
     poses = pose_number(evidence.poses, house.width)
+    seen = evidence.steps
     served = 0
     start = 0
     for step in stages(house, mission):
-        done = (
-            t + start
-            for t, (action, target) in enumerate(evidence.steps[start:])
-            if cost[step.piece, poses[t + start]] == 0
-            and action == quiet(step.action)
-            and (action == NULL or target == step.target)
-        )
-        end = next(done, None)
+        ends = (t for t in range(start, len(seen)) if action_chance(moves, step, poses[t], *seen[t], NOISE)[1])
+        end = next(ends, None)
         if end is None:
-            return served + int(cost[step.piece, poses[start]] - cost[step.piece, poses[-1]])
-        served += int(cost[step.piece, poses[start]]) + 1
+            return served + int(moves.cost[step.piece, poses[start]] - moves.cost[step.piece, poses[-1]])
+        served += int(moves.cost[step.piece, poses[start]]) + 1
         start = end + 1
     return served
 

@@ -258,9 +258,6 @@ class Pantry:
             if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)
         ]
 
-    def is_shut(self, k: int) -> bool:
-        return bool(FURNITURE[self.house.furniture[k].kind].abilities & OPEN) and not self.state[k] & OPEN
-
     def target(self, goal: Subgoal) -> int | None:
         "The piece to go to; `None` where the subgoal is true already; `BadData` where there is nothing to do it to."
         candidates = self.pieces(goal)
@@ -287,7 +284,7 @@ class Pantry:
         "What a subgoal does to the world; `BadData` where it cannot be done."
         piece = FURNITURE[self.house.furniture[k].kind]
         if goal.action in (PICKUP, DROP):
-            if self.is_shut(k):
+            if piece.abilities & OPEN and not self.state[k] & OPEN:
                 raise BadData(f"cannot {goal!s}: it is closed")
             source, destination = (k, -1) if goal.action == PICKUP else (-1, k)
             if (thing := self.lying(goal.thing, source)) is None:

@@ -26,7 +26,7 @@ from .evidence import language_of
 from aawm.marple.houses import (
     AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM,
 )
-from .inference import WEIGHTS
+from .inference import WEIGHTS, moves_of, stages
 from .missions import MISSIONS, partner_of
 from .pairs import SPLITS, Plan
 from .planner import Run
@@ -101,8 +101,7 @@ def pose_in_scene(
     poses: np.ndarray,  # int `[..., 3]`: x, y, heading
 ) -> np.ndarray:  # int `[...]`
     "Poses as numbers on the padded grid."
-    poses = np.asarray(poses)
-    return (poses[..., 1] * SIDE + poses[..., 0]) * 4 + poses[..., 2]
+    return pose_number(poses, SIDE)
 
 # %% ../../nbs/marple/15_policies.ipynb #5163e0c9
 def language_numbers(
@@ -488,8 +487,6 @@ def policy_accuracy(
 # %% ../../nbs/marple/15_policies.ipynb #7e9fe47e
 def best_accuracy(runs: Iterable[Run],) -> dict:  # mission -> share
     "The accuracy of a perfect imitator: at each move one of the equally short ones, and it knows how long the agent idles."
-    from aawm.marple.inference import moves_of, stages
-
     right: dict[str, float] = {}
     total: dict[str, int] = {}
     for run in runs:
