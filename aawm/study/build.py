@@ -78,21 +78,21 @@ def page_item(test: TrialSet, item: StudyItem) -> dict:
 
 def key_item(test: TrialSet, item: StudyItem) -> dict:
     "An item as the scores need it."
-    rows = [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows]
-    happened = [OBJECTS[thing] for thing in item.happened]
-    about = {
+    return {
+        "kind": item.kind, "task": item.task, "questions": item.questions,
+        "happened": [OBJECTS[thing] for thing in item.happened],
+        "rows": [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows],
         "scenario": item.scenario, "behavior": str(test.behavior[item.row]),
         "store_trial": int(test.trial[item.row])
     }
-    return {
-        "kind": item.kind, "task": item.task, "questions": item.questions, "happened": happened, "rows": rows
-    } | about
 
 
 def room_look() -> dict:
     "What a page has to know to draw the arena."
-    place = {"side": ROOM, "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS, "lifted": LIFTED_CM}
-    return {"scene": "arena", "step_seconds": STEP_SECONDS, "colors": dict(ENTITY_COLORS) | {"observer": OBSERVER_COLOR}} | place
+    return {
+        "scene": "arena", "step_seconds": STEP_SECONDS, "colors": dict(ENTITY_COLORS) | {"observer": OBSERVER_COLOR},
+        "side": ROOM, "goal": [float(GOAL[0]), float(GOAL[2])], "radius": GOAL_RADIUS, "lifted": LIFTED_CM
+    }
 
 
 def arena_contents(
@@ -131,16 +131,15 @@ def house_contents(
     items = house_items(pairs, trials, seed)
     page = {"scene": "houses", "step_seconds": STEP_IN_HOUSES, "looks": HOUSE_LOOKS, "bits": {"open": OPEN, "on": ON}}
     page["items"] = [house_page_item(pairs[item.row], item, evidence) for item in items]
-    key = {"scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence, "items": []}
-    for item in items:
-        about = {
+    key = {"scoring": "stated", "data_hash": manifest["data_hash"], "split": "all", "evidence": evidence}
+    key["items"] = [
+        {
             "kind": item.kind, "task": task, "scenario": item.scenario, "house": item.house,
-            "store_trial": item.row
+            "store_trial": item.row, "questions": len(item.stops), "parts": item.parts, "taus": item.stops,
+            "culprit": item.truth
         }
-        key["items"].append(
-            about
-            | {"questions": len(item.stops), "parts": item.parts, "taus": item.stops, "culprit": item.truth}
-        )
+        for item in items
+    ]
     return page, key
 
 # %% ../../nbs/study/03_build.ipynb #4cdc48f2
@@ -253,15 +252,12 @@ def host_readme(key: dict,) -> str:
     kinds = [item["kind"] for item in key["items"]]
     task = STUDY_TASKS[key["task"]]
     sections = json.loads(asset("host.json"))
-    values = {
+    values = sections[key["task"]] | {
         "task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH,
-        "needed": task.needed
+        "needed": task.needed, "minutes": round(len(kinds) * task.item_minutes + 2),
+        "practice": kinds.count("practice"), "catch": task.catches,
+        "evidence": f", evidence {key['evidence']}" if "evidence" in key else ""
     }
-    values |= {
-        "minutes": round(len(kinds) * task.item_minutes + 2), "practice": kinds.count("practice"),
-        "catch": task.catches
-    }
-    values |= ({"evidence": f", evidence {key['evidence']}" if "evidence" in key else ""} | sections[key["task"]])
     return re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md"))
 
 # %% ../../nbs/study/03_build.ipynb #5b1d0a02
@@ -271,9 +267,8 @@ ENOUGH_TRIALS = 162  # of the arena, for 24 test items
 def small_store(
     task: str,  # of `STUDY_TASKS`
     folder: str | Path,  # new
-    seed: int = 0,
 ) -> Path:
     "Simulate as many trials as the default study of a task needs, and some more."
     if task == "marple":
-        return generate_pairs(folder, pairs=2, houses=2, seed=seed, progress=False)
-    return generate(folder, trials=ENOUGH_TRIALS, seed=seed, progress=False)
+        return generate_pairs(folder, pairs=2, houses=2, progress=False)
+    return generate(folder, trials=ENOUGH_TRIALS, progress=False)

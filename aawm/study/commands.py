@@ -54,7 +54,7 @@ def build(
     if consent is None:
         typer.echo("its consent text is a placeholder: give your own with --consent FILE")
 
-
+# %% ../../nbs/study/05_commands.ipynb #d2498233
 @app.command(epilog="Example: aawm study score study answers/*.csv --out people")
 def score(
     folder: Annotated[Path, typer.Argument(help="The study's folder, with study.json.")],

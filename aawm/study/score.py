@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
            'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
-           'simulated_ratings', 'simulate_answers', 'write_answers', 'check_answers', 'read_answers', 'whole_run',
+           'simulated_ratings', 'simulate_answers', 'write_answers', 'check_answers', 'whole_run', 'read_answers',
            'watchers', 'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes',
            'rating_scores', 'score_study', 'sample_class']
 
@@ -227,14 +227,12 @@ def simulate_answers(
     "The answers of a simulated person: drawn from a rule, no data of people."
     rng = np.random.default_rng(seed)
     rows = []
-    position = iter(rng.permutation(len(key.items)) + 1)
-    for item in key.items:
-        order = int(next(position))
+    for item, position in zip(key.items, (rng.permutation(len(key.items)) + 1).tolist()):
         row = {
             "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
-            "version": key.version, "task": key.task
+            "version": key.version, "task": key.task, "trial": item.trial, "kind": item.kind,
+            "position": 0 if item.kind == "practice" else position
         }
-        row |= {"trial": item.trial, "kind": item.kind, "position": 0 if item.kind == "practice" else order}
         answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
             item, skill, rng
         )
@@ -279,6 +277,37 @@ def check_answers(
         left = f"{len(missing)} drawings of {len(key.items)}, {missing[0]} first"
         raise BadData(f"{path}: participant {rows[0].participant} did not answer all of {left}; whole runs alone are scored")
 
+# %% ../../nbs/study/04_score.ipynb #5ad7c0e0
+def whole_run(
+    rows: list,  # of dicts, of one participant
+    key: StudyKey,
+    path: Path,
+    once: bool,  # are answers that stand there twice counted once?
+) -> pd.DataFrame:
+    "The answers of one person; `BadData` where they are not those of a whole run."
+    answers = [row for row in rows if row.get("row") == "answer"]
+    if not answers:
+        raise BadData(f"{path} holds no answers of a participant in {len(rows)} rows; name files that participants saved")
+    about = dict(ABOUT)
+    for row in rows:
+        if row.get("row") and row["row"] not in ROWS:
+            raise BadData(f"{path}: participant {row.get('participant')} has a row {str(row['row'])[:40]!r}; the page writes {', '.join(ROWS)}")
+        if row.get("row") in ROWS[1:]:
+            about |= {name: row[name] for name in ABOUT if row.get(name)}
+    comment = " ".join(str(about["comment"]).split())
+    about["comment"] = f"'{comment}" if comment[:1] in ("=", "+", "-", "@") else comment  # no formula
+    form = RatingRow if key.task == "marple" else ChoiceRow
+    checked = []
+    for number, row in enumerate(answers, start=1):
+        try:
+            checked.append(form.model_validate(row | about))
+        except ValidationError as fault:
+            raise BadData(f"{path}, answer {number}: {first_fault(fault)}; get the participant's file anew") from None
+    if once:
+        checked = list(dict.fromkeys(checked))
+    check_answers(checked, key, path)
+    return pd.DataFrame([row.model_dump() for row in checked]).assign(file=str(path))
+
 # %% ../../nbs/study/04_score.ipynb #5ad7c0e1
 def read_answers(
     paths: Iterable[str | Path],  # files, each of one participant or of many
@@ -320,37 +349,6 @@ def read_answers(
     if not runs:
         raise UsageError("no file of answers; name at least one")
     return pd.concat(runs.values(), ignore_index=True)
-
-
-def whole_run(
-    rows: list,  # of dicts, of one participant
-    key: StudyKey,
-    path: Path,
-    once: bool,  # are answers that stand there twice counted once?
-) -> pd.DataFrame:
-    "The answers of one person; `BadData` where they are not those of a whole run."
-    answers = [row for row in rows if row.get("row") == "answer"]
-    if not answers:
-        raise BadData(f"{path} holds no answers of a participant in {len(rows)} rows; name files that participants saved")
-    about = dict(ABOUT)
-    for row in rows:
-        if row.get("row") and row["row"] not in ROWS:
-            raise BadData(f"{path}: participant {row.get('participant')} has a row {str(row['row'])[:40]!r}; the page writes {', '.join(ROWS)}")
-        if row.get("row") in ROWS[1:]:
-            about |= {name: row[name] for name in ABOUT if row.get(name)}
-    comment = " ".join(str(about["comment"]).split())
-    about["comment"] = f"'{comment}" if comment[:1] in ("=", "+", "-", "@") else comment  # no formula
-    form = RatingRow if key.task == "marple" else ChoiceRow
-    checked = []
-    for number, row in enumerate(answers, start=1):
-        try:
-            checked.append(form.model_validate(row | about))
-        except ValidationError as fault:
-            raise BadData(f"{path}, answer {number}: {first_fault(fault)}; get the participant's file anew") from None
-    if once:
-        checked = list(dict.fromkeys(checked))
-    check_answers(checked, key, path)
-    return pd.DataFrame([row.model_dump() for row in checked]).assign(file=str(path))
 
 # %% ../../nbs/study/04_score.ipynb #0e14d056
 def watchers(
@@ -470,6 +468,7 @@ def rating_scores(
     "Evidence needed, Brier score and accuracy by tenth of the way."
     evidence = outcomes.variant.iloc[0]
     count = outcomes.groupby("scenario").trial.nunique()
+    count["mean"] = count.sum()
     by_person = outcomes.assign(house=outcomes.participant)
     found = {"evidence_needed": bootstrap(by_person, needed)}
     found["brier"] = bootstrap(by_person.assign(accuracy=(1 - outcomes.accuracy) ** 2), np.mean)
@@ -479,14 +478,8 @@ def rating_scores(
     for metric, table in found.items():
         for scenario, row in table.iterrows():
             low, high = (np.nan, np.nan) if outcomes.participant.nunique() < 2 else (row.low, row.high)
-            all_of_them = scenario == "mean"
-            number = count.sum() if all_of_them else count[scenario]
-            rows.append(
-                (
-                    "marple", evidence, metric, "all" if all_of_them else scenario, row.value, low, high,
-                    int(number), 0
-                )
-            )
+            behavior = "all" if scenario == "mean" else scenario
+            rows.append(("marple", evidence, metric, behavior, row.value, low, high, int(count[scenario]), 0))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
