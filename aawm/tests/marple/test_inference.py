@@ -146,20 +146,6 @@ def test_chances_of_all_sequences_sum_to_one():
     assert np.isclose(total, 1)
 
 
-def test_exact_equals_a_hundred_thousand_sampled_runs():
-    house = marple.golden_house()
-    for name, query, within, start in (
-        ("do_laundry", (104, 5), 34, (11, 13, 3)), ("change_outfit", (103, 8), 18, (11, 13, 3))
-    ):
-        pose = int(pose_number(np.array(start), house.width))
-        goal = query_stage(stages(house, name), query)
-        sampled = (imagine(house, name, pose, agents=100_000, steps=within, seed=1)[0] > goal).mean()
-        exactly = reach(house, name, 0, pose, query, within)
-        assert (
-            0.02 < exactly < 0.98 and abs(sampled - exactly) < 4 * np.sqrt(exactly * (1 - exactly) / 100_000)
-        )
-
-
 def test_snapshots_equal_sampled_runs():
     house = tiny()
     tau = 4

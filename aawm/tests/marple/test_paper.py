@@ -15,13 +15,12 @@ from aawm.errors import AawmError, BadData, ModelContractError, UsageError
 from aawm.viz import claims_figure
 from aawm.ledger import check_claims, standard_error, verdict_word
 from aawm.marple.evidence import VARIANTS
-from aawm.marple.card import IMPORTED_HOUSES, RANDOM_HOUSES
+from aawm.marple.card import IMPORTED_HOUSES
 from aawm.marple.claims import (
     CLAIMS, EXACT, METHODS_OF, POLICIES, PUBLISHED_NEEDED, Scored, jackknife, ledger_by_method, policy_scores,
 )
 from aawm.marple.figures import GIVEN, LOOKS, TAUGHT, fig_evidence, fig_learned, fig_preferences
 from aawm.marple.pairs import Plan
-from aawm.marple.replay import Case, play
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import Times
 from aawm.runs.manifest import read_paper
@@ -87,15 +86,6 @@ def test_the_prior_open_runs_where_all_missions_can_be_done(tmp_path):
         "--no-progress"
     )
     assert command("infer", tmp_path / "runs", "--prior", "open", "--no-progress").exit_code == 0
-
-
-def test_a_card_of_random_houses(tmp_path):
-    command(
-        "generate", tmp_path / "runs", "--pairs", 1, "--houses", 1, "--scenarios", "shower", "--no-progress"
-    )
-    assert command("verify", tmp_path / "runs", "--card", tmp_path / "card.md").exit_code == 0
-    card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert RANDOM_HOUSES in card and IMPORTED_HOUSES not in card and "| shower | 1 | 1 |" in card
 
 
 def test_one_house_a_scenario_decides_no_claim():
@@ -265,24 +255,6 @@ def test_kept_figures_have_the_names_of_the_code(path):
     }
     for column in {"series", "panel"} & set(table):
         assert set(table[column].astype(str)) <= known[column], "drawn by other code; draw it again"
-
-
-def test_no_guess_counts_once_the_answer_is_known():
-    case = Case(Plan(1, houses=1).pair(0))
-    case.guess(0.4)
-    assert case.reveal() == "AB"[case.pair.culprit]
-    with pytest.raises(UsageError, match="answer is known"):
-        case.guess(1.0 - case.pair.culprit)
-    assert case.guesses == {0: 0.4}
-    box = play(case.pair)
-    said, (guess, tell), text = box.children[3], box.children[4].children, box.children[5]
-    guess.click()
-    tell.click()
-    answer = text.value
-    said.value = 1.0
-    guess.click()
-    tell.click()
-    assert guess.disabled and text.value == answer
 
 
 def test_the_program_starts_without_the_wing():
