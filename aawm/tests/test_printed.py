@@ -34,7 +34,6 @@ GIVEN = {
     "aawm import-raw trials": "aawm export-raw data/trials trials",
     "aawm choose-threshold data/runs/event": "aawm train event_transformer data/trials data/runs/event --preset smoke --steps 2",
     "aawm requests data/test": TEST,
-    "aawm score rollouts ": f"{TEST} && aawm requests data/test --task multi_goal && mkdir rollouts && " + PARTS.format("requests", "rollouts/"),
     "aawm score rollouts-0.npz": PARTS.format("requests", "rollouts-"),
     "aawm outcomes data/quick": "for model in event_transformer sgnet; do aawm evaluate $model data/test data/quick/evaluations/$model "
     "--split all --tasks single_goal,multi_goal; done",
@@ -42,13 +41,11 @@ GIVEN = {
     "aawm evaluate mine.py": "cp trained.py mine.py",
     "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && for model in event_transformer sgnet; "
     "do aawm evaluate $model data/test data/laptop/evaluations/$model --split all --scoring published; done",
-    "aawm figure fig3 -p scoring": "aawm reproduce --only 'figure fig3'",
     "aawm infant import BIB": "aawm infant generate made --set preference --items 3 && aawm infant export made BIB/preference",
     "aawm infant import 000010loe": f"cp {FIXTURES}/infant/*.gz .",
-    "aawm infant train transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 20; done",
+    "aawm infant train state_transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 20; done",
     "aawm infant score answers.csv": "python program.py data/requests/files answers.csv",
-    "aawm marple import-released": f"mkdir -p data && cp -r {FIXTURES}/marple/released data/test && cp data/test/experiments.json .",
-    "aawm marple export-released": "aawm marple generate data/marple --pairs 50 --seed 0",
+    "aawm marple import-released": f"mkdir -p data/test && tar -xf {FIXTURES}/marple/written.tar.xz -C data/test && cp data/test/experiments.json .",
     "aawm marple import init": f"cp {FIXTURES}/marple/init*.json .",
     "aawm study score": f"rm -rf study && cp -r {ROOT}/nbs/study/assets/class/goals study && mkdir answers && cp study/answers.csv answers",
 }
@@ -188,6 +185,16 @@ SHEETS |= {
 }
 
 
+# what a line names as a file or folder: it is there afterwards; requests.npz comes in parts, requests-0.npz and so on
+NAMED = re.compile(r"(?<=\s)(?:--(?:out|save|card)\s+([^\s*]+)|([\w-]+(?:/[\w.-]+)+|[\w-]+\.[a-z]\w*))(?=\s|$)")
+
+
+def missing(line: str, folder: Path) -> list[str]:
+    "Files and folders that a line names and that are not in the folder."
+    named = [Path(one or other) for one, other in NAMED.findall(line)]
+    return [str(path) for path in named if not (folder / path).exists() and not list((folder / path.parent).glob(f"{path.stem}-*{path.suffix}"))]
+
+
 def typed(lines: list[str], folder: Path, path: Path, clone: bool) -> list[str]:
     "Type lines in a folder, each after what it takes for granted; those that were typed."
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AAWM_TRUST_CODE")}
@@ -205,6 +212,9 @@ def typed(lines: list[str], folder: Path, path: Path, clone: bool) -> list[str]:
         for one in (*before, line):
             said = subprocess.run(["bash", "-c", one], cwd=folder, env=environment, capture_output=True, text=True)
             assert said.returncode == 0, f"{one}\n{said.stdout[-1500:]}{said.stderr[-1500:]}"
+        assert said.stdout.strip() or not line.startswith("aawm "), f"{line}\nsays nothing"
+        assert not re.search("Warning:|Traceback", said.stdout + said.stderr), f"{line}\n{said.stdout[-1500:]}{said.stderr[-1500:]}"
+        assert not missing(line, folder), f"{line}\nnames what is not there afterwards: {missing(line, folder)}"
         done.append(line)
     return done
 
@@ -224,3 +234,23 @@ def test_printed_commands_are_typed_in_a_clone(sheet, tmp_path):
 @pytest.mark.parametrize("sheet", SHEETS)
 def test_printed_commands_are_typed_from_the_wheel(sheet, program, tmp_path):  # noqa: F811
     print(*typed(SHEETS[sheet], tmp_path, program.parent, clone=False), sep="\n")
+
+
+def test_what_lines_take_for_granted_is_given_to_a_line():
+    lines = [line for sheet in SHEETS.values() for line in sheet]
+    assert not [start for start in GIVEN if not any(line.startswith(start) for line in lines)]
+
+
+def test_what_a_line_names_is_looked_for(tmp_path):
+    for name in ("mine.py", "requests-0.npz", "trials"):
+        (tmp_path / name).touch()
+    made = "aawm train mine.py:Trained trials data/run --steps 2 --set rate=.5 --threshold 2.5 --out requests.npz"
+    assert missing(made, tmp_path) == ["data/run"]
+    assert missing("aawm score mine.py answers/*.csv --card card.md --out people", tmp_path) == ["card.md", "people"]
+
+
+def test_the_collector_finds_what_is_printed():
+    text = "Words `aawm list models`:\n\n    aawm train a b c \\\n        --steps 3  # a test\n    mkdir x && make docs\n    ls\n"
+    assert lines_of(text) == ["aawm train a b c --steps 3", "mkdir x", "make docs"]
+    assert lines_of("```\naawm list models\n```") == ["aawm list models"]
+    assert helps()["aawm train"][-1].startswith("aawm train sgnet") and "aawm marple infer" in helps()
