@@ -25,16 +25,14 @@ SHELL = re.compile(r"(aawm|make|mkdir|for part) ")  # lines that are typed; `git
 # what stands for something else, and what needs a server or a commit of one's own
 PLACEHOLDERS = re.compile(r"\.\.\.|\b(VERB|WHAT|NAME|HOST|PAGE|STORE|FOLDER|FILE|SEED)\b|localhost|example\.org|people=")
 CLONE_ONLY = re.compile(r"make ")
-TEST = "aawm generate data/test --trials 36 --seed 5"
-PARTS = "for k in 0 1 2; do if [ -f {0}-$k.npz ]; then python answer.py {0}-$k.npz {1}$k.npz; fi; done"
 # what the text takes for granted, typed before the first line that begins so
 GIVEN = {
     "aawm import-released swm_data": "aawm generate given --trials 9 --fidelity planar && aawm export-released given . && "
     "python -m zipfile -c swm_data.zip swm_data.pkl swm_data_exp_info.pkl",
     "aawm import-raw trials": "aawm export-raw data/trials trials",
     "aawm choose-threshold data/runs/event": "aawm train event_transformer data/trials data/runs/event --preset smoke --steps 2",
-    "aawm requests data/test": TEST,
-    "aawm score rollouts-0.npz": PARTS.format("requests", "rollouts-"),
+    "aawm requests data/test": "aawm generate data/test --trials 36 --seed 5",
+    "aawm score rollouts-0.npz": "for k in 0 1 2; do if [ -f requests-$k.npz ]; then python answer.py requests-$k.npz rollouts-$k.npz; fi; done",
     "aawm outcomes data/quick": "for model in event_transformer sgnet; do aawm evaluate $model data/test data/quick/evaluations/$model "
     "--split all --tasks single_goal,multi_goal; done",
     "aawm play data/trials --trial 12": "aawm train rssm_discrete data/trials data/runs/rssm --preset smoke --steps 2",
@@ -236,20 +234,13 @@ def test_printed_commands_are_typed_from_the_wheel(sheet, program, tmp_path):  #
     print(*typed(SHEETS[sheet], tmp_path, program.parent, clone=False), sep="\n")
 
 
-def test_what_lines_take_for_granted_is_given_to_a_line():
+def test_the_collector_finds_what_is_printed(tmp_path):
     lines = [line for sheet in SHEETS.values() for line in sheet]
     assert not [start for start in GIVEN if not any(line.startswith(start) for line in lines)]
-
-
-def test_what_a_line_names_is_looked_for(tmp_path):
-    for name in ("mine.py", "requests-0.npz", "trials"):
+    for name in ("mine.py", "requests-0.npz"):
         (tmp_path / name).touch()
-    made = "aawm train mine.py:Trained trials data/run --steps 2 --set rate=.5 --threshold 2.5 --out requests.npz"
-    assert missing(made, tmp_path) == ["data/run"]
-    assert missing("aawm score mine.py answers/*.csv --card card.md --out people", tmp_path) == ["card.md", "people"]
-
-
-def test_the_collector_finds_what_is_printed():
+    made = "aawm train mine.py:Trained trials data/run --set rate=.5 --threshold 2.5 --out requests.npz --card card.md"
+    assert missing(made, tmp_path) == ["data/run", "card.md"]
     text = "Words `aawm list models`:\n\n    aawm train a b c \\\n        --steps 3  # a test\n    mkdir x && make docs\n    ls\n"
     assert lines_of(text) == ["aawm train a b c --steps 3", "mkdir x", "make docs"]
     assert lines_of("```\naawm list models\n```") == ["aawm list models"]
