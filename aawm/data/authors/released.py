@@ -127,9 +127,9 @@ def read_data_file(
         tensors = dataset.state.get("tensors")
         if type(tensors) is not tuple or len(tensors) != 1:
             raise unexpected(what, "a set of one tensor", tensors)
-        place = read_tensor_record(tensors[0], data, what)
+        place = read_tensor_record(tensors[0], what)
         rows = {
-            split: read_whole_numbers(state["indices"], data, f"{what}, {split}")
+            split: read_whole_numbers(state["indices"], f"{what}, {split}")
             for split, state in zip(SPLITS, states)
         }
     if len(place.shape) != 3 or place.shape[1:] != (STEPS, STATE_SIZE) or not place.shape[0]:
@@ -177,7 +177,7 @@ class Rows:
         return f"Rows({len(self.names)} rows of {len(set(self.indices.tolist()))} trials, {len(self.events)} events)"
 
 
-def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each log, and the table of events
+def read_logs(logs: list, what: str) -> tuple:  # kind of each log, and the table of events
     "The event logs of one split."
     if type(logs) is not list:
         raise unexpected(what, "a list of event logs", logs)
@@ -187,7 +187,7 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
         if log is False or log == NO_EVENTS:
             kinds.append("missing" if log is False else "no events")
             continue
-        columns = read_table_record(log, data, f"{what}, event log {row}")
+        columns = read_table_record(log, f"{what}, event log {row}")
         if tuple(columns) != ("Agent", "Event", "Frame"):
             raise BadData(
                 f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}"
@@ -205,16 +205,16 @@ def read_logs(logs: list, data: mmap.mmap, what: str) -> tuple:  # kind of each 
     return np.array(kinds, dtype=object), pd.DataFrame(whole)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #4746c0de
-def read_steps(value: object, data: mmap.mmap, what: str, rows: int) -> np.ndarray:
+def read_steps(value: object, what: str, rows: int) -> np.ndarray:
     "Steps of the first event of each object, whole numbers kept as floats in the file."
-    steps = read_array(value, data, what)
+    steps = read_array(value, what)
     whole = steps.dtype.kind in "if" and (np.abs(steps) < 1e6).all() and (steps == np.floor(steps)).all()
     if not whole or steps.shape != (rows, len(OBJECTS)):
         raise BadData(f"{what}: whole numbers [{rows}, {len(OBJECTS)}] expected, got {steps.dtype} {list(steps.shape)}; get the file again")
     return steps.astype(np.int64)
 
 
-def read_rows(part: dict, data: mmap.mmap, what: str) -> Rows:
+def read_rows(part: dict, what: str) -> Rows:
     "One split of the information file."
     needed = (
         "indices", "exp_names", "event_logs", "pickup_timepoints", "goal_timepoints", "single_goal_trajs",
@@ -227,12 +227,12 @@ def read_rows(part: dict, data: mmap.mmap, what: str) -> Rows:
     names = part["exp_names"]
     if type(names) is not list or not all(type(name) is str for name in names):
         raise unexpected(what, "a list of trial names", names)
-    log, events = read_logs(part["event_logs"], data, what)
+    log, events = read_logs(part["event_logs"], what)
     numbers = {
-        key: read_whole_numbers(part[key], data, f"{what}, {key}") for key in part if key not in needed[1:5]
+        key: read_whole_numbers(part[key], f"{what}, {key}") for key in part if key not in needed[1:5]
     }
     pickup_step, goal_step = (
-        read_steps(part[key], data, f"{what}, {key}", len(names))
+        read_steps(part[key], f"{what}, {key}", len(names))
         for key in ("pickup_timepoints", "goal_timepoints")
     )
     if not len(numbers["indices"]) == len(names) == len(log):
@@ -257,7 +257,7 @@ def read_information_file(
             raise unexpected(what, "a dict with train, val and data_columns", information)
         if information["data_columns"] != list(COLUMNS):
             raise BadData(f"{what}: data columns {COLUMNS[0]} ... {COLUMNS[-1]} expected in this order, got others; reorder them by name")
-        return {split: read_rows(information[split], data, f"{what}, {split}") for split in SPLITS}
+        return {split: read_rows(information[split], f"{what}, {split}") for split in SPLITS}
 
 # %% ../../../nbs/data/authors/02_released.ipynb #34b60013
 def first_steps_by_trial(

@@ -93,7 +93,7 @@ def test_the_store_holds_what_the_files_hold(pair, store):
 @pytest.mark.parametrize("table", sorted((HERE / "tables").glob("*.pkl")), ids=lambda path: path.stem)
 def test_event_logs_of_older_pandas(table):
     data = table.read_bytes()
-    logs = [read_table_record(log, data, table.name) for log in read_pickle(data, TABLE_NAMES, table.name)]
+    logs = [read_table_record(log, table.name) for log in read_pickle(data, TABLE_NAMES, table.name)]
     assert [list(log) for log in logs] == [["Agent", "Event", "Frame"]] * 4
     assert [log["Frame"].tolist() for log in logs] == [[77, 216, 259], [], [5, 9], [216, 259]]
     assert logs[0]["Event"].tolist() == ["collision", "pickup_1", "goal_2"] and logs[0]["Agent"].tolist() == [
@@ -608,13 +608,14 @@ def test_a_raw_trial_is_written_with_a_seed_that_can_be_read_back(tmp_path):
 def test_nothing_in_the_package_unpickles():
     root = Path(aawm.__file__).parent
     words = r"pickle\.load|Unpickler|find_class|read_pickle\(|allow_pickle\s*=\s*True|weights_only\s*=\s*False|joblib\.load|marshal\.load|shelve|dill|np\.load\("
-    own = {"data/authors/pickles.py", "data/authors/released.py"}  # their read_pickle is the restricted one
+    # their read_pickle is the restricted one, which takes harmless instructions from the library's machine
+    own = {"data/authors/pickles.py": {"read_pickle(", "Unpickler", "find_class"}, "data/authors/released.py": {"read_pickle("}}
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        if name.startswith("tests/"):
+        if name.startswith("tests/") or name == "_modidx.py":  # the index of names runs nothing
             continue
         text = re.sub(r"np\.load\([^)]*allow_pickle=False\)", "", path.read_text(encoding="utf-8"))
-        found = [word for word in re.findall(words, text) if not (word == "read_pickle(" and name in own)]
+        found = set(re.findall(words, text)) - own.get(name, set())
         assert not found, (name, found)
         for call in re.findall(r"torch\.load\([^\n]*", text):
             assert "weights_only=True" in call, (name, call)
