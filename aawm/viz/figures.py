@@ -11,7 +11,7 @@ __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT',
            'draw_bars', 'row_places', 'short', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
            'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
            'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'name_lines', 'fit_lengths', 'add_legend',
-           'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_moves', 'move_handles', 'draw_errors', 'fig5', 'describe']
+           'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_moves', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -598,11 +598,7 @@ def draw_curves(
         style = styles[name]
         every = max(len(line) // 5, 1)
         start = min(place * every // max(len(present), 1), len(line) - 1)
-        look = dict(
-            color=style.color, ls=style.line, marker=style.marker, markevery=(start, every),
-            markeredgecolor="white", markeredgewidth=0.4
-        )
-        axes.plot(line.step, line.value, label=name, zorder=3, **look)
+        axes.plot(line.step, line.value, label=name, zorder=3, markevery=(start, every), markeredgewidth=0.4, **style.points)
         if line.low.notna().any():
             axes.fill_between(
                 line.step, line.low, line.high, color=style.color, alpha=0.2 if len(present) < 5 else 0.1,
@@ -788,7 +784,10 @@ def zoom(
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
 
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
-BESIDE_F1 = {"Precision": ("s", "white", INK), "Recall": ("o", "white", INK)}  # points: marker, colour, edge
+BESIDE_F1 = {  # looks of the points on F1
+    title: dict(ls="", marker=marker, color="white", markeredgecolor=INK, markersize=4, markeredgewidth=0.8)
+    for title, marker in (("Precision", "s"), ("Recall", "o"))
+}
 
 
 def draw_moves(
@@ -803,26 +802,12 @@ def draw_moves(
         shown[column] = parts["Recall"][column]
     draw_bar_rows(axes, shown.reset_index(), styles, first=True)
     places = row_places(styles)[0]
-    for title, (marker, color, edge) in BESIDE_F1.items():
+    for title, look in BESIDE_F1.items():
         rows = parts[title][parts[title].value.notna()]
-        axes.plot(
-            rows.value, [places[name] - BAR_ABOVE for name in rows.index], ls="", clip_on=False,
-            in_layout=False, label=title, marker=marker, color=color, markeredgecolor=edge, markersize=4,
-            markeredgewidth=0.8, zorder=6
-        )
+        middles = [places[name] - BAR_ABOVE for name in rows.index]
+        axes.plot(rows.value, middles, label=title, zorder=6, clip_on=False, in_layout=False, **look)
     axes.set_xlabel(f"F1; {count_label(parts['Recall'].reset_index(), 'moved')}")
     panel_title(axes, "A", "Which objects move")
-
-
-def move_handles() -> list:  # legend handles
-    "Legend entries for the points on F1."
-    return [
-        Line2D(
-            [], [], marker=marker, color=color, label=title.lower(), ls="", markeredgecolor=edge, markersize=4,
-            markeredgewidth=0.8
-        )
-        for title, (marker, color, edge) in BESIDE_F1.items()
-    ]
 
 # %% ../../nbs/viz/03_figures.ipynb #2fd5b675
 def draw_errors(
@@ -875,7 +860,8 @@ def fig5(
             axes.set_xlabel("\n".join(filter(None, (styles[example.model].label, example.trial))))
             traces.append(trace_table(example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial))
         remarks = [draw_errors(panels[curve], curve, lines[lines.curve == curve], styles) for curve in shown]
-        add_legend(figure, [*move_handles(), *mark_handles(bars)], 4)
+        points = [Line2D([], [], label=title.lower(), **look) for title, look in BESIDE_F1.items()]
+        add_legend(figure, [*points, *mark_handles(bars)], 4)
         stay = "B: circles are objects that truly stay, lines where they are imagined." if example else ""
         add_note(
             figure,

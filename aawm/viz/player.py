@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['EVENT_WORDS', 'EVENT_MARKERS', 'SHOWN', 'ACROSS', 'TRACES', 'MOST_MOMENTS', 'SPEEDS', 'FASTEST', 'HIDE_STILLS',
            'SMALL_DPI', 'read_events', 'continued', 'View', 'dispute_words', 'label_mark', 'draw_labels',
-           'draw_timeline', 'lay_out', 'corner_words', 'draw_panel', 'draw_fixed', 'Screen', 'moments', 'stills',
-           'describe_view', 'unpacked', 'FewColors', 'save_steps', 'save_animation', 'pace', 'jpeg', 'live', 'controls',
-           'Player']
+           'draw_timeline', 'lay_out', 'draw_fixed', 'Screen', 'moments', 'stills', 'describe_view', 'unpacked',
+           'FewColors', 'save_steps', 'save_animation', 'pace', 'live', 'controls', 'Player']
 
 # %% ../../nbs/viz/05_player.ipynb #6a108c4a
 from matplotlib.axes import Axes
@@ -105,11 +104,15 @@ class View:
         shown = (f"{self.context} shown, imagined by {', '.join(self.rollouts)}" if self.rollouts else "all true")
         return f"View({self.title or 'a trial'}: {len(self.truth)} steps, {shown}, {len(self.events)} events)"
 
+    @property
+    def start(self) -> int:
+        "The first step after the context."
+        return self.context or 0
+
     @cached_property
     def sources(self) -> dict:  # "truth" and the names of the models -> `[steps, 5, 7]`
-        context = self.context or 0  # there is one where there are rollouts
         return {"truth": self.truth} | {
-            name: continued(self.truth, part, context) for name, part in self.rollouts.items()
+            name: continued(self.truth, part, self.start) for name, part in self.rollouts.items()
         }
 
     @cached_property
@@ -119,22 +122,22 @@ class View:
     @cached_property
     def events(self) -> pd.DataFrame:  # source, event, object, step, logged
         # when everything happens, in truth and as imagined
-        start = self.context or 0
-        shown = read_events(self.truth).query("step < @start")
-        parts = [pd.concat([shown, read_events(self.truth, start)]).assign(source="truth", logged=False)]
+        every = read_events(self.truth)
+        shown = every[every.step < self.start]
+        parts = [pd.concat([shown, read_events(self.truth, self.start)]).assign(source="truth", logged=False)]
         for event, steps in self.logged.items():
             check_name(event, EVENT_WORDS, "event")
             rows = [(event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0]
             parts.append(pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True))
         for name in self.rollouts:
-            parts.append(read_events(self.sources[name], start).assign(source=name, logged=False))
+            parts.append(read_events(self.sources[name], self.start).assign(source=name, logged=False))
         events = pd.concat(parts, ignore_index=True)[["source", "event", "object", "step", "logged"]]
         return events.astype({"object": int, "step": int})
 
     @cached_property
     def disputes(self) -> pd.DataFrame:  # event, object, rule, log: where rule and log differ
         # where rule and log differ about what truly happens after the context
-        later = self.events[(self.events.source == "truth") & (self.events.step >= (self.context or 0))]
+        later = self.events[(self.events.source == "truth") & (self.events.step >= self.start)]
         seen, written = (
             set(later[later.logged == logged][["event", "object"]].itertuples(index=False, name=None))
             for logged in (False, True)
@@ -145,13 +148,13 @@ class View:
 
     @cached_property
     def labels(self) -> pd.DataFrame:  # source, event, object, happens, agrees, disputed
-        found = self.events[~self.events.logged & (self.events.step >= (self.context or 0))]
+        found = self.events[~self.events.logged & (self.events.step >= self.start)]
         known = set(found[["source", "event", "object"]].itertuples(index=False, name=None))
         open_ = set(self.disputes[["event", "object"]].itertuples(index=False, name=None))
         rows = []
         for source in self.sources:
             # too short is not whole
-            whole = source == "truth" or bool(np.isfinite(self.sources[source][self.context :]).all())
+            whole = source == "truth" or bool(np.isfinite(self.sources[source][self.start :]).all())
             for event, k in itertools.product(EVENT_WORDS, range(len(OBJECTS))):
                 happens = (source, event, k) in known
                 disputed = (event, k) in open_
@@ -163,10 +166,9 @@ class View:
 def dispute_words(view: View) -> list:  # a sentence for each; empty where rule and log agree
     "Where rule and log differ about what truly happens, in words."
     logged = view.events[view.events.logged]
-    start = view.context or 0
     words = []
     for row in view.disputes.itertuples():
-        before = logged[(logged.event == row.event) & (logged.object == row.object) & (logged.step < start)].step
+        before = logged[(logged.event == row.event) & (logged.object == row.object) & (logged.step < view.start)].step
         shown = f" (at step {before.max()}, before the context ends)" if len(before) and not row.log else ""
         says = ["yes" if word else "no" for word in (row.rule, row.log)]
         words.append(f"{view.kinds[row.object]} {EVENT_WORDS[row.event]}: rule {says[0]}, log {says[1]}{shown}")
@@ -199,7 +201,7 @@ def draw_labels(
     axes.set_axis_off()
     finite = np.ones(0, dtype=bool) if source == "truth" else np.isfinite(np.asarray(view.rollouts[source])).all(-1)
     broken = np.flatnonzero(~finite)
-    words = f"not finite from {(view.context or 0) + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
+    words = f"not finite from {view.start + broken[0]} on" if len(broken) else f"from {view.context} on" if view.context else ""
     axes.text(0.05, 0, words, va="center", color="#A01C1C" if len(broken) else SOFT_INK)
     rows = view.labels[view.labels.source == source]
     for k, name in enumerate(OBJECTS):
@@ -292,24 +294,6 @@ def lay_out(
     figure.legend(handles=key, loc="outside right upper")
     return figure, panels, figure.add_subplot(grid[-1, :])
 
-# %% ../../nbs/viz/05_player.ipynb #47ec686a
-def corner_words(
-    axes: Axes,  # of a stage
-) -> Text:  # empty
-    "Room for a few words in the upper right corner of a stage."
-    return axes.text(0.97, 0.97, "", transform=axes.transAxes, ha="right", va="top", color=INK, zorder=6)
-
-# %% ../../nbs/viz/05_player.ipynb #c5e9129e
-def draw_panel(
-    view: View,
-    source: str,  # "truth", or a model's name
-    axes: Axes,  # of the room
-    labels: Axes,  # of the labels under it
-) -> Stage:
-    "One panel of a screen: the room, and the labels that its source earned."
-    draw_labels(labels, view, source)
-    return Stage(axes, view.sources[source], context=None if source == "truth" else view.context)
-
 
 def draw_fixed(
     figure: Figure,
@@ -348,10 +332,14 @@ class Screen:
         self.under = under
         with house_style():
             self.figure, panels, self.timeline = lay_out(view, dpi)
-            self.stages = {source: draw_panel(view, source, *panel) for source, panel in panels.items()}
+            self.stages: dict[str, Stage] = {}
+            self.words: dict[str, Text] = {}  # in the upper right corner of each stage
+            for source, (axes, labels) in panels.items():
+                draw_labels(labels, view, source)
+                self.stages[source] = Stage(axes, view.sources[source], context=None if source == "truth" else view.context)
+                self.words[source] = axes.text(0.97, 0.97, "", transform=axes.transAxes, ha="right", va="top", color=INK, zorder=6)
             self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts]
             draw_timeline(self.timeline, view)
-            self.words = {source: corner_words(axes) for source, (axes, _) in panels.items()}
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
             self.set_traces(trace, traces)
             self.draw_over = draw_fixed(self.figure, self.moving())
@@ -378,7 +366,7 @@ class Screen:
         imagined = self.view.context is not None and self.step >= self.view.context
         for source, stage in self.stages.items():
             stage.show(self.step)
-            state = ("happened" if source == "truth" else f"imagined, +{self.step - (self.view.context or 0) + 1}")
+            state = ("happened" if source == "truth" else f"imagined, +{self.step - self.view.start + 1}")
             self.words[source].set_text(state if imagined else "shown" if self.view.rollouts else "")
         for stage in self.outlines if self.under else ():
             stage.show(self.step)
@@ -396,7 +384,7 @@ MOST_MOMENTS = 5
 
 def moments(view: View) -> list:  # pairs of a step and what happens then, in order
     "The end of the context, the true events after it, start and end, and what lies between, as far as there is room."
-    start = view.context or 0
+    start = view.start
     last = len(view.truth) - 1
     events = view.events.query(
         "source == 'truth' and not logged and event != 'moved' and step >= @start"
@@ -553,15 +541,6 @@ def pace(
     return round(wanted * steps), steps
 
 # %% ../../nbs/viz/05_player.ipynb #4598a26d
-def jpeg(
-    pixels: np.ndarray,  # uint8 `[height, width, 3]`
-) -> bytes:
-    "A picture for the browser."
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "JPEG", quality=92, subsampling=0)
-    return file.getvalue()
-
-
 SMALL_DPI = 90  # of pictures that notebooks keep
 
 
@@ -644,7 +623,9 @@ class Player(widgets.VBox):
     def draw(self, _: object = None) -> None:
         "Show the step that the slider is at."
         step = self.slider.value
-        self.picture.value = jpeg(self.screen.pixels(step))
+        file = io.BytesIO()
+        Image.fromarray(self.screen.pixels(step)).save(file, "JPEG", quality=92, subsampling=0)
+        self.picture.value = file.getvalue()
         # what stands under the picture at a step
         view = self.drawn_view
         part = ""

@@ -34,9 +34,7 @@ def one_trial(
     return states
 
 # %% ../../nbs/viz/02_stage.ipynb #c5833a88
-def draw_room(
-    axes: Axes,  # matplotlib Axes
-) -> None:
+def draw_room(axes: Axes) -> None:
     "The walls, the observer and the goal's radius, seen from above; x to the right, z up."
     x, z = GROUND_PLANE
     walls = axes.add_patch(

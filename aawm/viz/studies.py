@@ -76,16 +76,15 @@ def error_table(
         own = scores[scores.series == name]
         who = dict(series=name, model=own.model.iloc[0], variant=own.variant.iloc[0], label=style.name)
         for letter, title, metric, scoring in ERROR_PANELS:
-            listed = published is not None and scoring == "published" and who["model"] in published.index
-            known = published.loc[who["model"]] if published is not None and listed else None
+            listed = pd.DataFrame() if published is None or scoring != "published" else published
+            known = listed.loc[who["model"]] if who["model"] in listed.index else {}
             errors = finite_errors(own[own.scoring == scoring], metric)
             for behavior in DRAFT_BEHAVIORS:
                 numbers = seed_numbers(errors[errors.behavior == behavior], interval)
-                value = np.nan if known is None else known.get(behavior, np.nan)
                 rows.append(
                     {
                         "panel": letter, "title": title, "behavior": behavior, "scoring": scoring, **who,
-                        **numbers, "finite_alone": errors.metric.eq(f"{metric}_finite").any(), "published": value
+                        **numbers, "finite_alone": errors.metric.eq(f"{metric}_finite").any(), "published": known.get(behavior, np.nan)
                     }
                 )
     table = pd.DataFrame(rows)
@@ -146,9 +145,9 @@ def series_handles(
     "Legend entries for series that have no names beside them."
     handles = []
     for style in styles.values():
-        look = dict(color=style.color, ls=style.line, marker=style.marker, markeredgecolor="white", markeredgewidth=0.5)
+        line = Line2D([], [], markeredgewidth=0.5, **style.points)
         patch = Patch(facecolor=style.color, hatch=style.hatch, hatchcolor=FAINT, linewidth=0)
-        handles.append((patch if bars else Line2D([], [], **look), style.name))
+        handles.append((patch if bars else line, style.name))
     return handles
 
 # %% ../../nbs/viz/06_studies.ipynb #a9ea72c3
@@ -210,19 +209,16 @@ def swm4(
     scores = scores[with_series(scores).series.isin(paper_series(scores))]
     table = bar_table(scores, SWM4, privileged, comparable(published, scoring), interval)
     styles = styles_of(table.series, privileged)
-    shown = SWM4
-    across = min(4, len(shown))
+    across = 4
+    down = -(-len(SWM4) // across)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 1.6 + -(-len(shown) // across) * (0.85 + 0.19 * len(styles))))
+        figure = Figure(figsize=(WIDTH, 1.6 + down * (0.85 + 0.19 * len(styles))))
         figure.set_layout_engine("constrained", w_pad=0.09)
-        grid = np.ravel(figure.subplots(-(-len(shown) // across), across, squeeze=False))
-        for place, (panel, axes) in enumerate(zip(shown, grid)):
+        for place, (panel, axes) in enumerate(zip(SWM4, figure.subplots(down, across).flat)):
             rows = table[table.title == panel.title]
             draw_bar_rows(axes, rows, styles, first=place % across == 0)
             panel_title(axes, panel.letter, panel.title)
             axes.set_xlabel(count_label(rows, panel.says))
-        for axes in grid[len(shown) :]:
-            axes.remove()
         figure.legend(handles=mark_handles(table), loc="outside upper right", ncols=3)
         add_note(
             figure,
@@ -337,11 +333,7 @@ def sensitivity_figure(
             rows = table[table.panel == letter]
             for name, style in styles.items():
                 line = rows[rows.series == name]
-                look = dict(
-                    color=style.color, ls=style.line, marker=style.marker, markersize=4,
-                    markeredgecolor="white", markeredgewidth=0.4
-                )
-                axes.plot(line.setting, line.value, label=name, **look)
+                axes.plot(line.setting, line.value, label=name, markersize=4, markeredgewidth=0.4, **style.points)
             ceiling = rows.drop_duplicates("setting").sort_values("setting")
             axes.plot(ceiling.setting, ceiling.ceiling, color=SOFT_INK, lw=1.1, ls=(0, (1, 1)), label="truth")
             axes.axvline(defaults[parameter], color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)

@@ -62,6 +62,11 @@ class Style:
         "The line style, in matplotlib's terms."
         return (0, self.dashes) if self.dashes else "-"
 
+    @property
+    def points(self) -> dict:
+        "How its line and its markers look, in matplotlib's terms."
+        return dict(color=self.color, ls=self.line, marker=self.marker, markeredgecolor="white")
+
 # %% ../../nbs/viz/01_style.ipynb #3e1f4d9f
 RULE = "a rule without learning"
 ARENA = "knows the arena's rules"
@@ -159,9 +164,7 @@ def styles_of(
     return found
 
 # %% ../../nbs/viz/01_style.ipynb #e33760ad
-def remarks(
-    styles: Iterable[Style],  # of the models in a figure
-) -> list:  # of sentences
+def remarks(styles: Iterable[Style]) -> list:  # of sentences
     "What a reader must know of the models in a figure, for its note."
     labels: dict[str, dict[str, None]] = {}  # remark -> labels, in order
     for style in styles:
@@ -247,10 +250,7 @@ STAMP = "test run, not a result"
 STAMPED = ("smoke",)  # profiles whose figures show no result
 
 
-def stamp(
-    figure,  # matplotlib Figure
-    profile: str,  # whose results it shows
-) -> None:
+def stamp(figure: Figure, profile: str) -> None:
     "Write across a figure that it shows no result, where its profile only tests the path."
     if profile.split("-custom-")[0] in STAMPED:
         look = dict(
