@@ -185,9 +185,7 @@ def heading_cosines(
     return (way * ahead).sum(axis=-1)[goes] / lengths[goes]
 
 
-def convention_lines(
-    path: str | Path,  # a store
-) -> list[str]:
+def convention_lines(path: str | Path) -> list[str]:
     "What is odd in a store without being wrong: jumps, headings, and logged events that the rules find elsewhere or nowhere."
     trials = open_trials(path)
     counts: dict[str, tuple[int, int]] = {}
@@ -223,10 +221,7 @@ def convention_lines(
     return [line for line in lines if line]
 
 # %% ../../nbs/data/04_checks.ipynb #fc221d32
-def content_faults(
-    path: str | Path,  # the store's folder
-    manifest: dict,
-) -> list:
+def content_faults(path: str | Path, manifest: dict) -> list:
     "What is wrong with the numbers of a store, though its files are whole."
     trials = open_trials(path)
     events = open_events(path)

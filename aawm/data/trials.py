@@ -4,12 +4,14 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
-           'LOG_TABLE', 'LAYOUT', 'state_hash', 'data_hash', 'first_event_steps', 'event_rows', 'store_entries',
-           'written_steps', 'write_trials', 'open_events', 'open_extra', 'open_trials', 'trial_panel', 'show_trial']
+           'LOG_TABLE', 'LAYOUT', 'state_hash', 'data_hash', 'first_steps', 'event_rows', 'logged_events',
+           'store_entries', 'written_steps', 'write_trials', 'open_events', 'open_extra', 'open_trials', 'trial_panel',
+           'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -76,13 +78,15 @@ def data_hash(
     return digest([tables, np.asarray(pickup_step).tolist(), np.asarray(goal_step).tolist()])
 
 # %% ../../nbs/data/01_trials.ipynb #e4d9239e
-def first_event_steps(
-    events: pd.DataFrame,  # columns `frame` and `event` of one trial
+def first_steps(
+    events: pd.DataFrame,  # `trial`, `step`, `event`
+    trials: int,  # how many there are
     kind: str,  # "pickup" or "goal"
-) -> list:  # step per object, -1 none
-    "The step of the first such event of each object."
-    frames = [events.frame[events.event == f"{kind}_{k}"] for k in range(len(OBJECTS))]
-    return [int(frame_to_step(frame.min())) if len(frame) else NEVER for frame in frames]
+) -> np.ndarray:  # int64 `[trial, object]`, -1 none
+    "The step of the first such event of each object of each trial."
+    firsts = [events.step[events.event == f"{kind}_{k}"].groupby(events.trial).min() for k in range(len(OBJECTS))]
+    columns = [first.reindex(range(trials), fill_value=NEVER) for first in firsts]
+    return np.stack(columns, axis=1).astype(np.int64)
 
 # %% ../../nbs/data/01_trials.ipynb #a9c4bba8
 def event_rows(
@@ -94,6 +98,15 @@ def event_rows(
     rows = events.assign(trial=trial, step=frame_to_step(events.frame), object=objects)
     kinds = {name: "int64" for name in EVENT_COLUMNS if name != "event"} | {"event": str}
     return rows[list(EVENT_COLUMNS)].astype(kinds)
+
+
+def logged_events(
+    logs: Iterable,  # of lists: frame, agent and event of each event of a trial
+) -> pd.DataFrame:  # `EVENT_COLUMNS`
+    "The event table of trials from the log of each."
+    rows = [(trial, *event) for trial, log in enumerate(logs) for event in log]
+    events = pd.DataFrame(rows, columns=["trial", "frame", "agent", "event"])
+    return event_rows(events, events.trial)
 
 # %% ../../nbs/data/01_trials.ipynb #69a39b38
 def store_entries(
@@ -143,13 +156,7 @@ def write_trials(
     if states.dtype != np.float32 or states.shape != expected:
         raise BadData(f"states must be float32 {list(expected)}, got {states.dtype} {list(states.shape)}")
     trials = trials.assign(state_sha256=[state_hash(state) for state in states])
-    by_trial = {trial: rows for trial, rows in events.groupby("trial")}
-    steps = {
-        f"{kind}_step": np.array(
-            [first_event_steps(by_trial.get(i, events[:0]), kind) for i in range(len(trials))]
-        )
-        for kind in ("pickup", "goal")
-    }
+    steps = {f"{kind}_step": first_steps(events, len(trials), kind) for kind in ("pickup", "goal")}
     entries = store_entries(trials, events, steps["pickup_step"], steps["goal_step"])
     return aawm.store.write_store(
         path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries

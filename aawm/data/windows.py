@@ -141,8 +141,6 @@ class Windows:
         self.symmetries = check_name(symmetries, SYMMETRIES, "symmetries")
         self._aimed = found_pickups(pickups) if at_pickups else None, at_pickups, context
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
-        self.at_pickups = at_pickups
-        self.context = context
         self._epoch = -1  # of which the windows are drawn
         self._indices = torch.empty(0)
         self._offsets = torch.arange(window, device=states.device)

@@ -784,7 +784,7 @@ def zoom(
     axes.set(xlim=(middle[0] - reach, middle[0] + reach), ylim=(middle[1] - reach, middle[1] + reach))
 
 # %% ../../nbs/viz/03_figures.ipynb #ebac7e61
-BESIDE_F1 = {  # looks of the points on F1
+BESIDE_F1: dict[str, dict] = {  # looks of the points on F1
     title: dict(ls="", marker=marker, color="white", markeredgecolor=INK, markersize=4, markeredgewidth=0.8)
     for title, marker in (("Precision", "s"), ("Recall", "o"))
 }

@@ -253,7 +253,7 @@ STAMPED = ("smoke",)  # profiles whose figures show no result
 def stamp(figure: Figure, profile: str) -> None:
     "Write across a figure that it shows no result, where its profile only tests the path."
     if profile.split("-custom-")[0] in STAMPED:
-        look = dict(
+        look: dict = dict(
             fontsize=34, color="#C00000", alpha=0.22, rotation=25, ha="center", va="center", zorder=100,
             in_layout=False
         )

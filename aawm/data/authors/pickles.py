@@ -382,10 +382,7 @@ DTYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "b1", "O8"
 PLAIN = (str, int, float, bool, type(None))
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #890c7e02
-def read_array(
-    value: object,  # a record
-    what: str,
-) -> np.ndarray:
+def read_array(value: object, what: str) -> np.ndarray:
     "The array that a record describes."
     state = value.state if type(value) is Call else None
     if called(value, "_reconstruct") and type(state) is tuple and len(state) == 5:
@@ -498,11 +495,8 @@ def buffer_bytes(value: object, what: str) -> bytes:
     return bytes(value)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #fc425e9a
-def read_column(
-    value: object,  # the record of an array or of pandas texts
-    what: str,
-) -> np.ndarray:
-    "The values of a block or an index."
+def read_column(value: object, what: str) -> np.ndarray:
+    "The values of a block or an index, from the record of an array or of pandas texts."
     if called(value, "__pyx_unpickle_NDArrayBacked"):
         parts = value.state if type(value.state) is tuple else ()
         arrays = [part for part in parts if called(part, "_reconstruct") or called(part, "_frombuffer")]
@@ -571,10 +565,7 @@ def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values 
     raise unexpected(what, "the blocks of a table", manager)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #7e320ff0
-def read_table_record(
-    value: object,  # the record of a DataFrame
-    what: str,
-) -> dict:  # column -> array, in the table's order
+def read_table_record(value: object, what: str) -> dict:  # column -> array, in the table's order
     "The columns of the DataFrame that a record describes."
     state = value.state if called(value, "DataFrame") else None
     manager = state.get("_mgr", state.get("_data")) if type(state) is dict else None
@@ -657,10 +648,7 @@ def read_storage(
     return dtype, position + 8, count
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #2d32db0a
-def read_tensor_record(
-    value: object,  # the record of a tensor
-    what: str,
-) -> TensorPlace:
+def read_tensor_record(value: object, what: str) -> TensorPlace:
     "Where the tensor that a record describes is."
     if not called(value, "_rebuild_tensor_v2") or len(value.arguments) not in (6, 7):
         raise unexpected(what, "a tensor", value)

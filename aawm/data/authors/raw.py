@@ -20,12 +20,9 @@ from tqdm import tqdm
 
 from ..checks import convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
-from aawm.data.authors.released import (
-    AGENT_IDS, NO_SEED, Content, first_steps_by_trial, roles_of, staged, store_log, trial_table,
-    write_content,
-)
+from .released import AGENT_IDS, NO_SEED, Content, roles_of, staged, store_log, trial_table, write_content
 from ..selections import split_trials
-from ..trials import CHUNK, EVENT_COLUMNS, KIND_COLUMNS, event_rows, open_events, open_trials, state_hash
+from ..trials import CHUNK, KIND_COLUMNS, event_rows, first_steps, logged_events, open_events, open_trials, state_hash
 from ...errors import AawmError, BadData, EnvironmentProblem, UsageError, whole_number
 from ...files import visible_files, write_json, write_text
 from ...small_files import Form, Seed, read_small
@@ -168,7 +165,7 @@ def read_raw_trial(
         faults += convention_faults(states) if not faults else []
         state = np.ascontiguousarray(states[::FRAMES_PER_STEP])
         faults += state_faults(state[None]) + event_faults(rows, 1)
-        faults += step_faults(*(first_steps_by_trial(rows, 1, kind) for kind in ("pickup", "goal")))
+        faults += step_faults(*(first_steps(rows, 1, kind) for kind in ("pickup", "goal")))
         if faults:
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
@@ -197,19 +194,14 @@ def raw_content(
     "What the trials of a folder say."
     names = [trial["name"] for trial in read]
     log = np.array([trial["log"] for trial in read], dtype=object)
-    logs = [pd.DataFrame(trial["events"], columns=["frame", "agent", "event"]) for trial in read]
     table = trial_table(names, "train", log)
     table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in read]
     table["split"] = split_trials(table.scenario, seed, table.has_log)
     told = [trial["told"] for trial in read]
     if all(told):
         table = table.assign(seed=[one.seed for one in told], split=[one.split for one in told])
-    place = np.repeat(np.arange(len(read)), [len(one) for one in logs])
-    events = event_rows(
-        pd.concat(logs, ignore_index=True), place
-    ) if len(place) else pd.DataFrame(columns=EVENT_COLUMNS)
-    events = events.astype({name: str if name == "event" else np.int64 for name in EVENT_COLUMNS})
-    steps = {kind: first_steps_by_trial(events, len(read), kind) for kind in ("pickup", "goal")}
+    events = logged_events(trial["events"] for trial in read)
+    steps = {kind: first_steps(events, len(read), kind) for kind in ("pickup", "goal")}
     for array in steps.values():
         array[log == "missing"] = NO_LOG
     return Content(table, events, steps["pickup"], steps["goal"], None, log)

@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['SPLITS', 'AGENT_IDS', 'NO_EVENTS', 'LOGS', 'UNKNOWN', 'NO_SEED', 'PAIRS', 'BESIDE_FORMAT', 'LARGEST_BESIDE',
            'PACKED_AT_MOST', 'roles_of', 'mapped', 'read_data_file', 'read_states', 'Rows', 'read_logs', 'read_steps',
-           'read_rows', 'read_information_file', 'first_steps_by_trial', 'Content', 'trial_table', 'check_numbers',
-           'step_differences', 'joined_rows', 'check_repeats', 'gather_content', 'beside', 'TrialsBeside', 'add_beside',
-           'faulty_trials', 'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released',
-           'runs', 'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object', 'storage_head',
+           'read_rows', 'read_information_file', 'Content', 'trial_table', 'check_numbers', 'step_differences',
+           'joined_rows', 'check_repeats', 'gather_content', 'beside', 'TrialsBeside', 'add_beside', 'faulty_trials',
+           'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released', 'runs',
+           'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object', 'storage_head',
            'write_data_file', 'published_rows', 'store_log', 'export_released']
 
 # %% ../../../nbs/data/authors/02_released.ipynb #0580fb45
@@ -24,6 +24,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,6 +58,7 @@ from aawm.data.trials import (
     ROLE_COLUMNS,
     ROW_TABLE,
     event_rows,
+    first_steps,
     open_events,
     open_extra,
     open_trials,
@@ -88,9 +90,7 @@ def roles_of(
 
 # %% ../../../nbs/data/authors/02_released.ipynb #6b946d1e
 @contextlib.contextmanager
-def mapped(
-    path: str | Path,  # a file
-):  # its bytes
+def mapped(path: str | Path):  # its bytes
     "Map a file into memory."
     try:
         file = open(path, "rb")
@@ -99,11 +99,8 @@ def mapped(
     with file:
         if not os.fstat(file.fileno()).st_size:
             raise BadData(f"{path} is empty; get the file again")
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        try:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield data
-        finally:
-            data.close()
 
 # %% ../../../nbs/data/authors/02_released.ipynb #fe190890
 def read_data_file(
@@ -259,19 +256,6 @@ def read_information_file(
             raise BadData(f"{what}: data columns {COLUMNS[0]} ... {COLUMNS[-1]} expected in this order, got others; reorder them by name")
         return {split: read_rows(information[split], f"{what}, {split}") for split in SPLITS}
 
-# %% ../../../nbs/data/authors/02_released.ipynb #34b60013
-def first_steps_by_trial(
-    events: pd.DataFrame,  # `trial`, `step`, `event`
-    trials: int,
-    kind: str,  # "pickup" or "goal"
-) -> np.ndarray:  # int64 `[trial, object]`, -1 none
-    "The step of the first such event of each object of each trial."
-    steps = np.full((trials, len(OBJECTS)), np.iinfo(np.int64).max)
-    for k in range(len(OBJECTS)):
-        of_kind = events[events.event == f"{kind}_{k}"]
-        np.minimum.at(steps[:, k], of_kind.trial.to_numpy(), of_kind.step.to_numpy())
-    return np.where(steps == np.iinfo(np.int64).max, NEVER, steps)
-
 # %% ../../../nbs/data/authors/02_released.ipynb #bc894f10
 @dataclass(frozen=True, eq=False)
 class Content:
@@ -329,10 +313,9 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
     "Raise `BadData` unless the lists of rows are what names and steps give."
     pairs = table.role_agent0.str.cat(table.role_agent1, sep="_").to_numpy()
     derived = {str(pair): np.flatnonzero(pairs == pair) for pair in np.unique(pairs.astype(str))}
-    steps = {"scenario": table.scenario, "pickup_step": rows.pickup_step, "goal_step": rows.goal_step}
-    steps = {name: np.asarray(value) for name, value in steps.items()}
     listed = {**rows.pairs, "single_goal_trajs": rows.single_goal, "multi_goal_trajs": rows.multi_goal}
-    view = xr.Dataset({name: (("trial", "object")[: value.ndim], value) for name, value in steps.items()})
+    steps = {name: (("trial", "object"), getattr(rows, name)) for name in ("pickup_step", "goal_step")}
+    view = xr.Dataset({"scenario": ("trial", np.asarray(table.scenario)), **steps})
     derived |= {
         "single_goal_trajs": np.flatnonzero(single_goal_trials(view)),
         "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
@@ -377,18 +360,18 @@ def joined_rows(rows: dict, what: str) -> Rows:
 # %% ../../../nbs/data/authors/02_released.ipynb #e5fde53c
 def check_repeats(joined: Rows, first: np.ndarray, what: str) -> None:
     "Raise `BadData` unless rows of one trial say the same."
-    names, ends = np.array(joined.names, dtype=object), np.searchsorted(
-        joined.events.row, np.arange(len(joined.names) + 1)
-    )
-    columns = [joined.events[name].to_numpy() for name in ("agent", "event", "frame")]
+    ends = np.searchsorted(joined.events.row, np.arange(len(joined.names) + 1))
+    events = joined.events[["agent", "event", "frame"]].values.tolist()
     same = first[joined.indices]
-    for row in np.flatnonzero(same != np.arange(len(names))):
-        logs = [[column[ends[at] : ends[at + 1]].tolist() for column in columns] for at in (row, same[row])]
-        rest = [
-            (names[at], joined.log[at], *joined.pickup_step[at], *joined.goal_step[at])
+    for row in np.flatnonzero(same != np.arange(len(same))):
+        one, other = (
+            [
+                joined.names[at], joined.log[at], events[ends[at] : ends[at + 1]],
+                *joined.pickup_step[at], *joined.goal_step[at]
+            ]
             for at in (row, same[row])
-        ]
-        if logs[0] != logs[1] or rest[0] != rest[1]:
+        )
+        if one != other:
             trial = joined.indices[row]
             raise BadData(f"{what}: rows {row} and {same[row]} are of trial {trial} and say different things; get the file again")
 
@@ -414,7 +397,7 @@ def gather_content(
     steps = {}
     faults = event_faults(events, trials)
     for kind in ("pickup", "goal"):
-        in_file, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps_by_trial(events, trials, kind)
+        in_file, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps(events, trials, kind)
         steps[kind][log == "missing"] = NO_LOG
         faults += step_differences(in_file, steps[kind], kind)
     faults += step_faults(steps["pickup"], steps["goal"])
@@ -467,22 +450,14 @@ def faulty_trials(
     "Which trials the faults are about."
     first: dict[int, str] = {}
     for fault in faults:
-        words = fault.replace(",", "").replace(":", "").split()
-        numbers = [
-            int(word)
-            for word in words[
-                1 : next((i for i, word in enumerate(words[1:], 1) if not word.isdigit()), len(words))
-            ]
-        ]
-        for number in numbers if words[0] == "trial" else numbers[1:]:
-            first.setdefault(number, fault)
+        one_or_more, *words = re.findall(r"\w+", fault)
+        numbers = list(takewhile(str.isdigit, words))
+        for number in numbers if one_or_more == "trial" else numbers[1:]:
+            first.setdefault(int(number), fault)
     return first
 
 # %% ../../../nbs/data/authors/02_released.ipynb #2b6ce66a
-def leave_out(
-    content: Content,
-    bad: Iterable[int],  # trials to leave out
-) -> Content:
+def leave_out(content: Content, bad: Iterable[int]) -> Content:
     "The content without some trials."
     keep = ~np.isin(np.arange(len(content.trials)), list(bad))
     place = np.cumsum(keep) - 1
@@ -820,14 +795,8 @@ def published_rows(
     "The rows of both splits as published; of other stores, training and validation trials in their order."
     if (rows := open_extra(store, ROW_TABLE)) is not None:
         return rows
-    split = trials.split.values.astype(str)
-    chosen = [np.flatnonzero(split == ours) for ours in SPLITS.values()]
-    return pd.DataFrame(
-        {
-            "split": np.repeat(list(SPLITS.values()), [len(part) for part in chosen]),
-            "trial": np.concatenate(chosen)
-        }
-    )
+    rows = pd.DataFrame({"split": trials.split.values.astype(str), "trial": np.arange(trials.sizes["trial"])})
+    return rows.sort_values("split", kind="stable", ignore_index=True)  # training first
 
 
 def store_log(store: str | Path, trials: xr.Dataset) -> np.ndarray:  # of `LOGS`

@@ -14,7 +14,7 @@ import pandas as pd
 
 from .draw import as_steps
 from ..selections import split_trials
-from ..trials import event_rows, write_trials
+from ..trials import logged_events, write_trials
 from ...errors import UsageError
 
 # %% ../../../nbs/data/making/03_collect.ipynb #8e22cb04
@@ -30,10 +30,6 @@ def store_trials(
     drawn = [as_steps(raw, place) for place, raw in enumerate(kept)]
     trials = pd.DataFrame([trial["row"] for trial in drawn]).drop(columns="state_sha256")
     trials["split"] = split_trials(trials.scenario, seed)
-    events = [(place, *event) for place, trial in enumerate(drawn) for event in trial["events"]]
-    events = pd.DataFrame(events, columns=["trial", "frame", "agent", "event"])
+    events = logged_events(trial["events"] for trial in drawn)
     settings = {"made_by": "aawm.data.store_trials", "split_seed": seed, "fidelity": kept[0].fidelity}
-    return write_trials(
-        path, np.stack([trial["state"] for trial in drawn]), trials, event_rows(events, events.trial),
-        settings
-    )
+    return write_trials(path, np.stack([trial["state"] for trial in drawn]), trials, events, settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..trials import KIND_COLUMNS, ROLE_COLUMNS, first_event_steps, state_hash
+from ..trials import KIND_COLUMNS, ROLE_COLUMNS, event_rows, first_steps, state_hash
 from ...errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def as_steps(raw: "RawTrial", index: int) -> dict:
     row: dict[str, object] = {"name": f"{raw.roles[0]}_{raw.roles[1]}_{index:06d}", "scenario": raw.scenario}
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}
-    steps = {f"{kind}_step": first_event_steps(raw.events, kind) for kind in ("pickup", "goal")}
-    return {
-        "index": index, "state": state, **steps, "row": row,
-        "events": raw.events[["frame", "agent", "event"]].values.tolist()
-    }
+    events = raw.events[["frame", "agent", "event"]]
+    rows = event_rows(events, 0)
+    steps = {f"{kind}_step": first_steps(rows, 1, kind)[0].tolist() for kind in ("pickup", "goal")}
+    return {"index": index, "state": state, **steps, "row": row, "events": events.values.tolist()}

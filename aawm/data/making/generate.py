@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['AT_ONCE', 'end_others', 'process_pool', 'submitted_trials', 'draw_alone', 'simulated_trials', 'code_hash',
-           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'gathered_chunks', 'gathered_entries', 'counted',
-           'generate']
+           'simulator_hash', 'draw_alike', 'trials_elsewhere', 'gathered_chunks', 'gathered_entries', 'generate']
 
 # %% ../../../nbs/data/making/02_generate.ipynb #7fe5508f
 import contextlib
@@ -28,16 +27,14 @@ from tqdm import tqdm
 import aawm
 from .draw import draw_trial, trial_seed
 from ..selections import VALIDATION_SHARE, split_trials
-from ..trials import LAYOUT, event_rows, store_entries, written_steps
+from ..trials import LAYOUT, logged_events, store_entries, written_steps
 from ...errors import AawmError, EnvironmentProblem, check_name, whole_number
 from ...files import digest
 from ...processes import cores, start_worker, without_main_script
 from ...store import build_store
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
-def end_others(
-    kept: set,  # processes
-) -> None:
+def end_others(kept: set) -> None:
     "End this process's children, but for some."
     for process in set(multiprocessing.active_children()) - kept:
         process.kill()
@@ -205,24 +202,11 @@ def gathered_entries(
     "The tables of a generated store from what was kept with each chunk."
     trials = pd.DataFrame([row for content in contents for row in content["row"]])
     trials["split"] = split_trials(trials.scenario, seed, trials.has_log)
-    logs = [log for content in contents for log in content["events"]]
-    events = [(trial, *event) for trial, log in enumerate(logs) for event in log]
-    events = pd.DataFrame(events, columns=["trial", "frame", "agent", "event"])
+    events = logged_events(log for content in contents for log in content["events"])
     draws = [draw for content in contents for draws in content["rejected"] for draw in draws]
     reasons = Counter(re.sub(r"\d+(\.\d+)?", "#", draw["reason"]) for draw in draws)
     pickup_step, goal_step = written_steps(path)
-    rows = event_rows(events, events.trial)
-    return store_entries(trials, rows, pickup_step, goal_step, dict(reasons), draws)
-
-# %% ../../../nbs/data/making/02_generate.ipynb #4bea8bd2
-def counted(
-    drawn: Iterable,  # trials
-    bar: tqdm,
-) -> Iterable:  # yields the same
-    "Trials, each a step of a progress bar."
-    for trial in drawn:
-        bar.update()  # true when the bar is drawn anew
-        yield trial
+    return store_entries(trials, events, pickup_step, goal_step, dict(reasons), draws)
 
 # %% ../../../nbs/data/making/02_generate.ipynb #d5974656
 def generate(
@@ -235,8 +219,9 @@ def generate(
     chunk: int | None = None,  # trials per chunk, which is what a kill may cost; `None`: 25 in stores of under 1,000 trials, else 250
 ) -> Path:  # the store
     "Simulate a trial store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
+    from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS
+
     path = Path(path)
-    from aawm.sim import FIDELITIES
     fidelity = FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
     trials = whole_number(trials, "trials", 1)
     seed = whole_number(seed, "seed", 0)
@@ -248,24 +233,27 @@ def generate(
     def make(chunks):
         indices = [index for places in chunks.values() for index in places]
         processes = workers if isinstance(workers, Executor) else max(1, min(workers, len(indices)))
-        with tqdm(
-            total=trials, initial=trials - len(indices), unit="trial", desc="simulating", disable=not progress
-        ) as bar:
-            drawn = simulated_trials(indices, seed, fidelity, processes)
-            yield from gathered_chunks(chunks, counted(drawn, bar))
+        drawn = tqdm(
+            simulated_trials(indices, seed, fidelity, processes), total=trials, initial=trials - len(indices),
+            unit="trial", desc="simulating", disable=not progress
+        )
+        yield from gathered_chunks(chunks, drawn)
 
     command = f"aawm generate {path} --trials {trials} --seed {seed} --fidelity {fidelity}"
-    # all that the content of a generated store depends on
-    from aawm.sim import SIMULATOR_SETTINGS
-
-    own = {"trials": trials, "seed": seed, "fidelity": fidelity, "chunk": chunk}
-    own |= {"aawm_version": aawm.__version__, "simulator_code": code_hash()}
-    own |= {
-        "made_by": "aawm.data.generate", "format_version": LAYOUT.version,
-        "validation_share": VALIDATION_SHARE
+    settings = {  # all that the content of a generated store depends on
+        **SIMULATOR_SETTINGS,
+        "trials": trials,
+        "seed": seed,
+        "fidelity": fidelity,
+        "chunk": chunk,
+        "aawm_version": aawm.__version__,
+        "simulator_code": code_hash(),
+        "made_by": "aawm.data.generate",
+        "format_version": LAYOUT.version,
+        "validation_share": VALIDATION_SHARE,
     }
     return build_store(
-        path, LAYOUT, {"trial": trials}, {**SIMULATOR_SETTINGS, **own}, make,
+        path, LAYOUT, {"trial": trials}, settings, make,
         finish=functools.partial(gathered_entries, path, seed=seed), chunk=chunk,
         resume=f"the same call goes on from there ({command})"
     )
