@@ -458,7 +458,7 @@ def unlockings(
     found: list[Trial] = []
     while len(found) < trials:
         made = layout(rng)
-        trial = made and unlock(cast, *made[:3], pause)
+        trial = made and unlock(cast, made[0], made[1], made[2], pause)
         if trial is not None:
             found.append(trial)
     return found

@@ -410,7 +410,7 @@ def way_made_good(house: House, mission: Mission | str, evidence: Evidence) -> i
     served = 0
     start = 0
     for step in stages(house, mission):
-        ends = (t for t in range(start, len(seen)) if action_chance(moves, step, poses[t], *seen[t], NOISE)[1])
+        ends = (t for t in range(start, len(seen)) if action_chance(moves, step, poses[t], seen[t][0], seen[t][1], NOISE)[1])
         end = next(ends, None)
         if end is None:
             return served + int(moves.cost[step.piece, poses[start]] - moves.cost[step.piece, poses[-1]])

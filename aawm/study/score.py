@@ -227,7 +227,9 @@ def simulate_answers(
     "The answers of a simulated person: drawn from a rule, no data of people."
     rng = np.random.default_rng(seed)
     rows = []
-    for item, position in zip(key.items, (rng.permutation(len(key.items)) + 1).tolist()):
+    positions = iter((rng.permutation(len(key.items)) + 1).tolist())
+    for item in key.items:
+        position = next(positions)
         row = {
             "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
             "version": key.version, "task": key.task, "trial": item.trial, "kind": item.kind,
