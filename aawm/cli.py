@@ -13,6 +13,7 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import aawm
-from .errors import AawmError, EnvironmentProblem, Interrupted, ModelContractError, UsageError, check_name
+from .errors import AawmError, BadData, EnvironmentProblem, Interrupted, ModelContractError, UsageError, check_name
 
 if TYPE_CHECKING:
     from aawm.evaluation import Evaluation
 
 # %% ../nbs/90_cli.ipynb #79519e46
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 a notebook failed, 2 usage, 3 bad data, 4 model contract, 5 environment, 6 interrupted (the same command goes on), "
+    "Exit codes: 0 done, 1 a notebook failed, 2 usage, 3 bad data, 4 model contract, 5 environment, 6 interrupted, "
     "7 refused for safety."
 )
 app = typer.Typer(
@@ -442,7 +443,7 @@ def evaluate(
     trust_code: Trust = None,
     progress: Progress = True,
 ):
-    "Roll out a trained model, read the events off its rollouts and score them."
+    "Roll out a trained model, read the events off its rollouts and score them. The same command goes on where it was stopped."
     from aawm import data, evaluation
 
     chosen = chosen_tasks(
@@ -460,13 +461,21 @@ def evaluate(
         tasks=chosen, scoring=scoring, split=None if split == "all" else split, seed=seed,
         curve_trials=curve_trials, cap=cap
     )
-    result = evaluation.evaluate(run, trials, protocol, device=device, progress=progress)
-    if not (result.scores.behavior == "all").any():
-        wanted = ", ".join(chosen or ["any task"])
-        raise UsageError(
-            f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials"
+    unfinished = output.with_name(f".unfinished-{output.name}")
+    try:
+        (result,) = evaluation.evaluate_each(
+            run, trials, [protocol], device=device, progress=progress, keep=unfinished
         )
-    save_evaluation(result, output)
+        if not (result.scores.behavior == "all").any():
+            wanted = ", ".join(chosen or ["any task"])
+            raise UsageError(
+                f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials"
+            )
+        save_evaluation(result, output)
+    except (BadData, ModelContractError, UsageError):  # what would go wrong again
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 # %% ../nbs/90_cli.ipynb #c7a1e0b2
 @app.command("choose-threshold", epilog="Example: aawm choose-threshold data/runs/event data/trials")

@@ -259,6 +259,21 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert code == 2 and "cannot start from it" in err and not (tmp_path / "no").exists()
 
 
+def test_a_stopped_evaluate_goes_on(stores, capsys, tmp_path, monkeypatch):
+    whole = ("evaluate", stores / "run", stores / "trials0", stores / "whole", "--tasks", "move", "--split", "all")
+    words = (*whole[:3], stores / "parts", *whole[4:])
+    assert leave(capsys, *whole)[0] == 0
+    scored = Mock(side_effect=KeyboardInterrupt)
+    with monkeypatch.context() as stopped:
+        stopped.setattr("aawm.evaluation.results.score_evaluation", scored)
+        assert leave(capsys, *words)[0] == 6 and not (stores / "parts").exists()
+    with monkeypatch.context() as idle:
+        idle.setattr("aawm.models.base.WorldModel.rollout", Mock(side_effect=AssertionError("rolled out again")))
+        assert leave(capsys, *words)[0] == 0
+    assert (stores / "parts" / "scores.csv").read_bytes() == (stores / "whole" / "scores.csv").read_bytes()
+    assert not list(stores.glob(".unfinished*"))
+
+
 def test_what_keeps_nothing_says_that_it_starts_anew(tmp_path, monkeypatch):
     for place in ("training.load_run", "evaluation.joined_outcomes"):
         monkeypatch.setattr(f"aawm.{place}", Mock(side_effect=KeyboardInterrupt))
