@@ -489,6 +489,8 @@ def choose_threshold(
     progress: Progress = True
 ):
     "Choose a model's decision threshold on validation trials. `aawm reproduce` does so for every weights file."
+    from pandas import DataFrame
+
     from aawm.evaluation.threshold import choose_threshold as choose
     from aawm.evaluation.threshold import has_threshold
     from aawm.files import write_json
@@ -501,8 +503,8 @@ def choose_threshold(
         raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
     choice = choose(model, store, bound=bound, seed=seed, device=device, progress=progress)
     table = choice.get("table", [])
-    for row in table:
-        typer.echo(" ".join(f"{name} {value:.2f}" for name, value in row.items()))
+    if table:
+        typer.echo(DataFrame(table).to_string(index=False, float_format="{:.2f}".format))
     write_json(run / "choice.json", choice)
     if reason := choice.get("reason"):
         typer.echo(f"aawm: note: {reason}", err=True)
