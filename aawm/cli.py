@@ -570,7 +570,7 @@ def requests(
     typer.echo("for each write rollouts [request, steps, 35], request [request], and about with the digest from the file's own about")
 
 # %% ../nbs/90_cli.ipynb #66dfefb6
-@app.command(epilog="Example: aawm score rollouts-0.npz rollouts-1.npz --requests requests.npz --store data/test --out data/evaluations/theirs")
+@app.command(epilog="Example: aawm score rollouts-0.npz --requests requests.npz --store data/test --out data/evaluations/theirs")
 def score(
     rollouts: Annotated[
         list[Path],
