@@ -84,9 +84,13 @@ def first_steps(
     kind: str,  # "pickup" or "goal"
 ) -> np.ndarray:  # int64 `[trial, object]`, -1 none
     "The step of the first such event of each object of each trial."
-    firsts = [events.step[events.event == f"{kind}_{k}"].groupby(events.trial).min() for k in range(len(OBJECTS))]
-    columns = [first.reindex(range(trials), fill_value=NEVER) for first in firsts]
-    return np.stack(columns, axis=1).astype(np.int64)
+    later = np.iinfo(np.int64).max
+    steps = np.full((trials, len(OBJECTS)), later)
+    trial, step, event = (events[name].to_numpy() for name in ("trial", "step", "event"))
+    for k in range(len(OBJECTS)):
+        here = event == f"{kind}_{k}"
+        np.minimum.at(steps[:, k], trial[here], step[here])
+    return np.where(steps == later, NEVER, steps)
 
 # %% ../../nbs/data/01_trials.ipynb #a9c4bba8
 def event_rows(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..trials import KIND_COLUMNS, ROLE_COLUMNS, event_rows, first_steps, state_hash
+from ..trials import KIND_COLUMNS, ROLE_COLUMNS, first_steps, state_hash
 from ...errors import EnvironmentProblem
+from ...schema import frame_to_step
 
 if TYPE_CHECKING:
     from aawm.sim import RawTrial
@@ -60,6 +61,6 @@ def as_steps(raw: "RawTrial", index: int) -> dict:
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}
     events = raw.events[["frame", "agent", "event"]]
-    rows = event_rows(events, 0)
+    rows = events.assign(trial=0, step=frame_to_step(events.frame))
     steps = {f"{kind}_step": first_steps(rows, 1, kind)[0].tolist() for kind in ("pickup", "goal")}
     return {"index": index, "state": state, **steps, "row": row, "events": events.values.tolist()}
