@@ -29,7 +29,7 @@ class SGNetConfig:
 
     hidden_size: int = 64
     latents: int = 16  # numbers in a latent
-    samples: int = 5  # paths per step in training, of which the best counts
+    samples: int = 20  # paths per step in training, of which the best counts
     goal_steps: int = 10  # steps ahead of the farthest goal, and of a chunk
     dropout: float = 0.0
     decoded: int = 5  # steps of the context at which paths are decoded in training (corrected)
@@ -93,10 +93,9 @@ class Goals(nn.Module):
 def distance(
     predicted: torch.Tensor,  # `[..., steps, 35]`
     true: torch.Tensor,  # likewise
-    weighted: Callable = torch.square,  # errors -> their squares, weighted (corrected)
 ) -> torch.Tensor:  # `[...]`
     "Euclidean distance of states, summed over steps."
-    return weighted(predicted - true).sum(-1).clamp(min=1e-12).sqrt().sum(-1)
+    return (predicted - true).square().sum(-1).clamp(min=1e-12).sqrt().sum(-1)
 
 # %% ../../nbs/models/05_sgnet.ipynb #335cc5a1
 class Paths(nn.Module):
@@ -136,7 +135,7 @@ class Paths(nn.Module):
 
     def loss(
         self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor,
-        weighted: Callable = torch.square
+        distance: Callable = distance
     ):
         "Distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
         seen = run_recurrent(self.future, target)[1].transpose(0, 1).flatten(1)
@@ -145,7 +144,7 @@ class Paths(nn.Module):
         paths = self.decode(
             encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1))
         )
-        distances = distance(paths, target[:, None], weighted)
+        distances = distance(paths, target[:, None])
         best = distances.argmin(1)
         trial = torch.arange(len(best), device=best.device)
         return distances[trial, best].mean(), self.latent.divergence(
@@ -211,6 +210,10 @@ class SGNet(WorldModel):
         with torch.no_grad():
             self.paths.regressor.weight.mul_(0.1)
             self.paths.regressor.bias.zero_()
+
+    def distance(self, predicted: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
+        "Weighted mean squares of standardised states, summed over steps: `[...]`."
+        return self.weighted(predicted - true).mean(-1).sum(-1)
 
     def step(self, seen: torch.Tensor, encoded: torch.Tensor, summary: torch.Tensor):
         "Encoder output, goal features and their summary after one embedded state."
@@ -281,11 +284,11 @@ def observed_loss(
     outputs = torch.stack(outputs, 1)
     features = torch.stack(features, 1)
     target = states[:, 1:].unfold(1, goal_steps, 1).transpose(-1, -2)[:, :steps] - states[:, :steps, None]
-    goal = distance(model.paths.regressor(model.goals.to_state(features)), target, model.weighted).mean()
+    goal = model.distance(model.paths.regressor(model.goals.to_state(features)), target).mean()
     chosen = decoded_steps(steps, count)
     encoded, features, target = (part[:, chosen].flatten(0, 1) for part in (outputs, features, target))
     best, divergence, paths = model.paths.loss(
-        encoded, model.goals.goals_ahead(features), target, model.weighted
+        encoded, model.goals.goals_ahead(features), target, model.distance
     )
     logs = {"goal": goal.detach(), "path": best.detach(), "kl": divergence.detach()}
     return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(
@@ -313,7 +316,7 @@ def chunk_loss(
         first = start + chunk * steps
         travelled = states[:, first : first + steps] - states[:, first - 1, None]
         best, divergence, path = model.paths.loss(
-            encoded, model.goals.goals_ahead(features[-1]), travelled, model.weighted
+            encoded, model.goals.goals_ahead(features[-1]), travelled, model.distance
         )
         total = total + best + divergence
     return total
@@ -326,7 +329,7 @@ class PublishedSGNet(SGNet):
     variants = ("published",)
     bounded = False
     scaler = Metres()
-    weighted = staticmethod(torch.square)
+    distance = staticmethod(distance)
 
     def set_scale(self):
         "Metres as they are, and weights as PyTorch initialises them."
