@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 from aawm import __version__, cli
 from aawm.errors import BadData
-from aawm.lessons import checks, detective, expectation, people
+from aawm.lessons import checks
 from aawm.lessons.copies import (
     BEGIN, END, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, setup_cell, student_copy,
 )
@@ -235,23 +235,23 @@ MISTAKES = {  # what is wrong -> check, the answer, words of the message
     "of all": (checks.check_own_recall, lambda length, low, high: (length > high).mean(), "recall is a share of those"),
     "accuracy": (checks.check_recall, lambda o: (o.truth == o.prediction).mean(), "that is accuracy"),
     "precision": (checks.check_recall, lambda o: (o.truth & o.prediction).sum() / o.prediction.sum(), "that is precision"),
-    "not divided": (detective.check_one_of_two, lambda a, b: a * (1 - b), "divide by the chance"),
-    "NaN kept": (expectation.check_video_score, lambda curve, first, end: curve[first:end].mean(), "as `np.nanmean` does"),
-    "end counted": (expectation.check_video_score, lambda curve, first, end: np.nanmean(curve[first : end + 1]), "after the motion"),
-    "recall of all": (people.check_recall_and_false, lambda n, c: ((n & c).mean(), 0.0), "that is a share of all objects"),
-    "accuracy of people": (people.check_recall_and_false, lambda n, c: ((n == c).mean(), 0.0), "none-answers included"),
-    "recall alone": (people.check_recall_and_false, lambda n, c: (n & c).sum() / c.sum(), "false"),
+    "not divided": (checks.check_one_of_two, lambda a, b: a * (1 - b), "divide by the chance"),
+    "NaN kept": (checks.check_video_score, lambda curve, first, end: curve[first:end].mean(), "as `np.nanmean` does"),
+    "end counted": (checks.check_video_score, lambda curve, first, end: np.nanmean(curve[first : end + 1]), "after the motion"),
+    "recall of all": (checks.check_recall_and_false, lambda n, c: ((n & c).mean(), 0.0), "that is a share of all objects"),
+    "accuracy of people": (checks.check_recall_and_false, lambda n, c: ((n == c).mean(), 0.0), "none-answers included"),
+    "recall alone": (checks.check_recall_and_false, lambda n, c: (n & c).sum() / c.sum(), "false"),
     "false of what was named": (
-        people.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).sum() / n.sum()), "did *not* come",
+        checks.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).sum() / n.sum()), "did *not* come",
     ),
-    "false of all": (people.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).mean()), "those that did not come"),
-    "in per cent": (people.check_chance, lambda a, sure, thing: sure if a == thing else (100 - sure) / 3, "from 0 to 1"),
-    "confidence for all": (people.check_chance, lambda a, sure, thing: sure / 100, "you give every object the confidence"),
-    "rest to each": (people.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 1 - sure / 100, "gets a third"),
-    "impossible": (people.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 0.0, "is not impossible"),
-    "summed": (people.check_brier, lambda said, came: ((said - came) ** 2).sum(), "take the mean over objects"),
-    "rooted": (people.check_brier, lambda said, came: np.sqrt(((said - came) ** 2).mean()), "that is the root"),
-    "what came alone": (people.check_brier, lambda said, came: ((said - came)[came] ** 2).mean(), "costs, too"),
+    "false of all": (checks.check_recall_and_false, lambda n, c: ((n & c).sum() / c.sum(), (n & ~c).mean()), "those that did not come"),
+    "in per cent": (checks.check_chance, lambda a, sure, thing: sure if a == thing else (100 - sure) / 3, "from 0 to 1"),
+    "confidence for all": (checks.check_chance, lambda a, sure, thing: sure / 100, "you give every object the confidence"),
+    "rest to each": (checks.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 1 - sure / 100, "gets a third"),
+    "impossible": (checks.check_chance, lambda a, sure, thing: sure / 100 if a == thing else 0.0, "is not impossible"),
+    "summed": (checks.check_brier, lambda said, came: ((said - came) ** 2).sum(), "take the mean over objects"),
+    "rooted": (checks.check_brier, lambda said, came: np.sqrt(((said - came) ** 2).mean()), "that is the root"),
+    "what came alone": (checks.check_brier, lambda said, came: ((said - came)[came] ** 2).mean(), "costs, too"),
     "missing end": (checks.check_verdict, open_ended, "where a number is missing"),
     "edge": (checks.check_verdict, lambda low, high, least: "supported" if low > least else open_ended(-1, high, least), "includes `least` itself"),
     "no third word": (checks.check_verdict, lambda low, high, least: "supported" if low >= least else "contradicted", "Not to know is a result"),
@@ -266,9 +266,9 @@ def test_a_usual_mistake_is_named(check, answer, words):
 
 
 def test_right_answers_about_people_pass_in_other_words_too(capsys):
-    people.check_recall_and_false(lambda named, came: (named[came].mean(), named[~came].mean()))
-    people.check_chance(lambda answer, sure, thing: sure / 100 if answer == thing else 1 / 3 - sure / 300)
-    people.check_brier(lambda said, came: np.where(came, (1 - said) ** 2, said**2).mean())
+    checks.check_recall_and_false(lambda named, came: (named[came].mean(), named[~came].mean()))
+    checks.check_chance(lambda answer, sure, thing: sure / 100 if answer == thing else 1 / 3 - sure / 300)
+    checks.check_brier(lambda said, came: np.where(came, (1 - said) ** 2, said**2).mean())
     assert capsys.readouterr().out.count("right.") == 3
 
 
