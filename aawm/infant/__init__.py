@@ -14,11 +14,10 @@ from ..on_demand import names_on_demand
 if TYPE_CHECKING:
     from aawm.infant.arena_violations import arena_surprise as arena_surprise, violations_table as violations_table, make_pairs as make_pairs
     from aawm.infant.bib_sets import MAKERS as MAKERS, Scene as Scene, maker as maker
-    from aawm.infant.card import dataset_card as dataset_card
     from aawm.infant.drawing import draw as draw, frames as frames
     from aawm.infant.episodes import (
-        Batch as Batch, generate as generate, make_batch as make_batch, make_item as make_item, open_episodes as open_episodes,
-        write_videos as write_videos,
+        Batch as Batch, dataset_card as dataset_card, generate as generate, make_batch as make_batch, make_item as make_item,
+        open_episodes as open_episodes, write_videos as write_videos,
     )
     from aawm.infant.filming import Take as Take, Trial as Trial, Video as Video
     from aawm.infant.observers import (
@@ -46,9 +45,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "arena_violations": "arena_surprise violations_table make_pairs",
     "bib_sets": "MAKERS Scene maker",
-    "card": "dataset_card",
     "drawing": "draw frames",
-    "episodes": "Batch generate make_batch make_item open_episodes write_videos",  # makes every set known
+    "episodes": "Batch dataset_card generate make_batch make_item open_episodes write_videos",  # makes every set known
     "filming": "Take Trial Video",
     "observers": "CONTROLS OBSERVERS Observer make_observer observer",
     "reasoners": "Bayesian Ideal",

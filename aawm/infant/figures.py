@@ -32,7 +32,7 @@ from .episodes import Batch, actor, last_walk, make_batch, track_of
 from .observers import LEARNER_LINES
 from .scores import BIB_RULE, CROSSED, DRAFT_RULE, FIRST_STEP, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
-from .views import OUTCOME_WORDS, WALK
+from .filming import OUTCOME_WORDS, WALK
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
 
 if TYPE_CHECKING:

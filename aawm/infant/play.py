@@ -22,7 +22,7 @@ from .episodes import make_batch, open_episodes
 from .figures import UNEXPECTED_IS
 from .observers import Observer, checked_surprise, make_observer
 from .stage import RATE, TEST
-from .views import OUTCOME_WORDS
+from .filming import OUTCOME_WORDS
 from ..viz.style import SOFT_INK, house_style
 
 # %% ../../nbs/infant/20_play.ipynb #ef3077ef

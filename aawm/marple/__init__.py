@@ -12,15 +12,12 @@ from ..on_demand import names_on_demand
 
 # %% ../../nbs/marple/00_overview.ipynb #1ce653b4
 if TYPE_CHECKING:
-    from aawm.marple.card import dataset_card as dataset_card
     from aawm.marple.configurations import (
         import_houses as import_houses, read_configuration_file as read_configuration_file, read_houses as read_houses,
     )
     from aawm.marple.evidence import Evidence as Evidence, VARIANTS as VARIANTS, look as look
-    from aawm.marple.floor_plans import floor_plan as floor_plan
-    from aawm.marple.furnishing import draw_house as draw_house
-    from aawm.marple.golden import golden_house as golden_house
-    from aawm.marple.houses import House as House, describe as describe
+    from aawm.marple.furnishing import draw_house as draw_house, floor_plan as floor_plan
+    from aawm.marple.houses import House as House, describe as describe, golden_house as golden_house
     from aawm.marple.inference import evaluate as evaluate, exact as exact, exact_method as exact_method
     from aawm.marple.inference import fewest_wasted_moves as fewest_wasted_moves, holds_query as holds_query
     from aawm.marple.missions import (
@@ -28,7 +25,8 @@ if TYPE_CHECKING:
         similarity as similarity,
     )
     from aawm.marple.pairs import (
-        Pair as Pair, draw_pair as draw_pair, generate_pairs as generate_pairs, open_pairs as open_pairs, verify_pairs as verify_pairs,
+        Pair as Pair, dataset_card as dataset_card, draw_pair as draw_pair, generate_pairs as generate_pairs, open_pairs as open_pairs,
+        verify_pairs as verify_pairs,
     )
     from aawm.marple.planner import Run as Run, plan as plan
     from aawm.marple.scores import (
@@ -39,16 +37,13 @@ if TYPE_CHECKING:
     from aawm.marple.worlds import World as World
 
 __getattr__, __dir__, __all__ = names_on_demand("aawm.marple", {
-    "card": "dataset_card",
     "configurations": "import_houses read_configuration_file read_houses",
     "evidence": "VARIANTS Evidence look",
-    "floor_plans": "floor_plan",
-    "furnishing": "draw_house",
-    "golden": "golden_house",
-    "houses": "House describe",
+    "furnishing": "draw_house floor_plan",
+    "houses": "House describe golden_house",
     "inference": "evaluate exact exact_method fewest_wasted_moves holds_query",
     "missions": "MISSIONS SCENARIOS Mission Scenario mission program similarity",
-    "pairs": "Pair draw_pair generate_pairs open_pairs verify_pairs",
+    "pairs": "Pair dataset_card draw_pair generate_pairs open_pairs verify_pairs",
     "planner": "Run plan",
     "scores": "combine curves evidence_needed rollout_steps score_pairs summary",
     "vocabulary": "ACTIONS FURNITURE OBJECTS ROOMS",

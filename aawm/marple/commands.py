@@ -176,8 +176,7 @@ def verify(
 ):
     "Check every byte of a store and replay every run."
     from aawm.files import write_text
-    from aawm.marple.card import dataset_card
-    from aawm.marple.pairs import verify_pairs
+    from aawm.marple.pairs import dataset_card, verify_pairs
 
     manifest = verify_pairs(store_of(folder))
     typer.echo(f"{folder}: whole, {manifest['counts']['pairs']} pairs replayed")

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER', 'AGENT',
            'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'HouseSide', 'PartForm', 'HOUSE_PARTS',
-           'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects', 'static_array',
-           'box_svg', 'house_svg', 'describe', 'HouseForm', 'to_dict', 'from_dict', 'reachable', 'can_be_faced']
+           'GOLDEN_FURNITURE', 'GOLDEN_OBJECTS', 'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house',
+           'check_piece', 'check_objects', 'static_array', 'box_svg', 'house_svg', 'describe', 'HouseForm', 'to_dict',
+           'from_dict', 'reachable', 'can_be_faced', 'golden_house']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 import json
@@ -21,7 +22,7 @@ from ..errors import BadData
 from ..files import digest
 from ..small_files import Form, Line, in_form
 from aawm.marple.vocabulary import (
-    AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, codes_of,
+    AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, bits, codes_of, kind_id,
 )
 
 # %% ../../nbs/marple/02_houses.ipynb #df78c045
@@ -336,3 +337,26 @@ def can_be_faced(house: House) -> bool:
     "Whether every piece of furniture has a free cell beside it."
     free = house.free
     return all(any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture)
+
+# %% ../../nbs/marple/02_houses.ipynb #a73bfdba
+GOLDEN_FURNITURE = """ashcan 4 3,8 0 t; box 5 3,11 0 d; closet 9 14,3 1 -; bed 14 9,2 1 -; countertop 16 7,7 2 d; chair 18 7,10 2 dt;
+laundry 19 14,10 3 -; laundry 20 15,13 3 og"""  # name number x,y room state
+GOLDEN_OBJECTS = """gym_shoe 6 3,12 1 dt; basket 7 4,12 1 dt; pot_plant 8 3,11 1 k; clothes 10 14,4 2 t; clothes 11 15,5 2 -; ball 12 15,3 2 d;
+candle 13 15,4 2 -; clothes 15 10,2 3 dt; egg 17 7,7 4 -; towel 21 16,14 7 k; broom 22 15,14 7 -; water 23 15,13 7 -"""
+
+
+def golden_house() -> House:
+    "The released house of the laundry scenario."
+    def entries(text: str, kind: type) -> tuple:
+        found = []
+        for entry in text.replace("\n", " ").split(";"):
+            name, number, cell, where, state = entry.split()
+            found.append(kind(kind_id(name), *map(int, cell.split(",")), int(where), bits(state), int(number)))
+        return tuple(found)
+
+    rooms = (
+        Room("LivingRoom", 1, 1, 5, 16), Room("Bedroom", 7, 1, 10, 5), Room("Kitchen", 7, 7, 5, 10),
+        Room("Bathroom", 13, 7, 4, 10)
+    )
+    doors = Door(6, 4), Door(13, 6), Door(12, 10)
+    return House(18, 18, rooms, doors, entries(GOLDEN_FURNITURE, Piece), entries(GOLDEN_OBJECTS, Thing))

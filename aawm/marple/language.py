@@ -29,8 +29,7 @@ from ..files import digest, write_text
 from ..small_files import Form, Line, Sha256, in_form, parse_json, read_text
 from .configurations import state_names
 from .evidence import DOING, DONE, SOUNDS, Evidence, intention, look, pursued, spoken, world_at
-from .golden import golden_house
-from .houses import House
+from .houses import House, golden_house
 from .inference import exact
 from .pairs import draw_pair
 from .scores import combine

@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 
 from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
-from aawm.marple.card import DIFFERENCES
 from aawm.marple.configurations import import_houses, read_configuration
 from aawm.marple.furnishing import can_be_done, draw_house
 from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
 from aawm.marple.missions import mission, program
-from aawm.marple.pairs import house_of
+from aawm.marple.pairs import DIFFERENCES, house_of
 from aawm.marple.vocabulary import PICKUP, kind_id
 from aawm.tests.conftest import FIXTURES
 

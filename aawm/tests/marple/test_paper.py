@@ -15,12 +15,11 @@ from aawm.errors import AawmError, BadData, ModelContractError, UsageError
 from aawm.viz import claims_figure
 from aawm.ledger import check_claims, standard_error, verdict_word
 from aawm.marple.evidence import VARIANTS
-from aawm.marple.card import IMPORTED_HOUSES
 from aawm.marple.claims import (
     CLAIMS, EXACT, METHODS_OF, POLICIES, PUBLISHED_NEEDED, Scored, jackknife, ledger_by_method, policy_scores,
 )
 from aawm.marple.figures import GIVEN, LOOKS, TAUGHT, fig_evidence, fig_learned, fig_preferences
-from aawm.marple.pairs import Plan
+from aawm.marple.pairs import IMPORTED_HOUSES, Plan
 from aawm.runs import plan, profile_values
 from aawm.runs.jobs import Times
 from aawm.runs.manifest import read_paper
