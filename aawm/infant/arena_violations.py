@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'ENDINGS', 'SIDEWAYS', 'EDGE', 'COMPARED', 'TURNS', 'PAIR_TRIES', 'COLUMNS', 'EXPECTED', 'UNEXPECTED', 'Note',
-           'history', 'in_room', 'other_place', 'way_round', 'carry_on', 'turn_away', 'act_out', 'ArenaPair',
+           'history', 'first_inside', 'other_place', 'way_round', 'carry_on', 'turn_away', 'act_out', 'ArenaPair',
            'try_pair', 'make_pairs', 'arena_surprise', 'violations_table', 'plan_view', 'far_away', 'model_label',
            'fig_violations', 'model_rows']
 
@@ -70,9 +70,9 @@ def history(robot: Robot, shared: Shared, display: str) -> Generator[None, None,
     return True
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #bed29e7d
-def in_room(place: np.ndarray) -> bool:
-    "Whether a robot can be sent to a place (x, z)."
-    return bool(np.abs(place).max() < EDGE)
+def first_inside(places: list) -> tuple | None:  # (x, z), m
+    "The first of some places that a robot can be sent to."
+    return next((tuple(place.tolist()) for place in places if np.abs(place).max() < EDGE), None)
 
 
 def other_place(robot: Robot) -> tuple | None:  # (x, z), m
@@ -80,11 +80,10 @@ def other_place(robot: Robot) -> tuple | None:  # (x, z), m
     here = np.array(robot.place)
     x, z = OBSERVER[[0, 2]] - here
     share = 1 - robot.settings.multistep_drop / math.hypot(x, z)
-    found = [
+    return first_inside([
         here + share * np.array([math.cos(a) * x - math.sin(a) * z, math.sin(a) * x + math.cos(a) * z])
         for a in TURNS
-    ]
-    return next((tuple(place.tolist()) for place in found if in_room(place)), None)
+    ])
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #0a53c402
 def way_round(robot: Robot) -> tuple | None:  # (x, z), m
@@ -92,8 +91,7 @@ def way_round(robot: Robot) -> tuple | None:  # (x, z), m
     here = np.array(robot.place)
     gap = OBSERVER[[0, 2]] - here
     aside = SIDEWAYS * np.array([-gap[1], gap[0]]) / np.linalg.norm(gap)
-    found = [here + 0.5 * gap + sign * aside for sign in (1, -1)]
-    return next((tuple(place.tolist()) for place in found if in_room(place)), None)
+    return first_inside([here + 0.5 * gap + sign * aside for sign in (1, -1)])
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #de9aed20
 def carry_on(robot: Robot, shared: Shared, display: str) -> Generator[None, None, bool]:  # whether it went well

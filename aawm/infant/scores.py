@@ -164,10 +164,9 @@ def score_table(
     needs: str = "frames",
     seed: int = 0,  # of the training, where there was one
     learning: tuple[float, float] = (np.nan, np.nan),  # the last two of `SCORE_COLUMNS`; NaN where nothing was learnt
-    pairs: pd.DataFrame | None = None,  # their `pair_table`, where it is there already
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Accuracy by set and pair type, with Wilson intervals; a pair without a score counts as a tie."
-    pairs = pair_table(videos) if pairs is None else pairs
+    pairs = pair_table(videos)
     rows = []
     alone = unpaired(videos, pairs).set.value_counts()
     for (name, part, kind), group in pairs.groupby(["set", "part", "pair_type"], sort=False):
@@ -259,12 +258,10 @@ def scored(
     observer: Observer,  # who watched
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "The scores of an observer that has watched; `UsageError` where no two videos are a pair."
-    pairs = pair_table(videos)
-    if pairs.empty:
+    table = score_table(videos, observer.name, observer.needs, getattr(observer, "seed", 0), learning_of(observer))
+    if table.empty:
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")
-    return score_table(
-        videos, observer.name, observer.needs, getattr(observer, "seed", 0), learning_of(observer), pairs
-    )
+    return table
 
 # %% ../../nbs/infant/12_scores.ipynb #d0c8de3f
 def belief_passed(

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
-           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'describe_world',
-           'whereabouts', 'scene_graph', 'world_before', 'shown_moment', 'moment', 'prompt', 'spoken_part',
-           'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
-           'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
+           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents', 'held_names',
+           'describe_world', 'whereabouts', 'scene_graph', 'world_before', 'shown_moment', 'moment', 'prompt',
+           'spoken_part', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case',
+           'paper_prompt', 'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of',
+           'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -51,24 +52,32 @@ def state_words(kind: int, state: int) -> str:
     return spoken(KINDS[kind].name) + (f" ({', '.join(words)})" if words else "")
 
 # %% ../../nbs/marple/17_language.ipynb #49982b92
+def contents(world: World) -> list:  # of (Room, list of (Piece, its state, names of what lies on it))
+    "What is to be seen of the first agent's world, room by room."
+    house = world.atlas.houses[world.which[0]]
+    things = [(KINDS[thing.kind].name, place) for thing, place in zip(house.objects, world.on[0].tolist())]
+    pieces = [
+        (piece, int(world.state[0, k]), [name for name, place in things if place == k])
+        for k, piece in enumerate(house.furniture)
+    ]
+    return [(room, [one for one in pieces if one[0].room == number]) for number, room in enumerate(house.rooms)]
+
+
+def held_names(world: World) -> list:  # of str
+    "What the first agent holds."
+    house = world.atlas.houses[world.which[0]]
+    return [KINDS[thing.kind].name for thing, place in zip(house.objects, world.on[0]) if place == -1]
+
+
 def describe_world(world: World) -> str:
     "What is to be seen of the first agent's world, and the agent itself."
-    house = world.atlas.houses[world.which[0]]
     lines = []
-    for place, room in enumerate(house.rooms):
-        pieces = []
-        for k, piece in enumerate(house.furniture):
-            if piece.room == place:
-                things = [
-                    spoken(KINDS[thing.kind].name)
-                    for j, thing in enumerate(house.objects)
-                    if world.on[0, j] == k
-                ]
-                pieces.append(
-                    state_words(piece.kind, int(world.state[0, k]))
-                    + (f" with {', '.join(things)}" if things else "")
-                )
-        lines.append(f"- {spoken(room.type)}: {'; '.join(pieces) or 'empty'}")
+    for room, pieces in contents(world):
+        words = [
+            state_words(piece.kind, state) + (f" with {', '.join(map(spoken, things))}" if things else "")
+            for piece, state, things in pieces
+        ]
+        lines.append(f"- {spoken(room.type)}: {'; '.join(words) or 'empty'}")
     return "\n".join([*lines, f"- {whereabouts(world)}"])
 
 # %% ../../nbs/marple/17_language.ipynb #25c62b5b
@@ -83,8 +92,8 @@ def whereabouts(world: World) -> str:
         if front >= 0
         else f", heading {HEADINGS[heading]}"
     )
-    held = [spoken(KINDS[thing.kind].name) for j, thing in enumerate(house.objects) if world.on[0, j] == -1]
-    return (f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {', '.join(held)}" if held else ""))
+    words = ", ".join(map(spoken, held_names(world)))
+    return (f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {words}" if words else ""))
 
 # %% ../../nbs/marple/17_language.ipynb #40de8f27
 def scene_graph(
@@ -92,31 +101,25 @@ def scene_graph(
     agent: bool = True,  # with the agent's place and what it carries
 ) -> dict:
     "The first agent's world as JSON knows it: rooms, furniture, objects, and their states."
-    house = world.atlas.houses[world.which[0]]
     rooms = []
-    for place, room in enumerate(house.rooms):
-        pieces = []
-        for k, piece in enumerate(house.furniture):
-            if piece.room == place:
-                state = state_names(int(world.state[0, k]), KINDS[piece.kind].abilities)
-                things = [KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == k]
-                pieces.append(
-                    {
-                        "type": KINDS[piece.kind].name, "pos": [piece.x, piece.y], "state": state,
-                        "objs": things
-                    }
-                )
+    for room, pieces in contents(world):
+        furniture = [
+            {
+                "type": KINDS[piece.kind].name, "pos": [piece.x, piece.y],
+                "state": state_names(state, KINDS[piece.kind].abilities), "objs": things
+            }
+            for piece, state, things in pieces
+        ]
         rooms.append(
             {
                 "type": room.type, "top": [room.x, room.y], "size": [room.width, room.height],
-                "furnitures": pieces
+                "furnitures": furniture
             }
         )
     if not agent:
         return {"rooms": rooms}
     x, y, heading = world.pose[0].tolist()
-    held = [KINDS[thing.kind].name for j, thing in enumerate(house.objects) if world.on[0, j] == -1]
-    return {"rooms": rooms, "agent": {"pos": [x, y], "dir": HEADINGS[heading], "carrying": held}}
+    return {"rooms": rooms, "agent": {"pos": [x, y], "dir": HEADINGS[heading], "carrying": held_names(world)}}
 
 # %% ../../nbs/marple/17_language.ipynb #bdd5b8a6
 NAMES = ("Person 1", "Person 2")

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NEEDS', 'FORM', 'MISSION_TEXT', 'EXTRA', 'MISSIONS', 'SCENARIOS', 'MOST', 'Subgoal', 'read_subgoal', 'Mission',
-           'mission', 'Scenario', 'read_scenarios', 'find_scenario', 'scenario_of', 'partner_of', 'shared',
-           'similarity', 'Need', 'needs_of', 'Step', 'Pantry', 'program']
+           'mission', 'Scenario', 'find_scenario', 'scenario_of', 'partner_of', 'shared', 'similarity', 'Need',
+           'needs_of', 'Step', 'Pantry', 'program']
 
 # %% ../../nbs/marple/04_missions.ipynb #0603569b
 import re
@@ -128,27 +128,17 @@ class Scenario:
     def missions(self) -> tuple:
         return self.culprit, self.other
 
-# %% ../../nbs/marple/04_missions.ipynb #c652e281
-def read_scenarios(text: str) -> dict:  # name -> Scenario
-    "Scenarios from a table, a line each: name | question | culprit | other | thing action | horizon | similarity."
-    scenarios = {}
-    for line in text.strip().splitlines():
-        name, question, culprit, other, query, horizon, similarity = (part.strip() for part in line.split("|"))
-        thing, action = query.split()
-        scenarios[name] = Scenario(
-            name, question, culprit, other, (kind_id(thing), ACTIONS.index(action)), float(horizon),
-            float(similarity)
-        )
-    return scenarios
-
 # %% ../../nbs/marple/04_missions.ipynb #9b436d87
-SCENARIOS = read_scenarios("""
-pillow  | Who picked up the pillow?  | watch_movie_cozily  | watch_news_on_tv        | pillow pickup    | 15   | .19
-shower  | Who turned on the shower?  | take_shower         | feed_dog                | shower toggle    | 26.4 | .30
-snack   | Who picked up the snack?   | get_snack           | clean_living_room_table | sandwich pickup  | 36.8 | .46
-plant   | Who picked up the plant?   | move_plant_at_night | get_night_snack         | pot_plant pickup | 43.9 | .61
-laundry | Who turned on the laundry? | do_laundry          | change_outfit           | laundry toggle   | 51.3 | .87
-""")
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("pillow", "Who picked up the pillow?", "watch_movie_cozily", "watch_news_on_tv", (kind_id("pillow"), PICKUP), 15.0, 0.19),
+        Scenario("shower", "Who turned on the shower?", "take_shower", "feed_dog", (kind_id("shower"), TOGGLE), 26.4, 0.30),
+        Scenario("snack", "Who picked up the snack?", "get_snack", "clean_living_room_table", (kind_id("sandwich"), PICKUP), 36.8, 0.46),
+        Scenario("plant", "Who picked up the plant?", "move_plant_at_night", "get_night_snack", (kind_id("pot_plant"), PICKUP), 43.9, 0.61),
+        Scenario("laundry", "Who turned on the laundry?", "do_laundry", "change_outfit", (kind_id("laundry"), TOGGLE), 51.3, 0.87),
+    )
+}
 
 # %% ../../nbs/marple/04_missions.ipynb #31e067da
 def find_scenario(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FAR', 'poses_after', 'costs_to_go', 'Run', 'run_svg', 'replay', 'find_query', 'walk', 'plan', 'released_walk',
-           'turns', 'follow', 'CellNode', 'cell_way']
+           'follow', 'CellNode', 'cell_way']
 
 # %% ../../nbs/marple/07_planner.ipynb #2a186324
 import heapq
@@ -212,17 +212,13 @@ def released_walk(house: House, piece: int, pose: int):  # list of moves, list o
     return moves, poses
 
 # %% ../../nbs/marple/07_planner.ipynb #3fa406dd
-def turns(heading: int, wanted: int) -> list:
-    "The turns from one heading to another; about by the left."
-    return {0: [], 1: [RIGHT], 2: [LEFT, LEFT], 3: [LEFT]}[(wanted - heading) % 4]
-
-
 def follow(cells: list, heading: int) -> list:
-    "The moves along neighbouring cells."
+    "The moves along neighbouring cells; about by the left."
+    turns = ((), (RIGHT,), (LEFT, LEFT), (LEFT,))
     moves = []
     for (x, y), (nx, ny) in zip(cells, cells[1:]):
         wanted = AHEAD.index((nx - x, ny - y))
-        moves += [*turns(heading, wanted), FORWARD]
+        moves += [*turns[(wanted - heading) % 4], FORWARD]
         heading = wanted
     return moves
 

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['SIDE', 'KINDS_COUNT', 'IN_HAND', 'ORDER', 'PARTNERS', 'MIXTURES', 'CODES', 'PRESETS', 'NETWORKS', 'SHIPPED', 'Scenes',
-           'scene_of', 'pose_in_scene', 'language_numbers', 'scene_key', 'run_scenes', 'collect', 'Context', 'Policy',
-           'FieldSettings', 'FieldPolicy', 'PatchSettings', 'stack', 'PatchPolicy', 'Preset', 'loop_settings',
-           'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy', 'training_scenes',
-           'load_policy', 'shipped_policy', 'policy_accuracy', 'best_accuracy']
+           'scene_of', 'language_numbers', 'scene_key', 'run_scenes', 'collect', 'Context', 'Policy', 'FieldSettings',
+           'FieldPolicy', 'PatchSettings', 'stack', 'PatchPolicy', 'Preset', 'loop_settings', 'build_policy',
+           'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy', 'training_scenes', 'load_policy',
+           'shipped_policy', 'policy_accuracy', 'best_accuracy']
 
 # %% ../../nbs/marple/15_policies.ipynb #7fbc4383
 import hashlib
@@ -37,7 +37,7 @@ from ..training.run import train_run
 from ..training.settings import LoopSettings
 
 # %% ../../nbs/marple/15_policies.ipynb #cccd5892
-SIDE = 20  # cells; arrays are padded to this
+SIDE = 20  # cells; arrays are padded to this, so a pose has the same number in houses of any width
 KINDS_COUNT = 106  # ids of furniture and objects are below
 IN_HAND = 2  # things in the hand that a scene keeps
 ORDER = tuple(MISSIONS)
@@ -96,13 +96,6 @@ def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents
     kinds = np.pad(kinds.astype(np.int64), ((0, 0), (0, IN_HAND)))
     return cells, -np.sort(-kinds, axis=1)[:, :IN_HAND]
 
-# %% ../../nbs/marple/15_policies.ipynb #83eec1a9
-def pose_in_scene(
-    poses: np.ndarray,  # int `[..., 3]`: x, y, heading
-) -> np.ndarray:  # int `[...]`
-    "Poses as numbers on the padded grid."
-    return pose_number(poses, SIDE)
-
 # %% ../../nbs/marple/15_policies.ipynb #5163e0c9
 def language_numbers(
     subgoal: tuple,  # (object, furniture, room, action), or () for none left
@@ -122,7 +115,7 @@ def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
     goals = MISSIONS[run.mission].subgoals
     world = World(run.house, [run.poses[0]])
     width = run.house.width
-    poses, numbers, start = pose_in_scene(run.poses), pose_number(run.poses, width), 0
+    poses, numbers, start = pose_number(run.poses, SIDE), pose_number(run.poses, width), 0
     for goal, last in run.ends().items():
         language = language_of(goals[goal])
         rows = np.stack([poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1)

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TOGETHER', 'REMEMBERED', 'ROLLOUTS', 'monte_carlo_method', 'Advisor', 'sample', 'sample_actions', 'steps_to_query',
-           'mixture_of', 'RolloutMethod', 'evidence_key', 'explain', 'WeighedRolloutMethod', 'PlannerMethod']
+           'mixture_of', 'Simulation', 'RolloutMethod', 'evidence_key', 'explain', 'WeighedRolloutMethod',
+           'PlannerMethod']
 
 # %% ../../nbs/marple/16_rollouts.ipynb #11b79024
 import numpy as np
@@ -18,7 +19,7 @@ from aawm.marple.inference import (
 )
 from .missions import MISSIONS, partner_of
 from aawm.marple.policies import (
-    FieldPolicy, Policy, language_numbers, mixture_number, pose_in_scene, scene_key, scene_of,
+    SIDE, FieldPolicy, Policy, language_numbers, mixture_number, scene_key, scene_of,
 )
 from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
 from .worlds import World, pose_number
@@ -41,7 +42,7 @@ class Advisor:
         cells, hand = (torch.from_numpy(values) for values in scene_of(few))
         count = len(agents)
         numbers = language_numbers(language) if language is not None else (0, 0, 0, 0)
-        rows = torch.stack([torch.arange(count), torch.from_numpy(pose_in_scene(few.pose))], 1)
+        rows = torch.stack([torch.arange(count), torch.from_numpy(pose_number(few.pose, SIDE))], 1)
         columns = {"cells": cells, "hand": hand, "mixture": torch.full((count,), mixture), "rows": rows}
         return columns | {
             "last": torch.from_numpy(few.last.astype(np.int64)),
@@ -72,7 +73,7 @@ class Advisor:
         if not isinstance(self.policy, FieldPolicy):
             actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), list(things.numpy())
-        poses = pose_in_scene(world.pose)
+        poses = pose_number(world.pose, SIDE)
         chances = np.empty((len(world), 12), np.float32)
         objects: list = [None] * len(world)
         parts = (world.which[:, None], world.state, world.cell, world.last)
@@ -170,21 +171,18 @@ def mixture_of(
     return mixture
 
 
-class RolloutMethod:
-    "The paper's method: rollouts of the policy of an agent's preferences."
+class Simulation:
+    "A method that counts how many simulated runs of each agent reach the query."
 
     def __init__(
         self,
-        policy: Policy,  # trained
         rollouts: int = ROLLOUTS,  # of each agent
         seed: int = 0,
         depth: str | int = "paper",  # of `DEPTHS`, or a number of steps
     ):
-        self.advisor = Advisor(policy)
         self.rollouts = rollouts
         self.seed = seed
         self.depth = depth
-        self.seen: dict[tuple, tuple] = {}  # evidence -> steps of rollouts, after how many each did the query
 
     def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple, within: int) -> tuple:  # p_a, p_b
         return tuple(
@@ -194,6 +192,24 @@ class RolloutMethod:
 
     def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
         "The chance that one agent reaches the query."
+        raise NotImplementedError
+
+
+class RolloutMethod(Simulation):
+    "The paper's method: rollouts of the policy of an agent's preferences."
+
+    def __init__(
+        self,
+        policy: Policy,  # trained
+        rollouts: int = ROLLOUTS,  # of each agent
+        seed: int = 0,
+        depth: str | int = "paper",  # of `DEPTHS`, or a number of steps
+    ):
+        super().__init__(rollouts, seed, depth)
+        self.advisor = Advisor(policy)
+        self.seen: dict[tuple, tuple] = {}  # evidence -> steps of rollouts, after how many each did the query
+
+    def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
         return self.share(evidence, query, mixture_of(belief), within)
 
     def share(self, evidence: Evidence, query: tuple, mixture: int, within: int) -> float:
@@ -269,38 +285,22 @@ class WeighedRolloutMethod(RolloutMethod):
         return self.logs[key]
 
 # %% ../../nbs/marple/16_rollouts.ipynb #93be1a4e
-class PlannerMethod:
+class PlannerMethod(Simulation):
     "Monte Carlo simulation of planners: for each rollout a mission is sampled by preference."
 
-    def __init__(
-        self,
-        rollouts: int = ROLLOUTS,  # of each agent
-        seed: int = 0,
-        depth: str | int = "paper",  # of `DEPTHS`, or a number of steps
-    ):
-        self.rollouts = rollouts
-        self.seed = seed
-        self.depth = depth
-
-    def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple, within: int) -> tuple:  # p_a, p_b
-        return tuple(
-            1.0 if has_done(seen, query) else self.share(house, seen, query, belief, within)
-            for seen, belief in zip(evidence, preferences)
-        )
-
-    def share(self, house: House, seen: Evidence, query: tuple, belief: dict, within: int) -> float:
-        "The share of an agent's simulated runs that do the query."
-        pose = int(pose_number(seen.poses[-1], house.width))
-        rng = np.random.default_rng((self.seed, seen.tau, pose))
+    def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
+        house = evidence.house
+        pose = int(pose_number(evidence.poses[-1], house.width))
+        rng = np.random.default_rng((self.seed, evidence.tau, pose))
         weights = {}
         reached = 0
         for mission, prior in belief.items():
             if prior > 0:
-                if seen.actions is None:
-                    stage = int(read_snapshot(house, mission, seen)[1].argmax())
+                if evidence.actions is None:
+                    stage = int(read_snapshot(house, mission, evidence)[1].argmax())
                 else:
-                    stage = read_prefix(house, mission, seen)[1]
-                weights[mission, stage] = prior * np.exp(hint(house, mission, seen, stage, pose, NOISE))
+                    stage = read_prefix(house, mission, evidence)[1]
+                weights[mission, stage] = prior * np.exp(hint(house, mission, evidence, stage, pose, NOISE))
         shares = np.array(list(weights.values())) / sum(weights.values())
         for (mission, stage), count in zip(weights, rng.multinomial(self.rollouts, shares).tolist()):
             goal = query_stage(stages(house, mission), query, stage)

@@ -16,7 +16,7 @@ from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
 from aawm.marple.configurations import import_houses, read_configuration
 from aawm.marple.furnishing import can_be_done, draw_house
-from aawm.marple.houses import Room, can_be_faced, from_dict, reachable, to_dict
+from aawm.marple.houses import Room, can_be_faced, reachable
 from aawm.marple.missions import mission, program
 from aawm.marple.pairs import DIFFERENCES, house_of
 from aawm.marple.vocabulary import PICKUP, kind_id
@@ -38,9 +38,7 @@ def one_line(fault: AawmError) -> str:
 def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
     scenario = marple.SCENARIOS[name]
     house = draw_house(name, seed, varied)
-    assert reachable(house.free) and can_be_faced(house) and from_dict(
-        json.loads(json.dumps(to_dict(house)))
-    ) == house
+    assert reachable(house.free) and can_be_faced(house)
     for found in scenario.missions:
         run = marple.plan(house, found, seed=seed)
         # all subgoals, each once, in order
