@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SHOWN', 'ENDINGS', 'SIDEWAYS', 'EDGE', 'COMPARED', 'TURNS', 'PAIR_TRIES', 'COLUMNS', 'EXPECTED', 'UNEXPECTED', 'Note',
            'history', 'first_inside', 'other_place', 'way_round', 'carry_on', 'turn_away', 'act_out', 'ArenaPair',
-           'try_pair', 'make_pairs', 'arena_surprise', 'violations_table', 'plan_view', 'far_away', 'model_label',
-           'fig_violations', 'model_rows']
+           'try_pair', 'make_pairs', 'arena_surprise', 'violations_table', 'plan_view', 'far_away', 'fig_violations',
+           'model_rows']
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #0f13da71
 import math
@@ -29,7 +29,7 @@ from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, rea
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
 from ..sim.trial import as_states, reject, run, set_up
 from aawm.viz.style import (
-    INK, SOFT_INK, STYLES, WIDTH, add_note, house_style, panel_title, plain_label, remarks,
+    INK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, styles_of,
 )
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #7a086a97
@@ -267,11 +267,6 @@ def far_away(pair: ArenaPair) -> float:  # m
     place = pair.states[0, pair.branch, len(OBJECTS) + pair.actor, [0, 2]]
     return math.dist(place.tolist(), OBSERVER[[0, 2]].tolist())
 
-
-def model_label(name: str) -> str:
-    "The label that a model has in every figure."
-    return STYLES[name].name if name in STYLES else plain_label(name)
-
 # %% ../../nbs/infant/21_arena_violations.ipynb #97d9b7f6
 def fig_violations(
     pairs: dict,  # display -> list of `ArenaPair`
@@ -279,9 +274,10 @@ def fig_violations(
     note: str = "",
 ) -> tuple:  # figure, table
     "What each display shows, and which model is surprised by it."
-    names = list(dict.fromkeys(table.model))
+    styles = styles_of(table.model)
+    looks = {name: styles[name] for name in table.model}  # in the order of the table
     with house_style():
-        heights = (2.1, 0.24 * len(names) + 0.3)
+        heights = (2.1, 0.24 * len(looks) + 0.3)
         figure, axes = plt.subplots(
             2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False
         )
@@ -289,7 +285,7 @@ def fig_violations(
             plan_view(axes[0, column], max(some, key=far_away))
             panel_title(axes[0, column], "ABC"[column], display)
             axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
-            model_rows(axes[1, column], table[table.display == display].set_index("model"), names, labels=column == 0)
+            model_rows(axes[1, column], table[table.display == display].set_index("model"), looks, labels=column == 0)
         counts = f"n = {table.pairs.max()} pairs a display"
         axes[1, len(pairs) // 2].set_xlabel(
             f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8
@@ -310,22 +306,20 @@ def fig_violations(
             "Above: one pair of each display, from above; the ring is where its two trials part.",
             "Below: surprise is how far a model's rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs.",
             "In half of the pairs more moves in the expected trial.",
-            *remarks(STYLES[name] for name in names if name in STYLES), note,
+            *remarks(looks.values()), note,
         ])
     plt.close(figure)
     return figure, table
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #bb85120e
-def model_rows(ax: plt.Axes, here: pd.DataFrame, names: list, labels: bool) -> None:
+def model_rows(ax: plt.Axes, here: pd.DataFrame, looks: dict[str, Style], labels: bool) -> None:
     "A mark and an interval for each model."
-    for line, name in enumerate(names):
+    for line, (name, style) in enumerate(looks.items()):
         row = here.loc[name]
-        style = STYLES.get(name)
-        color, marker = (style.color, style.marker) if style else (INK, "o")
-        marker = "d" if marker in ("_", "|") else marker  # a stroke would vanish on the interval
-        ax.plot([100 * row.low, 100 * row.high], [line, line], color=color, linewidth=1.0)
-        ax.plot(100 * row.accuracy, line, marker, color=color, markersize=5, markeredgewidth=1.5)
+        marker = "d" if style.marker in ("_", "|") else style.marker  # a stroke would vanish on the interval
+        ax.plot([100 * row.low, 100 * row.high], [line, line], color=style.color, linewidth=1.0)
+        ax.plot(100 * row.accuracy, line, marker, color=style.color, markersize=5, markeredgewidth=1.5)
     ax.axvline(50, color=SOFT_INK, linewidth=0.8, linestyle=":", zorder=0)
-    ax.set(xlim=(-4, 104), ylim=(len(names) - 0.5, -0.5), xticks=[0, 50, 100])
-    ax.set_yticks(range(len(names)), [model_label(name) if labels else "" for name in names], fontsize=7.5)
+    ax.set(xlim=(-4, 104), ylim=(len(looks) - 0.5, -0.5), xticks=[0, 50, 100])
+    ax.set_yticks(range(len(looks)), [style.name if labels else "" for style in looks.values()], fontsize=7.5)
     ax.tick_params(axis="y", length=3 if labels else 0)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STRIDE', 'ARRIVED', 'COST_UNIT', 'BETAS', 'GRID', 'EVERY', 'SIDE', 'HOPS', 'PASSED', 'FAR', 'AROUND', 'WAYS', 'View',
            'way_length', 'regret', 'taken', 'even', 'known_or_even', 'needless', 'goal_regret', 'mean_regret',
-           'imitated', 'pattern_gap', 'helper', 'believed', 'moved_while_seen', 'self_moved', 'Ideal', 'shifted',
-           'way_left', 'left_at', 'step_log', 'strides', 'candidates', 'history_of', 'ways_to', 'Bayesian']
+           'imitated', 'pattern_gap', 'helper', 'believed', 'self_moved', 'Ideal', 'shifted', 'way_left', 'left_at',
+           'step_log', 'strides', 'candidates', 'history_of', 'ways_to', 'Bayesian']
 
 # %% ../../nbs/infant/11_reasoners.ipynb #914169c7
 import numpy as np
@@ -177,17 +177,11 @@ def believed(view: View):
     first = view.walk(view.agent, TEST)[0]
     present = np.flatnonzero(view.state[TEST, :first, view.agent, VISIBLE])
     thing = view.which("object")[0]
-    return regret(view, view.place(thing, TEST, present[moved_while_seen(view, thing, present)]))
-
-# %% ../../nbs/infant/11_reasoners.ipynb #e2eba72f
-def moved_while_seen(view: View, thing: int, present: np.ndarray) -> int:
-    "Which of the frames with the agent present shows the object where the agent believes it."
     track = view.state[TEST, present, thing, ROW : COLUMN + 1]
     changes = np.flatnonzero((np.diff(track, axis=0) != 0).any(1) & (np.diff(present) == 1))
     away = np.flatnonzero(np.diff(present) > 1)  # the agent left after these
-    if len(changes):
-        return int(changes[-1]) + 1
-    return int(away[0]) if len(away) else len(present) - 1
+    known = changes[-1] + 1 if len(changes) else away[0] if len(away) else -1
+    return regret(view, view.place(thing, TEST, present[known]))
 
 # %% ../../nbs/infant/11_reasoners.ipynb #a9dc3bdc
 def self_moved(view: View) -> dict:

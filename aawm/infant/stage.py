@@ -7,8 +7,7 @@ __all__ = ['BIB_SETS', 'SOCIAL_SETS', 'SETS', 'BIB_TRAINING', 'SOCIAL_TRAINING',
            'NAVIGATED', 'RATE', 'SIZE', 'CELL', 'CELLS', 'TRIALS', 'TEST', 'STILL_BEFORE', 'STILL_AFTER', 'SPEED',
            'REACH', 'WAIT', 'TURN', 'NEVER', 'STATE', 'ROW', 'COLUMN', 'ANGLE', 'VISIBLE', 'LIT', 'LAYERS', 'KINDS',
            'HALF_SIZES', 'COLORS', 'AGENT_SHAPES', 'OBJECT_SHAPES', 'AGENT_COLORS', 'OBJECT_COLORS', 'FIXED_SHAPES',
-           'Entity', 'prop', 'draw_looks', 'disc', 'ngon', 'box', 'agent_outlines', 'prop_outlines', 'object_outlines',
-           'outlines']
+           'Entity', 'prop', 'draw_looks', 'disc', 'ngon', 'box', 'outlines']
 
 # %% ../../nbs/infant/01_stage.ipynb #ed273433
 from dataclasses import dataclass
@@ -150,32 +149,11 @@ def box(top: float, left: float, bottom: float, right: float) -> np.ndarray:  # 
     "A rectangle."
     return np.array([(top, left), (top, right), (bottom, right), (bottom, left)], float)
 
-# %% ../../nbs/infant/01_stage.ipynb #4d8b2b64
-def agent_outlines() -> dict:  # shape -> list of (filled, polygon)
-    "The agents' shapes."
+# %% ../../nbs/infant/01_stage.ipynb #68d64426
+@cache
+def outlines() -> dict:  # shape -> list of (filled, polygon)
+    "Every shape: the agents', the objects', then those of what is neither."
     leaf = [(1, disc(row, column, 0.5)) for row, column in ((-0.5, 0), (0.2, -0.5), (0.2, 0.5))]
-    return {
-        "pentagon": [(1, ngon(5))],
-        "clove": [*leaf, (1, disc(0, 0, 0.35)), (1, box(0.0, -0.15, 1.0, 0.15))],
-        "kite": [(1, np.array([(-1, 0), (-0.2, 0.8), (1, 0), (-0.2, -0.8)]))],
-    }
-
-# %% ../../nbs/infant/01_stage.ipynb #b04d2b87
-def prop_outlines() -> dict:
-    "The shapes of what is no agent and no object."
-    return {
-        "home": [(1, box(-1, -1, 1, 1)), (0, box(-0.35, -0.35, 0.35, 0.35))],
-        "triangle": [(1, np.array([(-1, -1), (0, 1), (1, -1)]))],
-        "slot": [(1, box(-1, -1, 1, 1)), (0, np.array([(-0.8, -0.9), (0, 0.9), (0.8, -0.9)]))],
-        "bar": [(1, box(-1, -0.25, 1, 0.25))],
-        "slat": [(1, box(-0.5, -1, 0.5, 1))],
-        "slab": [(1, box(-1, -0.25, 1, 0.25))],
-        "square": [(1, box(-1, -1, 1, 1))],
-    }
-
-# %% ../../nbs/infant/01_stage.ipynb #04812d91
-def object_outlines() -> dict:  # shape -> list of (filled, polygon)
-    "The objects' shapes."
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     heart = np.stack(
         [-(13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)) - 2, 16 * np.sin(t) ** 3],
@@ -187,6 +165,9 @@ def object_outlines() -> dict:  # shape -> list of (filled, polygon)
         [np.stack([np.full(9, 1.0), np.linspace(-1, 1, 9)], -1), [(0.2, 0.45), (-1, 0), (0.2, -0.45)]]
     )
     return {
+        "pentagon": [(1, ngon(5))],
+        "clove": [*leaf, (1, disc(0, 0, 0.35)), (1, box(0.0, -0.15, 1.0, 0.15))],
+        "kite": [(1, np.array([(-1, 0), (-0.2, 0.8), (1, 0), (-0.2, -0.8)]))],
         "heart": [(1, heart)], "clove_tree": [(1, disc(-0.3, 0, 0.65, 1.3)), (1, box(0.2, -0.2, 1, 0.2))],
         "moon": [(1, disc(0, 0, 1)), (0, disc(0, 0.5, 0.8))],
         "wine": [(1, np.concatenate([goblet, goblet[::-1] * (1, -1)]))],
@@ -201,11 +182,12 @@ def object_outlines() -> dict:  # shape -> list of (filled, polygon)
         "medal": [
             (1, disc(0.35, 0, 0.65)), (1, np.array([(-1, -0.6), (-1, 0.6), (0.1, 0.2), (0.1, -0.2)])),
             (0, disc(0.35, 0, 0.25))
-        ]
+        ],
+        "home": [(1, box(-1, -1, 1, 1)), (0, box(-0.35, -0.35, 0.35, 0.35))],
+        "triangle": [(1, np.array([(-1, -1), (0, 1), (1, -1)]))],
+        "slot": [(1, box(-1, -1, 1, 1)), (0, np.array([(-0.8, -0.9), (0, 0.9), (0.8, -0.9)]))],
+        "bar": [(1, box(-1, -0.25, 1, 0.25))],
+        "slat": [(1, box(-0.5, -1, 0.5, 1))],
+        "slab": [(1, box(-1, -0.25, 1, 0.25))],
+        "square": [(1, box(-1, -1, 1, 1))],
     }
-
-# %% ../../nbs/infant/01_stage.ipynb #68d64426
-@cache
-def outlines() -> dict:  # shape -> list of (filled, polygon)
-    "Every shape."
-    return agent_outlines() | object_outlines() | prop_outlines()

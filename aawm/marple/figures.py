@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['A_COLOR', 'B_COLOR', 'CHECK', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'GIVEN', 'TAUGHT', 'SEEN', 'look_of',
-           'draw_rooms', 'draw_things', 'draw_agent', 'draw_path', 'draw_state', 'fig_house', 'fig_replay',
-           'curve_table', 'draw_curve', 'frame', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_preferences',
-           'needed_table', 'seed_table', 'draw_needed', 'fig_evidence', 'fig_learned']
+           'draw_rooms', 'draw_things', 'draw_agent', 'draw_state', 'fig_house', 'fig_replay', 'curve_table',
+           'draw_curve', 'frame', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table',
+           'seed_table', 'draw_needed', 'fig_evidence', 'fig_learned']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
 import matplotlib.pyplot as plt
@@ -94,11 +94,6 @@ def draw_agent(axes: plt.Axes, x: float, y: float, heading: int, color: str, siz
     corners = [(cx + size * dx, cy + size * dy), *back]
     axes.add_patch(Polygon(corners, fc=color, ec="white", lw=0.5, zorder=5))
 
-
-def draw_path(axes: plt.Axes, poses: np.ndarray, color: str) -> None:
-    "The way of a run."
-    axes.plot(poses[:, 0] + 0.5, poses[:, 1] + 0.5, color=color, lw=1.3, alpha=0.75, solid_capstyle="round", zorder=4)
-
 # %% ../../nbs/marple/19_figures.ipynb #f94e30e2
 def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels: bool = True) -> None:
     "A house at a moment of a run."
@@ -106,7 +101,8 @@ def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels:
     array = run.states(until=tau)[-1]
     draw_rooms(axes, run.house)
     draw_things(axes, run.house, array, labels)
-    draw_path(axes, run.poses[: tau + 1], color)
+    way = run.poses[: tau + 1, :2] + 0.5
+    axes.plot(*way.T, color=color, lw=1.3, alpha=0.75, solid_capstyle="round", zorder=4)
     y, x = (int(v) for v in np.argwhere(array[..., AGENT] == 1)[0])
     draw_agent(axes, x, y, int(array[y, x, HEADING]) - 1, color)
 

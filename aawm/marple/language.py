@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
            'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents', 'held_names',
-           'describe_world', 'whereabouts', 'scene_graph', 'world_before', 'shown_moment', 'moment', 'prompt',
-           'spoken_part', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case',
-           'paper_prompt', 'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of',
-           'language_method']
+           'describe_world', 'whereabouts', 'scene_graph', 'shown_moment', 'moment', 'prompt', 'spoken_part',
+           'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
+           'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -130,18 +129,6 @@ Answer: N
 where N is a whole number from 0 to 100: 100 if it was surely {0}, 0 if it was surely {1}, 50 if you cannot tell."""
 
 # %% ../../nbs/marple/17_language.ipynb #2cf67459
-def world_before(evidence: Evidence) -> World | None:  # `None` where it was not seen
-    "The world one step earlier."
-    if evidence.actions is None or evidence.targets is None or not evidence.tau:
-        return None
-    return world_at(
-        Evidence(
-            evidence.house, evidence.tau - 1, evidence.poses[:-1], evidence.actions[:-1],
-            evidence.targets[:-1]
-        )
-    )
-
-
 def shown_moment(
     evidence: Evidence,
     who: str,
@@ -149,8 +136,11 @@ def shown_moment(
     show: Callable[[World], str],
 ) -> str:
     "What is shown of one agent: one or two states, what is heard of it next, and what it says."
-    states = [world_before(evidence), world_at(evidence)]
-    lines = [heading + show(world) for heading, world in zip(headings, states) if world is not None]
+    lines = [headings[1] + show(world_at(evidence))]
+    if evidence.actions is not None and evidence.targets is not None and evidence.tau:
+        seen = evidence.poses[:-1], evidence.actions[:-1], evidence.targets[:-1]
+        before = Evidence(evidence.house, evidence.tau - 1, *seen)
+        lines.insert(0, headings[0] + show(world_at(before)))
     if evidence.sound is not None:
         lines.append(f"Next, {who} is heard: {SOUNDS[evidence.sound]}.")
     if evidence.told is not None:

@@ -232,12 +232,10 @@ def generate_pairs(
 # %% ../../nbs/marple/10_pairs.ipynb #762deddc
 def join_tables(contents: list) -> dict:
     "The tables of all chunks as one; a house that several chunks have is kept once."
-    rows = {name: [row for content in contents for row in content[name]] for name in LAYOUT.tables}
-    tables = {name: pd.DataFrame(found, columns=LAYOUT.tables[name].columns) for name, found in rows.items()}
-    tables = {
-        name: table if name == "pairs" else table.drop_duplicates(ignore_index=True)
-        for name, table in tables.items()
-    }
+    tables = {}
+    for name, table in LAYOUT.tables.items():
+        found = pd.DataFrame([row for content in contents for row in content[name]], columns=table.columns)
+        tables[name] = found if name == "pairs" else found.drop_duplicates(ignore_index=True)
     return {"tables": tables}
 
 # %% ../../nbs/marple/10_pairs.ipynb #f8d6cab2
