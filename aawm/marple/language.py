@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
-           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents', 'held_names',
-           'describe_world', 'whereabouts', 'scene_graph', 'shown_moment', 'moment', 'prompt', 'spoken_part',
-           'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case', 'paper_prompt',
-           'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
+           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents',
+           'carried_names', 'describe_world', 'whereabouts', 'scene_graph', 'shown_moment', 'moment', 'prompt',
+           'spoken_part', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case',
+           'paper_prompt', 'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of',
+           'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -62,7 +63,7 @@ def contents(world: World) -> list:  # of (Room, list of (Piece, its state, name
     return [(room, [one for one in pieces if one[0].room == number]) for number, room in enumerate(house.rooms)]
 
 
-def held_names(world: World) -> list:  # of str
+def carried_names(world: World) -> list:  # of str
     "What the first agent holds."
     house = world.atlas.houses[world.which[0]]
     return [KINDS[thing.kind].name for thing, place in zip(house.objects, world.on[0]) if place == -1]
@@ -91,7 +92,7 @@ def whereabouts(world: World) -> str:
         if front >= 0
         else f", heading {HEADINGS[heading]}"
     )
-    words = ", ".join(map(spoken, held_names(world)))
+    words = ", ".join(map(spoken, carried_names(world)))
     return (f"the person is in the {room} at ({x}, {y}){faces}" + (f", holding {words}" if words else ""))
 
 # %% ../../nbs/marple/17_language.ipynb #40de8f27
@@ -118,7 +119,7 @@ def scene_graph(
     if not agent:
         return {"rooms": rooms}
     x, y, heading = world.pose[0].tolist()
-    return {"rooms": rooms, "agent": {"pos": [x, y], "dir": HEADINGS[heading], "carrying": held_names(world)}}
+    return {"rooms": rooms, "agent": {"pos": [x, y], "dir": HEADINGS[heading], "carrying": carried_names(world)}}
 
 # %% ../../nbs/marple/17_language.ipynb #bdd5b8a6
 NAMES = ("Person 1", "Person 2")
