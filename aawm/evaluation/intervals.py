@@ -171,7 +171,7 @@ def ranking_interval(
 # %% ../../nbs/evaluation/03_intervals.ipynb #5d2087e2
 def metric_counts(
     rows: pd.DataFrame,  # of outcomes: `truth, prediction`
-    metric: str,  # "recall", "precision", "f1" or "false_positive"
+    metric: str,  # "recall", "precision", "f1", "accuracy" or "false_positive"
 ) -> tuple:  # hits, of; `[n]`
     "What a metric is a ratio of."
     true, called = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
@@ -179,6 +179,7 @@ def metric_counts(
         "recall": (true & called, true),
         "precision": (true & called, called),
         "f1": (2 * (true & called), true.astype(int) + called),
+        "accuracy": (true == called, np.ones(len(rows))),
         "false_positive": (~true & called, ~true),
     }
     return tuple(np.asarray(values, dtype=float) for values in table[check_name(metric, table, "metric")])

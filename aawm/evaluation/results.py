@@ -36,7 +36,8 @@ from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts,
 from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
-from ..training.folder import trained_model
+from ..events.labels import END_SHARE, MOVING, NEAR
+from ..training.folder import run_settings, trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
@@ -142,8 +143,6 @@ class Evaluation:
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(scoring: Scoring) -> dict:
     "The numbers that labels depend on."
-    from aawm.events.labels import END_SHARE, MOVING, NEAR
-
     return {
         "goal_radius": scoring.goal_radius,
         "moved_truth": scoring.moved_truth,
@@ -213,8 +212,6 @@ def other_data(
     trials: xr.Dataset,  # the Dataset that `open_trials` gives
 ) -> str:  # a sentence, or "" where these are the trials that it was trained on
     "Whether a run is to be evaluated on other trials than its own."
-    from aawm.training import run_settings
-
     own = str(run_settings(run).get("data_hash"))
     here = str(trials.attrs.get("data_hash"))
     return "" if own == here else f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"

@@ -7,20 +7,21 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'FACED_ARC', 'FACED_CHAIN', 'BESIDE_ARC',
            'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'PrivilegedInput', 'PRIVILEGED_INPUTS',
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
-           'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'delivered_objects',
-           'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
-           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'is_evaluable',
-           'check_signature', 'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch',
-           'on_device', 'rollout_key', 'kept_steps', 'roll_out']
+           'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects',
+           'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
+           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'is_evaluable', 'check_signature',
+           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
+           'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
+import contextlib
 import functools
 import hashlib
 import inspect
 import itertools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,12 +33,13 @@ from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_memory, own_code, whole_number
 from ..events import event_panel
+from ..events.tensors import near_goal
 from ..files import digest, read_json, write_json
 from ..models.base import OutsideModel, choose_device, defined_at, float32_products
 from ..models.streams import Streams, combined
 from .tasks import TrialSet
 from aawm.schema import (
-    AGENT_INDEX, AGENTS, GOAL, GOAL_RADIUS, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
+    AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
     STEPS, front, positions, unflatten,
 )  # fmt: skip
 from ..sketch import Picture, side_by_side
@@ -245,14 +247,6 @@ CARRY_HEIGHT = 0.35  # m above where the object lay
 CARRY_BEHIND = 0.5  # m over ground, from the object to the robot
 
 
-def delivered_objects(
-    objects: torch.Tensor,  # `[..., 3, 7]`
-) -> torch.Tensor:  # bool `[..., 3]`
-    "Which objects lie at the goal."
-    goal = torch.as_tensor(GOAL, dtype=objects.dtype, device=objects.device)
-    return (objects[..., POSITION] - goal).norm(dim=-1) < GOAL_RADIUS
-
-
 def nearest_objects(
     last: torch.Tensor,  # `[B, 5, 7]`, the last shown step
     before: torch.Tensor,  # `[B, 5, 7]`, the step before it
@@ -263,7 +257,7 @@ def nearest_objects(
     objects = last[:, OBJECT_INDEX]
     apart = (objects[:, :, None, ground] - robots[:, None, :, ground]).norm(dim=-1)
     goes = (robots - before[:, AGENT_INDEX])[..., ground].norm(dim=-1) >= CARRY_STILL
-    apart = apart.masked_fill(delivered_objects(objects)[:, :, None] | goes[:, None, :], torch.inf)
+    apart = apart.masked_fill(near_goal(objects[..., POSITION])[:, :, None] | goes[:, None, :], torch.inf)
     nearest = apart.flatten(1).min(dim=1)
     return nearest.indices // len(AGENTS), nearest.indices % len(AGENTS), nearest.values < CARRY_REACH
 
@@ -347,7 +341,7 @@ def faced_objects(
     angle = torch.where(near, angle.clamp(max=BESIDE_ARC), angle)
     stirred = (robots - first[:, AGENT_INDEX]).abs().amax(-1) > FRONT_STIRRED
     angle = angle + UNSTIRRED_ARC * ~stirred[:, None]
-    passed_over = delivered_objects(objects) | ~standing_objects(objects)
+    passed_over = near_goal(objects[..., POSITION]) | ~standing_objects(objects)
     best = angle.masked_fill(passed_over[:, :, None], torch.inf).flatten(1).min(dim=1)
     return best.indices // len(AGENTS), best.indices % len(AGENTS), best.values < FACED_ARC
 
@@ -362,7 +356,7 @@ def objects_to_follow(
     objects = last[OBJECT_INDEX]
     away = (objects - first[OBJECT_INDEX])[:, ground].norm(dim=-1) > AWAY
     away[thing] = False  # its own lift
-    taken = away | delivered_objects(objects)
+    taken = away | near_goal(objects[..., POSITION])
     far = (objects[:, POSITION] - torch.as_tensor(GOAL, dtype=last.dtype, device=last.device)).norm(dim=-1)
     left = standing_objects(objects) & ~taken
     left[thing] = False
@@ -588,22 +582,18 @@ def roll_batch(
     return rollout[wanted.to(states.device)].cpu()
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #144e9ab3
-class on_device:
+@contextlib.contextmanager
+def on_device(model: object, device: torch.device) -> Iterator[None]:
     "Hold the networks of a model in evaluation mode on a device; anything else is left alone."
-
-    def __init__(self, model: object, device):
-        self.networks = networks_of(model)
-        self.device = device
-
-    def __enter__(self):
-        self.before = []
-        for network in self.networks:
-            first = next(itertools.chain(network.parameters(), network.buffers()), None)
-            self.before.append((self.device if first is None else first.device, network.training))
-            network.to(self.device).eval()
-
-    def __exit__(self, *fault):
-        for network, (home, training) in zip(self.networks, self.before):
+    before = []
+    for network in networks_of(model):
+        first = next(itertools.chain(network.parameters(), network.buffers()), None)
+        before.append((network, device if first is None else first.device, network.training))
+        network.to(device).eval()
+    try:
+        yield
+    finally:
+        for network, home, training in before:
             network.to(home).train(training)
 
 

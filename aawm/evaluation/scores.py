@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .intervals import mean_interval, ranking_interval, share_interval
+from .intervals import mean_interval, metric_counts, ranking_interval, share_interval
 from .rollouts import Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
 from ..events import goal_distance, goal_entries, goals, moves, object_paths, own_events, pickups
@@ -69,10 +69,11 @@ class Scorer:
         "What is requested of a task."
         return self.plan[self.plan.task == task.name].reset_index(drop=True)
 
-    def counted(self, task: Task) -> pd.DataFrame:
-        "The rows of a task that count."
+    def split(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
+        "The rows of a task that count, and those that are left out."
         rows = self.rows(task)
-        return rows[rows.left_out == ""].reset_index(drop=True)
+        counts = rows.left_out == ""
+        return rows[counts].reset_index(drop=True), rows[~counts]
 
 # %% ../../nbs/evaluation/04_scores.ipynb #0132c9bf
 LABELLED_AT_ONCE = 256  # rollouts labelled together; bounds memory
@@ -134,7 +135,7 @@ def outcome_rows(
     ordered: bool = True,  # give goals a score; else it is NaN
 ) -> pd.DataFrame:  # the rows that count, with `truth`, `prediction`, `ceiling` (the rule's word on the true steps), `score`
     "What happened to each object, in truth and in the rollout."
-    rows = scorer.counted(task)
+    rows, _ = scorer.split(task)
     if not len(rows):
         return rows.astype({"truth": bool}).assign(
             ceiling=np.zeros(0, dtype=bool), prediction=np.zeros(0, dtype=bool), score=np.nan
@@ -179,26 +180,16 @@ def class_metrics(
 ) -> dict:  # metric -> (value, low, high, count, left out)
     "Shares over object-trials, each with the number it is a share of."
     _, trial = np.unique(rows.row.to_numpy(), return_inverse=True)
-    true, called, capped = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction", "ceiling"))
-    kinds = {
-        "hit": true & called, "positive": true, "called": called, "agree": true == called, "false": ~true & called,
-        "capped": true & capped
-    }
-    of = {name: np.bincount(trial, weights=mask).astype(np.int64) for name, mask in kinds.items()}
-    total = np.bincount(trial).astype(np.int64)
-    gone = len(left_out)
-    gone_positive = int(left_out.astype(bool).sum())
-    table = {
-        "precision": (of["hit"], of["called"], gone),
-        "recall": (of["hit"], of["positive"], gone_positive),
-        "f1": (2 * of["hit"], of["positive"] + of["called"], gone),
-        "accuracy": (of["agree"], total, gone),
-        "false_positive": (of["false"], total - of["positive"], gone - gone_positive),
-        "ceiling": (of["capped"], of["positive"], gone_positive),
-    }
-    scored = {metric: (*share(*table[metric][:2]), table[metric][2]) for metric in metrics}
+    happen = int(left_out.astype(bool).sum())
+    gone = {"recall": happen, "ceiling": happen, "false_positive": len(left_out) - happen}
+    scored = {}
+    for metric in metrics:
+        # the ceiling is the recall of the truth
+        counts = metric_counts(rows.assign(prediction=rows.ceiling), "recall") if metric == "ceiling" else metric_counts(rows, metric)
+        hits, of = (np.bincount(trial, weights=values).astype(np.int64) for values in counts)
+        scored[metric] = (*share(hits, of), gone.get(metric, len(left_out)))
     if "f1" in scored:
-        scored["f1"] = (*scored["f1"][:3], int(total.sum()), gone)
+        scored["f1"] = (*scored["f1"][:3], len(rows), len(left_out))
     return scored
 
 # %% ../../nbs/evaluation/04_scores.ipynb #5922b317
@@ -339,7 +330,7 @@ def loss_curves(
     task: Task,  # `target` of its rows names the event
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # curves `loss_pickup`, `loss_goal`; the same by trial
     "Loss by distance from an event (paper, Figure 4B)."
-    rows = scorer.counted(task)
+    rows, _ = scorer.split(task)
     error, _, _ = rollout_errors(scorer, rows)
     numbers = 3 * error.shape[-1] if scorer.scoring.error_features == "positions" else STATE_SIZE
     loss = np.square(error).sum((1, 2)) / (numbers * max(error.shape[1], 1))
@@ -393,11 +384,10 @@ def score_events(
     "Scores of a goal, pickup or move task."
     metrics = CLASS_METRICS if task.measure == "move" or task.measure in OWN_RULES else EVENT_METRICS
     test = scorer.test
-    requested = scorer.rows(task)
+    _, gone = scorer.split(task)
     rows = outcome_rows(scorer, task, whole)
-    gone = requested[requested.left_out != ""]
     table = []
-    for target in dict.fromkeys(requested.target):
+    for target in dict.fromkeys(scorer.rows(task).target):
         here = rows[rows.target == target]
         absent = gone[gone.target == target]
         behaviors = test.behavior[np.concatenate([here.row, absent.row]).astype(np.int64)]
@@ -421,9 +411,7 @@ def score_errors(
 ) -> tuple[list[tuple], pd.DataFrame, pd.DataFrame]:  # score rows, curves, curves by trial
     "ADE, FDE and the curves by rollout step."
     test = scorer.test
-    requested = scorer.rows(task)
-    rows = requested[requested.left_out == ""]
-    gone = requested[requested.left_out != ""]
+    rows, gone = scorer.split(task)
     paths = positions(test.states)
     each = []
     sums = []
