@@ -13,7 +13,7 @@ import operator
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any
 
 # %% ../nbs/00_errors.ipynb #05c8656f
 class AawmError(Exception):
@@ -77,16 +77,14 @@ def check_name(
 
 # %% ../nbs/00_errors.ipynb #71003fe0
 def whole_number(
-    value: object,  # what was given
+    value: Any,  # what was given
     name: str,  # what it is called in the message
     least: int,  # the smallest that is allowed
     most: int | None = None,  # the largest; `None`: any
 ) -> int:
     "`value` as an int; `UsageError` if it is none, too small or too large."
     try:
-        number = operator.index(value) if isinstance(
-            value, SupportsIndex
-        ) and not isinstance(value, bool) else None
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):

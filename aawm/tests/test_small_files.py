@@ -8,7 +8,7 @@ import yaml
 
 from aawm.errors import BadData, UsageError
 from aawm.small_files import (
-    SMALL, Commit, Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small,
+    SMALL, Form, Line, Link, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small,
     read_text,
 )
 
@@ -19,7 +19,7 @@ FAULTY = {
         "http://example.org", "javascript:alert(1)", "https://", "https://a b", "https://a.org/x|y",
         "https://a.org/[x](y)", "https://a.org/<b>"
     ],
-    Sha256: ["0" * 63, "G" * 64, "0" * 64 + "\n"], Commit: ["0" * 39, "HEAD"],
+    Sha256: ["0" * 63, "G" * 64, "0" * 64 + "\n"],
     Seed: [-1, 2**63, 1.0, "1", True, None]
 }
 WHOLE = {
@@ -27,7 +27,6 @@ WHOLE = {
     PlainName: ["event_transformer-corrected-0.safetensors"],
     Link: ["https://example.org/a-b/c?d=e#f", "https://example.org:8443"],
     Sha256: ["0" * 64],
-    Commit: ["a" * 40],
     Seed: [0, 2**63 - 1],
 }
 
