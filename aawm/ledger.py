@@ -34,12 +34,13 @@ def upper_tail(
     angle = np.linspace(math.atan(t / math.sqrt(freedom)), math.pi / 2, 401)[:-1]
     values = np.exp(log_norm + (freedom - 1) * np.log(np.cos(angle)))
     last = float(freedom == 1) / math.pi  # the density at a right angle
-    weights = np.tile([4.0, 2.0], 200)
-    weights[0] = 1.0  # Simpson's rule, its far end in `last`
-    weights[1:] = np.tile([4.0, 2.0], 200)[:399]
+    weights = np.array([1.0, *[4.0, 2.0] * 200])[:400]  # Simpson's rule, its far end in `last`
     return float((values @ weights + last) * (angle[1] - angle[0]) / 3)
 
 # %% ../nbs/04_ledger.ipynb #df992243
+LEVEL = 0.95  # of intervals, and of verdicts
+
+
 def student(
     probability: float,  # above it
     freedom: float = math.inf,
@@ -53,9 +54,6 @@ def student(
     return high
 
 # %% ../nbs/04_ledger.ipynb #80f320f5
-LEVEL = 0.95  # of intervals, and of verdicts
-
-
 @dataclass(frozen=True, eq=False)
 class Measured:
     "A number with its two uncertainties."
@@ -97,11 +95,8 @@ class Measured:
             values[source] = seedwise(values[source], theirs, source) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
-        corrected = self.corrected or other.corrected
-        untested = self.untested or other.untested
-        floor = self.floor + other.floor
-        name = f"{self.name} + {other.name}"
-        return Measured(name, values, influence, floor, assumed, corrected=corrected, untested=untested)
+        measured = Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed)
+        return replace(measured, corrected=self.corrected or other.corrected, untested=self.untested or other.untested)
 
     def __mul__(self, by: float) -> "Measured":
         values = {source: by * np.asarray(values) for source, values in self.values.items()}
@@ -411,6 +406,7 @@ def check_claims(
                 for name, sources in numbers.read.items()
             ]
             facts = {
+                "claim": claim.number, "figure": claim.figure, "statement": claim.statement, **dict(zip(conditions, under)),
                 "verdict": finding.verdict, "needs": ", ".join(needs), "comparisons": finding.comparisons,
                 "held": sum(leaf.verdict == HOLDS for leaf in finding.leaves()),
                 "seeds": min(
@@ -420,12 +416,7 @@ def check_claims(
                 "because": claim.given if constructed else because_words(finding),
                 "measured": "; ".join(parts) or "nothing",
             }
-            rows.append(
-                (
-                    claim.number, claim.figure, claim.statement, *under,
-                    *(facts[name] for name in LEDGER_COLUMNS)
-                )
-            )
+            rows.append(facts)
     return pd.DataFrame(rows, columns=["claim", "figure", "statement", *conditions, *LEDGER_COLUMNS])
 
 
@@ -457,11 +448,7 @@ def ledger_grid(
         for row in table.itertuples()
     ]
     cells = {
-        "line": [lines.index(claim) for claim in table.claim], "column": [columns.index(key) for key in keys]
+        "line": [lines.index(claim) for claim in table.claim], "column": [columns.index(key) for key in keys],
+        "title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict, "word": words
     }
-    return pd.DataFrame(
-        cells | {
-            "title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict,
-            "word": words
-        }
-    )
+    return pd.DataFrame(cells)

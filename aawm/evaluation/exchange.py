@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 import zarr
 
 import aawm
@@ -143,9 +144,8 @@ def requests_about(
     given = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
     about = {
         "format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring,
-        "split": test.split
+        "split": test.split, "curve_trials": curve_trials, "cap": cap, "seed": seed
     }
-    about |= {"curve_trials": curve_trials, "cap": cap, "seed": seed}
     requests_protocol(about)
     return about | {"data_hash": test.data_hash, "privileged": given}
 
@@ -185,8 +185,6 @@ def write_part(
     about: dict,  # as `part_about` gives it
 ) -> Path:  # the file of this part
     "Write what a model may see in one part, and nothing after."
-    import torch
-
     shown = requests[request_parts(requests) == about["part"]]
     states, context, privileged = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
     arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
@@ -329,16 +327,14 @@ def score_rollouts(
     for name in ("model", "variant", "seed", "privileged"):
         if any(each.get(name) != abouts[0].get(name) for each in abouts):
             raise BadData(f"the files of the parts differ in {name}; they must be of one model")
-    versions = {"aawm": aawm.__version__, "numpy": np.__version__}
     stated = abouts[0]
-    fields = {
-        "model": str(stated.get("model", "outside")), "variant": str(stated.get("variant", "outside")),
-        "settings": {}, "parameters": 0
-    }
     # what the requests hold was given, whatever the answers say
     given = {*stated.get("privileged", []), *about["privileged"]}
-    fields |= {"privileged": sorted(given), "seed": int(stated.get("seed", 0)), "batch_size": len(requests)}
-    fields |= {"device": "outside", "seconds": {"rollouts": 0.0}, "versions": versions, "commit": commit()}
+    fields = {
+        "model": str(stated.get("model", "outside")), "variant": str(stated.get("variant", "outside")), "settings": {}, "parameters": 0,
+        "privileged": sorted(given), "seed": int(stated.get("seed", 0)), "batch_size": len(requests), "device": "outside",
+        "seconds": {"rollouts": 0.0}, "versions": {"aawm": aawm.__version__, "numpy": np.__version__}, "commit": commit()
+    }
     protocol = requests_protocol(about)
     return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, fields)
 

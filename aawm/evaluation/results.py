@@ -345,11 +345,10 @@ def evaluate_each(
         "batch_size": batch_size, "device": str(choose_device(device)),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
     }
-    answered = [plan.assign(request=rollouts.find(plan)) for plan in plans]
-    scorers = [
-        Scorer(plan, rollouts, test, protocol.rules, further) for plan, protocol in zip(answered, chosen)
+    return [
+        score_evaluation(Scorer(plan, rollouts, test, protocol.rules, further), protocol, fields)
+        for plan, protocol in zip(plans, chosen)
     ]
-    return [score_evaluation(scorer, protocol, fields) for scorer, protocol in zip(scorers, chosen)]
 
 
 def evaluate(
