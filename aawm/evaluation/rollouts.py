@@ -416,14 +416,9 @@ PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, N
 class Evaluable(typing.Protocol):
     "What `evaluate` needs of a model; `as_model` gives it."
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def variant(self) -> str: ...
-
-    @property
-    def privileged(self) -> tuple[str, ...]: ...
+    name: str
+    variant: str
+    privileged: tuple[str, ...]
 
     @property
     def rollout(self) -> Callable[..., torch.Tensor]: ...

@@ -10,7 +10,7 @@ __all__ = ['RESTING', 'LOWER', 'RISEN', 'LIFT_LAG', 'first_true', 'path_first_go
 import numpy as np
 
 from ..errors import UsageError
-from .labels import END_SHARE, carries, inside_goal, object_paths
+from .labels import carries, inside_goal, object_paths
 from ..schema import GOAL_RADIUS, HEIGHT, NEVER
 from ..sketch import Sketch
 
@@ -44,10 +44,9 @@ def first_goal(
 def first_pickup(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
-    share: float = END_SHARE,  # strict only, see `aawm.events.labels.steady`
 ) -> np.ndarray:  # int64 `[..., 3]`, step, -1 never
     "The step at which each object is first carried."
-    return first_true(np.moveaxis(carries(states, rules, share), -1, -2))
+    return first_true(np.moveaxis(carries(states, rules), -1, -2))
 
 # %% ../../nbs/events/03_firsts.ipynb #d4cb115e
 def event_panel(

@@ -156,14 +156,13 @@ def steady(
     peak: np.ndarray,  # index in a run of its largest height change
     length: np.ndarray,  # steps of the run
     rules: str,
-    share: float,  # strict: the first and the last share of the run that may hold the peak
 ) -> np.ndarray:  # bool, of the same shape
     "Is the height of a carry stable but for its ends? (paper, pickup criterion 4)"
     if rules == "published":
         percent = 100 * peak / length
         return ~((percent >= REFUSED_PERCENT[0]) & (percent <= REFUSED_PERCENT[1]))
     from_end = np.minimum(peak, length - 1 - peak)
-    return from_end <= share * (length - 1) + 1e-9
+    return from_end <= END_SHARE * (length - 1) + 1e-9
 
 # %% ../../nbs/events/02_labels.ipynb #4856e2e9
 BLOCK = 250  # trials at a time
@@ -172,7 +171,6 @@ BLOCK = 250  # trials at a time
 def accepted_carries(
     xyz: np.ndarray,  # `[trial, entity, step, 3]`, m
     rules: str,
-    share: float,
     lifted: tuple = LIFTED,  # m
     rise: float = LEAST_RISE,  # m
 ) -> np.ndarray:  # bool `[trial, object, step]`
@@ -181,7 +179,7 @@ def accepted_carries(
     evidence, change = carry_evidence(xyz, lifted)
     runs = find_runs(evidence)
     peak = peak_in_runs(np.broadcast_to(change, evidence.shape), runs)
-    accepted = (runs.length > LONGEST_TOUCH) & steady(peak, runs.length, rules, share)
+    accepted = (runs.length > LONGEST_TOUCH) & steady(peak, runs.length, rules)
     if rules == "strict":
         height = xyz[..., OBJECT_INDEX, None, :, HEIGHT]
         accepted &= risen(np.broadcast_to(height, evidence.shape), runs) > rise
@@ -191,13 +189,10 @@ def accepted_carries(
 def carries(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
-    share: float = END_SHARE,  # strict only, see `steady`
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
     "At which steps is each object carried, by whichever agent?"
-    if not 0 <= share <= 0.5:
-        raise UsageError(f"share must be between 0 and 0.5, got {share}")
     check_name(rules, RULES, "rules")
     xyz = entity_paths(states)
     lead = xyz.shape[:-3]
@@ -205,21 +200,18 @@ def carries(
     xyz = xyz.reshape(int(np.prod(lead)), *rest)
     carried = np.zeros((len(xyz), len(OBJECTS), rest[1]), dtype=bool)
     for first in range(0, len(xyz), BLOCK):
-        carried[first : first + BLOCK] = accepted_carries(
-            xyz[first : first + BLOCK], rules, share, lifted, rise
-        )
+        carried[first : first + BLOCK] = accepted_carries(xyz[first : first + BLOCK], rules, lifted, rise)
     return np.moveaxis(carried.reshape(*lead, *carried.shape[1:]), -2, -1)
 
 
 def pickups(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
-    share: float = END_SHARE,  # strict only, see `steady`
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
-    return np.asarray(carries(states, rules, share, lifted, rise).any(axis=-2))
+    return np.asarray(carries(states, rules, lifted, rise).any(axis=-2))
 
 # %% ../../nbs/events/02_labels.ipynb #a41e0015
 def goals(
