@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
            'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
-           'ratio', 'share_floor', 'Finding', 'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every',
-           'most', 'Evidence', 'Claim', 'entering', 'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
+           'ratio', 'Finding', 'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence',
+           'Claim', 'entering', 'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -172,17 +172,12 @@ def ratio(
     with np.errstate(invalid="ignore"):
         each = (sums.hits - values.loc[seed].to_numpy() * sums["of"]) / totals["of"].loc[seed].to_numpy()
     influence = each.groupby("trial").sum() / len(values)
-    floor = share_floor(sums) if share and not influence.abs().max() > 1e-12 else 0.0
+    floor = 0.0
+    if share and not influence.abs().max() > 1e-12:  # all trials agree
+        some = sums[sums["of"] > 0].groupby("trial").sum()
+        middle = (some.hits.sum() / some["of"].sum() * len(some) + 2) / (len(some) + 4)
+        floor = middle * (1 - middle) / (len(some) + 4)
     return Measured(name, {source: values.to_numpy(dtype=float)}, influence, floor, {source: assumed}, share)
-
-# %% ../nbs/04_ledger.ipynb #12e63770
-def share_floor(
-    sums: pd.DataFrame,  # `hits, of` by seed and trial
-) -> float:
-    "The variance of a share in which all trials agree."
-    some = sums[sums["of"] > 0].groupby("trial").sum()
-    share = (some.hits.sum() / some["of"].sum() * len(some) + 2) / (len(some) + 4)
-    return share * (1 - share) / (len(some) + 4)
 
 # %% ../nbs/04_ledger.ipynb #9f6e1e84
 HOLDS, FAILS, UNDECIDED, NOT_TESTED = VERDICTS = ("holds", "fails", "undecided", "not tested")

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FORMAT', 'MANY_CONTEXTS', 'OPTION_TASKS', 'TASK_VERSIONS', 'LONGEST_ABOUT', 'REPEATED', 'task_id', 'task_names',
            'check_suffix', 'write_rollout_arrays', 'read_arrays', 'request_parts', 'part_path', 'requests_about',
-           'requests_protocol', 'requests_for', 'part_about', 'write_part', 'write_requests', 'begin_with',
-           'check_rollouts', 'rollout_files', 'join_rollouts', 'score_rollouts', 'RequestsAbout', 'score_files']
+           'requests_protocol', 'requests_for', 'part_about', 'write_requests', 'begin_with', 'check_rollouts',
+           'rollout_files', 'join_rollouts', 'score_rollouts', 'RequestsAbout', 'score_files']
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #806eb3fd
 import json
@@ -177,20 +177,6 @@ def part_about(
     own = about | {"part": part, "parts": int(parts.max()) + 1}
     return (own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__})
 
-
-def write_part(
-    path: str | Path,  # as given for all parts
-    test: TrialSet,
-    requests: pd.DataFrame,  # of all parts
-    about: dict,  # as `part_about` gives it
-) -> Path:  # the file of this part
-    "Write what a model may see in one part, and nothing after."
-    shown = requests[request_parts(requests) == about["part"]]
-    states, context, privileged = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
-    arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
-    arrays |= {name: values.numpy() for name, values in (privileged or {}).items()}
-    return write_rollout_arrays(part_path(path, about["part"]), arrays, about)
-
 # %% ../../nbs/evaluation/10_exchange.ipynb #71145e99
 def write_requests(
     store: str | Path,  # a trial store
@@ -200,17 +186,24 @@ def write_requests(
     split: str | None = None,  # "validation", "train", or `None` for every trial
     **choices,  # `curve_trials, cap, seed, privileged` of `requests_about`
 ) -> list:  # a file for each part
-    "Write all parts of the requests of a store of one's own."
+    "Write what a model may see of the trials of a store, in parts, and nothing after."
     check_suffix(path)
     test = trial_set(store, split)
     about = requests_about(test, tasks, scoring, **choices)
     _, requests = requests_for(test, about)
     if not len(requests):
         raise UsageError(f"{store} has no trial for {', '.join(about['tasks'])}; choose other tasks or more trials")
-    files = [part_path(path, part) for part in range(request_parts(requests).max() + 1)]
+    parts = request_parts(requests)
+    files = [part_path(path, part) for part in range(parts.max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
-    return [write_part(path, test, requests, part_about(about, requests, part)) for part in range(len(files))]
+    for part, file in enumerate(files):
+        shown = requests[parts == part]
+        states, context, privileged = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
+        arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
+        arrays |= {name: values.numpy() for name, values in (privileged or {}).items()}
+        write_rollout_arrays(file, arrays, part_about(about, requests, part))
+    return files
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #2fbab35b
 # m: shown steps that are farther apart tell history from a standing world; it is copied to within so much

@@ -9,9 +9,9 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects',
            'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
-           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'is_evaluable', 'check_signature',
-           'as_model', 'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device',
-           'rollout_key', 'kept_steps', 'roll_out']
+           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'check_signature', 'as_model',
+           'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'rollout_key',
+           'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import contextlib
@@ -453,11 +453,6 @@ def networks_of(
     return [one for one in found if not any(one is part for other in found if other is not one for part in other.modules())]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
-def is_evaluable(model: object) -> typing.TypeGuard[Evaluable]:
-    "Has it a name, a variant, and a word on what it is given?"
-    return bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
-
-
 def check_signature(model: Evaluable) -> None:
     "Raise `ModelContractError` where a rollout would not take what it is called with."
     run = getattr(model, "run", model.rollout)
@@ -480,7 +475,8 @@ def as_model(
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
         model = OutsideModel(model)
     with own_code("the model cannot be read:"):
-        evaluable: Evaluable = model if is_evaluable(model) else OutsideModel(model)
+        known = bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
+        evaluable = typing.cast(Evaluable, model if known else OutsideModel(model))
     check_signature(evaluable)
     unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:

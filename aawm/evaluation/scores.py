@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['Rule', 'LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FALSE_RATE', 'SCORE_COLUMNS',
            'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule', 'Scorer',
-           'nearness', 'label_once', 'goal_score', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics',
-           'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior',
-           'by_taking_part', 'score_events', 'score_errors', 'ScoreTables', 'joined', 'score']
+           'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'rollout_errors',
+           'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior', 'by_taking_part',
+           'score_events', 'score_errors', 'ScoreTables', 'joined', 'score']
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
 from collections.abc import Callable, Iterable, Iterator
@@ -119,16 +119,6 @@ def label_once(
     return happens, ceiling, predicted, close
 
 # %% ../../nbs/evaluation/04_scores.ipynb #c1f9843e
-def goal_score(
-    delivered: np.ndarray,  # bool `[n]`: is the object delivered in the rollout
-    near: np.ndarray,  # `[n]`, from `nearness`
-    truth: np.ndarray,  # bool `[n]`
-    failed: np.ndarray,  # bool `[n]`: of rollouts that count as wrong
-) -> np.ndarray:  # `[n]`, 0 to 1; of a failed rollout -1 where the truth is yes, and 2 where it is no
-    "How much a rollout says that an object is delivered: 1 where it is, and a little for coming near. Failed: wrong by more than any."
-    return np.where(failed, np.where(truth, -1.0, 2.0), (1 - NEARNESS) * delivered + NEARNESS * near)
-
-
 def outcome_rows(
     scorer: Scorer,
     task: Task,
@@ -155,7 +145,9 @@ def outcome_rows(
     rows["ceiling"] = ceiling[place]
     rows["prediction"] = np.where(failed[0], ~rows.truth, predicted[0][place])
     truth = rows.truth.to_numpy()
-    scores = [goal_score(yes[place], close[place], truth, wrong) for yes, close, wrong in zip(predicted, near, failed)]
+    # 1 where it is delivered, and a little for coming near; of a failed rollout, wrong by more than any
+    says = [(1 - NEARNESS) * yes[place] + NEARNESS * close[place] for yes, close in zip(predicted, near)]
+    scores = [np.where(wrong, np.where(truth, -1.0, 2.0), said) for said, wrong in zip(says, failed)]
     rows["score"] = np.mean(scores, axis=0) if ranked else np.nan
     return rows
 

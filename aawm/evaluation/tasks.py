@@ -6,9 +6,9 @@
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'EVERY', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE',
            'LOSS_REACH', 'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED',
            'TrialSet', 'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun',
-           'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'pickup_context', 'plan_pickup', 'plan_move',
-           'plan_error', 'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks',
-           'register_task', 'plan_tasks', 'Protocol', 'as_protocol']
+           'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'plan_pickup', 'plan_move', 'plan_error',
+           'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task',
+           'plan_tasks', 'Protocol', 'as_protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -39,9 +39,9 @@ from aawm.schema import (
     OBJECT_INDEX,
     OBJECTS,
     SCENARIO_BEHAVIOR,
-    STATE_SIZE,
     STEPS,
     WINDOW_CONTEXT,
+    flatten,
     positions,
 )
 
@@ -63,11 +63,6 @@ class TrialSet:
     split: str | None  # "validation", "train", or `None` for both
     # radius -> what `first_inside` found
     known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)
-    # float32 `[trial, 300, 35]`: `states` as models read them, the same memory
-    flat: np.ndarray = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "flat", self.states.reshape(*self.states.shape[:2], STATE_SIZE))
 
     def __len__(self):
         return len(self.states)
@@ -75,6 +70,10 @@ class TrialSet:
     def __repr__(self):
         size = "x".join(map(str, self.states.shape))
         return f"TrialSet({self.split or 'all'}: states {size} m, {self.single_goal.sum()} single goal, {self.multi_goal.sum()} multi goal)"
+
+    @cached_property
+    def flat(self) -> np.ndarray:  # float32 `[trial, 300, 35]`: `states` as models read them, the same memory
+        return flatten(self.states)
 
     @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
@@ -277,24 +276,18 @@ def plan_taken_back(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     at_end = inside_goal(positions(test.states)[row, -1:, OBJECT_INDEX.start + thing])[:, 0]
     return plan_rows(row, test.taken_step[row, thing], thing[:, None], at_end[:, None])
 
-# %% ../../nbs/evaluation/01_tasks.ipynb #a1cc3088
+# %% ../../nbs/evaluation/01_tasks.ipynb #4acee93b
 PICKUP_LEAD = 10  # steps between the context's end and the pickup
 
 
-def pickup_context(
-    pickup: np.ndarray,  # int `[n]`: logged steps
-) -> np.ndarray:  # int `[n]`
-    "Where the released pickup context ends: 10 steps before the log, 5 or 1 where the pickup is early (released code)."
-    return pickup - np.select([pickup > 15, pickup > 10], [PICKUP_LEAD, 5], 1)
-
-# %% ../../nbs/evaluation/01_tasks.ipynb #4acee93b
 def plan_pickup(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Is the object picked up plausibly? (paper, Figure 4A)"
     gathered = np.isin(test.scenario, GATHERING_SCENARIOS) & (test.pickup_step >= 0).any(1)
     row = np.flatnonzero(gathered if scoring.rollout_alone else test.single_goal)
     first = test.pickup_order[row, 0]
     logged = test.pickup_step[row, first]
-    context = test.lift_start[row, first] - PICKUP_LEAD if scoring.rollout_alone else pickup_context(logged)
+    early = logged - np.select([logged > 15, logged > 10], [PICKUP_LEAD, 5], 1)  # released code
+    context = test.lift_start[row, first] - PICKUP_LEAD if scoring.rollout_alone else early
     plan = plan_rows(row, context, EVERY, EVERY == first[:, None])
     later = ~plan.truth & (test.pickup_step[plan.row, plan.object] >= 0)
     return plan[~later].reset_index(drop=True)
