@@ -446,9 +446,8 @@ def evaluate(
     "Roll out a trained model, read the events off its rollouts and score them. The same command goes on where it was stopped."
     from aawm import data, evaluation
 
-    chosen = chosen_tasks(
-        [evaluation.task_named(task).name for task in tasks.split(",") if task], offset, final, threshold
-    )
+    named = [evaluation.task_named(task).name for task in tasks.split(",") if task]
+    chosen = chosen_tasks(named, offset, final, threshold)
     trials = data.published_trials(store) if published_rows else data.open_trials(store)
     check_name(split, ("validation", "train", "all"), "split")
     if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
@@ -457,15 +456,11 @@ def evaluate(
     if ":" in str(run) and not run.exists():
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
     evaluation.check_output(output, replace)
-    protocol = evaluation.Protocol(
-        tasks=chosen, scoring=scoring, split=None if split == "all" else split, seed=seed,
-        curve_trials=curve_trials, cap=cap
-    )
+    part = None if split == "all" else split
+    protocol = evaluation.Protocol(chosen, scoring, part, seed, curve_trials=curve_trials, cap=cap)
     unfinished = output.with_name(f".unfinished-{output.name}")
     try:
-        (result,) = evaluation.evaluate_each(
-            run, trials, [protocol], device=device, progress=progress, keep=unfinished
-        )
+        (result,) = evaluation.evaluate_each(run, trials, [protocol], device=device, progress=progress, keep=unfinished)
         if not (result.scores.behavior == "all").any():
             wanted = ", ".join(chosen or ["any task"])
             raise UsageError(

@@ -240,22 +240,16 @@ def check_rollouts(
     if not np.array_equal(numbers, wanted):
         missing = np.setdiff1d(wanted, numbers)
         unknown = np.setdiff1d(numbers, wanted)
-        named = [
-            f"request {apart[0]} is {word}"
-            for apart, word in ((missing, "missing"), (unknown, "unknown"))
-            if len(apart)
-        ]
-        which = (named or ["one is twice there"])[0]
+        which = f"request {unknown[0]} is unknown" if len(unknown) else "one is twice there"
+        which = f"request {missing[0]} is missing" if len(missing) else which
         raise BadData(f"{path}: {which}; {len(horizon)} requests, numbered from 0, must be answered once each")
     rollouts = rollouts[np.argsort(answered)].astype(np.float32)
     longest = horizon.max(initial=0)
-    repeated = "they begin with the steps shown; give those after them alone" if shown and begin_with(
-        rollouts, *shown
-    ) else ""
-    if rollouts.shape[1] != longest:
-        raise BadData(f"{path}: rollouts have {rollouts.shape[1]} steps, the longest request needs {longest}{repeated and '; '}{repeated}")
-    if repeated:
-        raise BadData(f"{path}: {repeated}")
+    faults = [f"rollouts have {rollouts.shape[1]} steps, the longest request needs {longest}"] if rollouts.shape[1] != longest else []
+    if shown and begin_with(rollouts, *shown):
+        faults.append("they begin with the steps shown; give those after them alone")
+    if faults:
+        raise BadData(f"{path}: {'; '.join(faults)}")
     return rollouts[np.arange(rollouts.shape[1]) < horizon[:, None]]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #905a4cfb

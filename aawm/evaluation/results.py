@@ -275,12 +275,8 @@ def keep_rollouts(
         rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request
     )
     requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
-    steps = [
-        rollouts.steps[first : first + horizon]
-        for first, horizon in zip(rollouts.offset[chosen], requests.horizon)
-    ]
-    none = np.zeros((0, STATE_SIZE), np.float32)
-    return Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), np.concatenate([none, *steps]))
+    kept = np.repeat(np.isin(np.arange(len(rollouts)), chosen), rollouts.requests.horizon)
+    return Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), rollouts.steps[kept])
 
 # %% ../../nbs/evaluation/06_results.ipynb #2bbf0268
 def score_evaluation(

@@ -259,10 +259,7 @@ def trial_rows(
         sums, numbers = (np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers))
     step = np.asarray(step)[np.minimum(first + bin, len(step)) - 1]
     at, where = np.nonzero(numbers)
-    columns = {
-        "trial": np.asarray(trial)[at], "step": step[where], "sum": sums[at, where],
-        "number": numbers[at, where]
-    }
+    columns = {"trial": np.asarray(trial)[at], "step": step[where], "sum": sums[at, where], "number": numbers[at, where]}
     table = pd.DataFrame({"curve": name, **columns})
     return table.astype({"trial": np.int32, "step": np.int16, "sum": np.float64, "number": np.int32})
 
@@ -276,21 +273,15 @@ def curve_rows(
     "Means with their intervals, by step."
     finite = np.isfinite(sums).all(1)
     parts = []
-    ends = None
+    table = pd.DataFrame()
     for curve, keep in ((name, np.ones(len(sums), dtype=bool)), (f"{name}_finite", finite)):
-        if ends is None or not finite.all():
+        if table.empty or not finite.all():
             count = numbers[keep].sum(0)
-            ends = mean_interval(sums[keep], numbers[keep])
+            low, high = mean_interval(sums[keep], numbers[keep])
             mean = np.divide(sums[keep].sum(0), count, out=np.full(len(step), np.nan), where=count > 0)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "curve": curve, "step": step, "value": mean, "low": ends[0], "high": ends[1],
-                    "count": count.astype(int)
-                }
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+            table = pd.DataFrame({"step": step, "value": mean, "low": low, "high": high, "count": count.astype(int)})
+        parts.append(table.assign(curve=curve))
+    return pd.concat(parts, ignore_index=True)[list(CURVE_COLUMNS)]
 
 # %% ../../nbs/evaluation/04_scores.ipynb #9e0f1f44
 def error_sums(
