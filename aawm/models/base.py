@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS_OFF', 'Logs', 'MODELS', 'PUBLISHED', 'TRUST',
-           'ON_GPU', 'ON_CPU', 'make_config', 'as_type', 'NoSettings', 'context_lengths', 'hide', 'last_shown',
-           'Context', 'run_recurrent', 'read_context', 'lstm_step', 'Metres', 'by_kind', 'moments_by_kind', 'Scaler',
-           'ChangeScaler', 'in_frame', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights',
-           'Batch', 'parameter_count', 'Declared', 'WorldModel', 'evaluating', 'OutsideModel', 'register', 'noted_code',
+           'ON_GPU', 'ON_CPU', 'make_config', 'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context',
+           'run_recurrent', 'read_context', 'lstm_step', 'Metres', 'moments_by_kind', 'Scaler', 'ChangeScaler',
+           'in_frame', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch',
+           'parameter_count', 'Declared', 'rollout_inputs', 'WorldModel', 'OutsideModel', 'register', 'noted_code',
            'code_file', 'note_code', 'code_of', 'trust_code', 'is_trusted', 'stated_model', 'model_class', 'model_name',
-           'variants_of', 'build', 'current_settings', 'perceptron', 'window_context', 'sample_categorical', 'one_hot',
-           'choose_device', 'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state',
-           'saved_state', 'plain_name', 'check_weights']
+           'variants_of', 'build', 'perceptron', 'window_context', 'sample_categorical', 'one_hot', 'choose_device',
+           'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state', 'saved_state',
+           'plain_name', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -44,31 +44,23 @@ def make_config(
     what: str = "setting",  # what a field is called in the message
     least: int | None = None,  # of whole numbers, such as 1 where they are sizes; 0 for those in `kind.may_be_zero`
 ):  # an instance of `kind`
-    "Settings from a dict, each name, type and size checked."
+    "Settings from a dict, each name, type and size checked; an int becomes a float where a float is wanted."
     fields = {field.name: field for field in dataclasses.fields(kind)}
     checked = {}
     for name, value in (settings or {}).items():
         check_name(name, fields, what)
-        checked[name] = as_type(value, type(fields[name].default), f"{what} {name}")
+        wanted = type(fields[name].default)
+        if wanted is float and type(value) is int:
+            value = float(value)
+        allowed = (int, float, str, type(None)) if fields[name].default is None else (wanted,)
+        if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
+            names = " or ".join(one.__name__ for one in allowed)
+            raise UsageError(f"{what} {name}: expected {names}, got {value!r}")
         smallest = 0 if name in getattr(kind, "may_be_zero", ()) else least
-        if smallest is not None and type(checked[name]) is int and checked[name] < smallest:
+        if smallest is not None and type(value) is int and value < smallest:
             raise UsageError(f"{what} {name}: expected at least {smallest}, got {value}")
+        checked[name] = value
     return kind(**checked)
-
-# %% ../../nbs/models/01_base.ipynb #81a9f957
-def as_type(
-    value: object,  # what was given
-    wanted: type,  # int, float, bool, str, or NoneType for a number that may be left out
-    what: str,  # what it is, for the message
-):  # `value`; an int becomes a float where a float is wanted
-    "The value, if it is of the wanted type; else `UsageError`."
-    if wanted is float and type(value) is int:
-        return float(value)
-    allowed = (int, float, str, type(None)) if wanted is type(None) else (wanted,)
-    if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
-        names = " or ".join(kind.__name__ for kind in allowed)
-        raise UsageError(f"{what}: expected {names}, got {value!r}")
-    return value
 
 # %% ../../nbs/models/01_base.ipynb #2e7b46ce
 VARIANTS = ("corrected", "published")
@@ -145,17 +137,11 @@ class Context:
         "The last shown state of each trial."
         return last_shown(self.states, self.lengths)
 
-    def with_states(
-        self,
-        states: torch.Tensor,  # `[B, T, 35]`
-    ) -> "Context":
+    def with_states(self, states: torch.Tensor) -> "Context":
         "The same with other states, such as those in a model's own scale."
         return dataclasses.replace(self, states=states)
 
-    def of(
-        self,
-        rows: torch.Tensor,  # int64 `[n]`, of trials
-    ) -> "Context":
+    def of(self, rows: torch.Tensor) -> "Context":
         "The contexts of some trials, cut at the longest of them."
         lengths = self.lengths[rows]
         states = self.states[rows, : int(lengths.max())]
@@ -206,36 +192,24 @@ def lstm_step(
 SMALLEST_SPREAD = 0.1  # of a feature, in its own unit (m, or part of a unit quaternion)
 
 
-class Metres(nn.Module):
+class Metres(nn.Identity):
     "No standardisation: the released models read and predict raw metres."
 
-    def forward(self, states: torch.Tensor):
-        "The states as they are."
-        return states
-
-    inverse = forward
+    inverse = nn.Identity.forward
 
 # %% ../../nbs/models/01_base.ipynb #9315c53e
-def by_kind(
-    values: torch.Tensor,  # `[35]`
-) -> torch.Tensor:  # `[35]`
-    "The mean over the entities of a kind, objects or robots, for each of them."
-    table = values.view(len(ENTITIES), len(FEATURES))
-    parts = (table[OBJECT_INDEX], table[AGENT_INDEX])
-    return torch.cat([part.mean(0, keepdim=True).expand_as(part) for part in parts]).flatten()
-
-
 def moments_by_kind(
     states: torch.Tensor,  # `[N, T, 35]`, as many trials as there are
     lag: int = 0,  # of changes over so many steps instead
-) -> tuple[torch.Tensor, torch.Tensor]:  # float64 `[35]` each: mean, and mean square, by feature and kind of entity
+) -> torch.Tensor:  # float64 `[2, 35]`: mean, and mean square, of each feature over the entities of a kind, objects or robots
     "Moments of states, a few hundred trials at a time."
     total = torch.zeros(2, states.shape[-1], dtype=torch.float64, device=states.device)
     for part in states.split(256):
         part = (part[:, lag:] - part[:, :-lag]).double() if lag else part.double()
         total += torch.stack([part.sum((0, 1)), part.square().sum((0, 1))])
-    mean, square = total / (len(states) * (states.shape[1] - lag))
-    return by_kind(mean), by_kind(square)
+    moments = unflatten(total / (len(states) * (states.shape[1] - lag)))
+    kinds = (moments[:, OBJECT_INDEX], moments[:, AGENT_INDEX])
+    return torch.cat([part.mean(1, keepdim=True).expand_as(part) for part in kinds], 1).flatten(1)
 
 # %% ../../nbs/models/01_base.ipynb #949e6c2f
 class Scaler(nn.Module):
@@ -246,11 +220,8 @@ class Scaler(nn.Module):
         self.register_buffer("mean", torch.zeros(STATE_SIZE))
         self.register_buffer("spread", torch.ones(STATE_SIZE))
 
-    def calibrate(
-        self,
-        states: torch.Tensor,  # training trials `[N, T, 35]`
-    ) -> None:
-        "Take mean and spread of each feature and kind of entity from the training trials."
+    def calibrate(self, states: torch.Tensor) -> None:
+        "Take mean and spread of each feature and kind of entity from the training trials `[N, T, 35]`."
         mean, square = moments_by_kind(states)
         self.mean.copy_(mean)
         self.spread.copy_((square - mean.square()).clamp(min=SMALLEST_SPREAD**2).sqrt())
@@ -274,12 +245,8 @@ class ChangeScaler(nn.Module):
         super().__init__()
         self.register_buffer("spread", torch.ones(STATE_SIZE))
 
-    def calibrate(
-        self,
-        states: torch.Tensor,  # training trials `[N, T, 35]`
-        scaler: Scaler,  # that of the states, calibrated
-    ) -> None:
-        "Take the spread of changes by feature and kind of entity."
+    def calibrate(self, states: torch.Tensor, scaler: Scaler) -> None:
+        "Take the spread of changes from the training trials `[N, T, 35]`; their own scaler is calibrated before."
         spread = moments_by_kind(states, lag=1)[1].clamp(min=SMALLEST_CHANGE**2).sqrt()
         self.spread.copy_(spread / scaler.spread)
 
@@ -335,29 +302,21 @@ class FeatureWeights(nn.Module):
         # a loss needs them, and no rollout
         self.register_buffer("weights", feature_weights(), persistent=False)
 
-    def forward(
-        self,
-        error: torch.Tensor,  # `[..., 35]`
-    ) -> torch.Tensor:  # `[..., 35]`
-        "Weighted squares."
+    def forward(self, error: torch.Tensor) -> torch.Tensor:
+        "Weighted squares of errors `[..., 35]`."
         return self.weights * error.square()
 
 
 class ErrorWeights(FeatureWeights):
     "The same for errors of standardised states, as models of whole rollouts have them."
 
-    def calibrate(
-        self,
-        states: torch.Tensor,  # training trials `[N, T, 35]`
-        scaler: Scaler,  # that of the states, calibrated
-    ) -> None:
-        "Take spreads from the training trials; the error of a world that stands still remains as large as without weights."
+    def calibrate(self, states: torch.Tensor, scaler: Scaler) -> None:
+        "As of `ChangeScaler`; the error of a world that stands still remains as large as without weights."
         change = ChangeScaler().to(states.device)
         change.calibrate(states, scaler)
         weights = feature_weights().to(states.device) / change.spread.square()
-        far = moments_by_kind(
-            states, lag=min(WINDOW - WINDOW_CONTEXT, states.shape[1] - 1)
-        )[1] / scaler.spread.square()
+        lag = min(WINDOW - WINDOW_CONTEXT, states.shape[1] - 1)
+        far = moments_by_kind(states, lag)[1] / scaler.spread.square()
         self.weights.copy_(weights * far.sum() / (weights * far).sum())
 
 # %% ../../nbs/models/01_base.ipynb #23a9f35b
@@ -383,7 +342,7 @@ def parameter_count(model: nn.Module) -> int:
 
 # %% ../../nbs/models/01_base.ipynb #5d0c77e1
 class Declared(nn.Module):
-    "What the class of a model declares, and how a model prints."
+    "What the class of a model declares, how a model prints, and what it standardises by."
 
     Config: type = NoSettings  # a frozen dataclass with a default for each field
     config: object  # an instance of it
@@ -419,10 +378,6 @@ class Declared(nn.Module):
         )
         return f"{self.name} ({kind}): [B, T, {STATE_SIZE}] -> [B, horizon, {STATE_SIZE}], {parameter_count(self):,} parameters{facts}"
 
-# %% ../../nbs/models/01_base.ipynb #21016368
-class WorldModel(Declared):
-    "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
-
     def calibrate(self, states: torch.Tensor) -> None:  # all training trials `[N, 300, 35]`
         "Look at the training trials once, before training; models that standardise do so here."
         for module in self.modules():
@@ -431,6 +386,32 @@ class WorldModel(Declared):
         for module in self.modules():
             if isinstance(module, (ChangeScaler, ErrorWeights)):
                 module.calibrate(states, self.scaler)
+
+# %% ../../nbs/models/01_base.ipynb #21016367
+def rollout_inputs(
+    model: Declared,
+    states: torch.Tensor,  # as for `rollout`, and so are the others
+    context: int | torch.Tensor,
+    privileged: dict,
+) -> tuple:  # shown states `[B, T, 35]`, lengths `[B]`, and what the model declared, each `[B, ...]`
+    "What a model may see of some trials; `UsageError` where no model could use them, or what it declared is missing."
+    if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
+        got = tuple(getattr(states, "shape", ())) or type(states).__name__
+        raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
+    if not states.is_floating_point():
+        raise UsageError(f"states: expected floating point, got {states.dtype}")
+    trials, steps, _ = states.shape
+    lengths = context_lengths(context, trials, steps)
+    for name in model.privileged:
+        if name not in privileged:
+            raise UsageError(f"{model.name} is given {name}: pass privileged={{{name!r}: ...}}")
+        if name == "end_state" and privileged[name].shape != (trials, STATE_SIZE):
+            raise UsageError(f"end_state: expected [{trials}, {STATE_SIZE}], got {list(privileged[name].shape)}")
+    return hide(states, lengths), lengths.to(states.device), *(privileged[name] for name in model.privileged)
+
+# %% ../../nbs/models/01_base.ipynb #21016368
+class WorldModel(Declared):
+    "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         "What training descends, a tensor of one number, and numbers to log."
@@ -473,43 +454,19 @@ class WorldModel(Declared):
         samples: int | None = None,  # futures per trial; None: one, and no axis for them
     ) -> torch.Tensor:  # `[B, horizon, 35]` or `[B, samples, horizon, 35]`: step t of row b is step `context[b] + t` of its trial
         "Predict the steps after the context of each trial, the whole batch in one call."
-        # refuse states, horizons and numbers of samples that no model could use
-        if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
-            got = tuple(getattr(states, "shape", ())) or type(states).__name__
-            raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
-        if not states.is_floating_point():
-            raise UsageError(f"states: expected floating point, got {states.dtype}")
-        if samples is not None:  # None: one future without an axis of its own
-            whole_number(samples, "samples", 1)
+        inputs = rollout_inputs(self, states, context, privileged or {})
         horizon = whole_number(horizon, "horizon", 1, STEPS - 1)
-        lengths = context_lengths(context, states.shape[0], states.shape[1])
-        # give a model what it declared; refuse to go on without
-        given = privileged or {}
-        for name in self.privileged:
-            if name not in given:
-                raise UsageError(f"{self.name} is given {name}: pass privileged={{{name!r}: ...}}")
-        declared = {name: given[name] for name in self.privileged}
-        if "end_state" in declared and declared["end_state"].shape != (states.shape[0], STATE_SIZE):
-            raise UsageError(
-                f"end_state: expected [{states.shape[0]}, {STATE_SIZE}], got {list(declared['end_state'].shape)}"
-            )
-        inputs = [hide(states, lengths), lengths.to(states.device), *declared.values()]
+        if samples is not None:
+            whole_number(samples, "samples", 1)
         shown, lengths, *values = [part.repeat_interleave(samples or 1, 0) for part in inputs]
         streams = None if mode else streams_of(generator, len(states), states.device, samples)
-        with evaluating(self):
+        was_training = self.training
+        self.eval()  # dropout and the like are off
+        try:
             future = self.imagine(shown, lengths, horizon, streams, mode, dict(zip(self.privileged, values)))
+        finally:
+            self.train(was_training)
         return future if samples is None else future.unflatten(0, (-1, samples))
-
-# %% ../../nbs/models/01_base.ipynb #2c0e0ada
-@contextlib.contextmanager
-def evaluating(model: nn.Module):
-    "Dropout and the like are off inside, and afterwards as they were."
-    was_training = model.training
-    model.eval()
-    try:
-        yield model
-    finally:
-        model.train(was_training)
 
 # %% ../../nbs/models/01_base.ipynb #a87d900d
 class OutsideModel(WorldModel):
@@ -586,10 +543,8 @@ def note_code(
             write_json(noted_code(), read_json(noted_code(), {}) | {str(file): sha256(file)})
 
 
-def code_of(
-    module: str,  # its name, or the path of its file
-) -> str:  # the same from any folder
-    "How a module or file is written down as trusted."
+def code_of(module: str) -> str:
+    "How a module or file is written down as trusted: the same from any folder."
     return str(Path(module).resolve()) if module.endswith(".py") else module
 
 
@@ -601,9 +556,7 @@ def trust_code(
     os.environ[TRUST] = os.pathsep.join(dict.fromkeys(filter(None, trusted)))
 
 
-def is_trusted(
-    module: str,  # a module's name, or the path of a `.py` file
-) -> bool:
+def is_trusted(module: str) -> bool:
     "Did its user name this code, or train with these very bytes?"
     trusted = list(filter(None, os.environ.get(TRUST, "").split(os.pathsep)))
     file = code_file(module)
@@ -611,7 +564,7 @@ def is_trusted(
         return True
     return file is not None and read_json(noted_code(), {}).get(str(file)) == sha256(file)
 
-
+# %% ../../nbs/models/01_base.ipynb #23883878
 def stated_model(
     name: str,  # as a file says
     where: object,  # the file
@@ -685,14 +638,6 @@ def build(
     model = kind(make_config(kind.Config, settings, f"setting of {name}", least=1), variant)
     model.name = name
     return model
-
-# %% ../../nbs/models/01_base.ipynb #05841ead
-def current_settings(
-    kind: type[WorldModel],
-    settings: dict,  # of its `Config`, as a file has them, of this version or an older one
-) -> dict:  # fields of the present `Config`
-    "Settings of a file under their present names."
-    return kind.older | {name: value for name, value in settings.items() if name not in kind.gone}
 
 # %% ../../nbs/models/01_base.ipynb #ca919a59
 def perceptron(
@@ -814,7 +759,7 @@ def read_state_dict(
         raise BadData(f"{path} is not a state dict of tensors")
     return content
 
-# %% ../../nbs/models/01_base.ipynb #6568b430
+
 def first_names(
     state: dict,  # name -> tensor
 ) -> dict[str, str]:  # name -> the first name of the same tensor
@@ -844,11 +789,9 @@ def saved_state(model: nn.Module) -> dict[str, torch.Tensor]:  # on the CPU, no 
     first = first_names(state)
     return {name: value.detach().cpu().contiguous().clone() for name, value in state.items() if first[name] == name}
 
-
-def plain_name(
-    name: str,  # of a weight
-) -> str:
-    "The name without what `torch.compile` and `DataParallel` put before it."
+# %% ../../nbs/models/01_base.ipynb #6568b431
+def plain_name(name: str) -> str:
+    "The name of a weight without what `torch.compile` and `DataParallel` put before it."
     return name.replace("_orig_mod.", "").removeprefix("module.")
 
 
