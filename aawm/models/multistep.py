@@ -34,9 +34,7 @@ class MultistepConfig:
     relations: bool = False  # does the first layer also read where robots have objects? (corrected)
 
 # %% ../../nbs/models/02_multistep.ipynb #0ab81b24
-def start_recurrent(
-    network: nn.LSTM,
-) -> None:
+def start_recurrent(network: nn.LSTM) -> None:
     "Orthogonal recurrent weights and forget gates that start open."
     with torch.no_grad():
         for name, weights in network.named_parameters():

@@ -21,9 +21,7 @@ class Oracle(Unrolled):
     inputs = 2 * STATE_SIZE
     outputs = len(ENTITIES) + STATE_SIZE
 
-    def predict(
-        self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
-    ):
+    def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor):
         "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, all scaled alike."
         anchor = last_shown(states, lengths)
 
@@ -56,9 +54,7 @@ class PublishedOracle(Unrolled):
     inputs = 2 * STATE_SIZE
     scaler = Metres()
 
-    def predict(
-        self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor
-    ):
+    def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor):
         "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, in metres."
 
         def read(state):

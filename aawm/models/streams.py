@@ -21,17 +21,12 @@ ROUNDS = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 LAST_SHIFT = 31
 
 
-def folded(
-    bits: torch.Tensor,  # int64 `[...]`
-    shift: int,
-) -> torch.Tensor:  # int64 `[...]`
-    "Exclusive or with the same bits, shifted right; zeros come in from the left."
+def folded(bits: torch.Tensor, shift: int) -> torch.Tensor:
+    "Exclusive or of int64 with the same bits, shifted right; zeros come in from the left."
     return bits ^ (bits >> shift & (1 << 64 - shift) - 1)
 
 
-def scrambled(
-    bits: torch.Tensor,  # int64 `[...]`
-) -> torch.Tensor:  # int64 `[...]`
+def scrambled(bits: torch.Tensor) -> torch.Tensor:
     "Bits that look random: a permutation of the 64-bit numbers."
     for shift, factor in ROUNDS:
         bits = folded(bits, shift) * factor
@@ -75,11 +70,8 @@ class Streams(torch.Generator):
     def __getitem__(self, rows: torch.Tensor | slice) -> "Streams":
         return Streams(self.keys[rows])
 
-    def split(
-        self,
-        count: int,  # rollouts of each row
-    ) -> "Streams":  # of `B * count` rows, those of the first row in front
-        "Streams of their own for several rollouts of each row."
+    def split(self, count: int) -> "Streams":
+        "Streams of their own for several rollouts of each row, those of the first row in front."
         return Streams(combined(self.keys[:, None], torch.arange(count, device=self.keys.device)).flatten())
 
     def uniform(

@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['FORMS', 'LONGEST_WAVE', 'SLACK', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
-           'TransformerConfig', 'rotate', 'look_up', 'StackSizes', 'Attention', 'Block', 'Stack', 'of_like_length',
-           'state_embedder', 'start_still', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
-           'token_loss', 'with_room', 'append_states', 'Transformer', 'PublishedTransformer']
+           'TransformerConfig', 'rotate', 'look_up', 'Attention', 'Block', 'Stack', 'of_like_length', 'state_embedder',
+           'start_small', 'start_wide', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
+           'token_loss', 'with_room', 'append_tokens', 'regression_error', 'append_states', 'Transformer',
+           'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -92,26 +93,10 @@ def look_up(
     return scores.softmax(-1) @ values
 
 # %% ../../nbs/models/04_transformer.ipynb #3bc4ec5c
-class StackSizes(Protocol):
-    "What attention and perceptrons need of a configuration."
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def layers(self) -> int: ...
-
-    @property
-    def heads(self) -> int: ...
-
-    @property
-    def dropout(self) -> float: ...
-
-
 class Attention(nn.Module):
     "Causal attention with several heads, over a window or over kept keys and values."
 
-    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
+    def __init__(self, c: Any, rotary: bool, reach: int = 0):  # of `c`: `width`, `heads` and `dropout`
         super().__init__()
         self.reach = reach  # steps that it spans; 0: all
         self.heads = c.heads
@@ -131,17 +116,15 @@ class Attention(nn.Module):
             key = rotate(key, positions)
         dropout = self.dropout if self.training else 0.0
         if kept is None:
-            near = self.near(query.shape[2], query.device) if self.reach else None
+            steps = query.shape[2]
+            every = torch.ones(steps, steps, dtype=torch.bool, device=query.device)
+            near = every.tril().triu(1 - self.reach) if self.reach else None
             mixed = functional.scaled_dot_product_attention(
                 query, key, value, attn_mask=near, is_causal=near is None, dropout_p=dropout
             )
         else:
             mixed = self.look_back(query, key, value, positions, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
-
-    def near(self, steps: int, device: torch.device) -> torch.Tensor:
-        "Which steps each may see, bool `[steps, steps]`: the last `reach`."
-        return torch.ones(steps, steps, dtype=torch.bool, device=device).tril().triu(1 - self.reach)
 
     def look_back(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, positions: torch.Tensor,
@@ -159,7 +142,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     "Attention and a perceptron, each added to what it read."
 
-    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
+    def __init__(self, c: Any, rotary: bool, reach: int = 0):
         super().__init__()
         self.ln1, self.ln2 = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
         self.attn = Attention(c, rotary, reach)
@@ -175,7 +158,7 @@ class Block(nn.Module):
 class Stack(nn.Module):
     "All blocks, and a last normalisation."
 
-    def __init__(self, c: StackSizes, rotary: bool, reach: int = 0):
+    def __init__(self, c: Any, rotary: bool, reach: int = 0):
         super().__init__()
         self.blocks = nn.ModuleList(Block(c, rotary, reach) for _ in range(c.layers))
         self.ln_f = nn.LayerNorm(c.width)
@@ -212,16 +195,19 @@ def state_embedder(width: int, inputs: int = STATE_SIZE) -> nn.Sequential:
     )
 
 
-def start_still(model: nn.Module) -> None:
-    "Weights of GPT: normal with spread 0.02; and, with a `decoder`, a first prediction that nearly is the current state."
+def start_small(model: nn.Module) -> None:
+    "Weights of GPT: normal with spread 0.02, biases at zero."
     for part in model.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):
             nn.init.normal_(part.weight, std=0.02)
         if isinstance(part, nn.Linear):
             nn.init.zeros_(part.bias)
-    nn.init.normal_(model.embedder[0].weight, std=model.embedder[0].in_features**-0.5)
-    if hasattr(model, "decoder"):
-        nn.init.normal_(model.decoder.weight, std=0.002)  # a change of nearly nothing
+
+
+def start_wide(*layers: nn.Linear) -> None:
+    "Weights of layers that read features: normal, so that outputs are as large as inputs."
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
 
 # %% ../../nbs/models/04_transformer.ipynb #544809b8
 GROUPS = (POSITION, ROTATION)  # of an entity's features, a token each
@@ -366,7 +352,43 @@ def with_room(
     "Keys and values of contexts, with room for those of a rollout."
     return tuple(tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept)
 
+
+def append_tokens(
+    model: nn.Module,  # with `tokens` and `read`
+    context: Context,
+    horizon: int,
+) -> torch.Tensor:  # `[B, horizon, 35]`
+    "Read each trial's context once, then sample one position per step, with keys and values kept."
+    states = context.states
+    before = torch.cat([states[:, :1], states[:, :-1]], 1)
+    outputs, kept = model.read(states, before, torch.arange(states.shape[1], device=states.device))
+    kept = with_room(kept, horizon)
+    hidden = last_shown(outputs, context.lengths)
+    now = context.last()
+    future = []
+    for step in range(horizon):
+        if step:
+            position = (context.lengths + step - 1)[:, None]
+            hidden = model.read(now[:, None], before[:, None], position, kept)[0][:, 0]
+        uniform = context.generator and context.generator.uniform("token", step, SLOTS)
+        before = now
+        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, context.mode))
+        future.append(now)
+    return torch.stack(future, 1)
+
 # %% ../../nbs/models/04_transformer.ipynb #de664740
+def regression_error(
+    model: nn.Module,  # with `next_states`, `scaler`, `change` and `config`
+    states: torch.Tensor,  # windows `[B, T, 35]`, m
+) -> torch.Tensor:  # `[B, T - 1, 35]`, scaled
+    "Predicted minus true next states, from states noised in training."
+    states = model.scaler(states)
+    shown = states[:, :-1]
+    if model.training:
+        shown = shown + model.config.noise * model.change.spread * torch.randn_like(shown)
+    return model.next_states(shown, torch.arange(shown.shape[1], device=shown.device))[0] - states[:, 1:]
+
+
 def append_states(
     model: nn.Module,  # with `next_states`
     context: Context,  # scaled states
@@ -406,20 +428,22 @@ class Transformer(WorldModel):
         else:
             self.decoder = nn.Linear(c.width, STATE_SIZE)
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
-        start_still(self)
+        start_small(self)
+        start_wide(self.embedder[0])
+        if not tokens:
+            nn.init.normal_(self.decoder.weight, std=0.002)  # a change of nearly nothing
 
     def calibrate(self, states: torch.Tensor):
         super().calibrate(states)
         if self.config.form == "tokens":
             self.tokens.calibrate(states)
 
-    def read(
-        self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None
-    ):
+    def read(self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
         "The trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
         scaled = self.scaler(states)
         changed = (states - before) / (self.scaler.spread * self.change.spread)
-        inputs = torch.cat([first_inputs(scaled, self.scaler, self.config.relations), changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)], -1)
+        changed = changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)
+        inputs = torch.cat([first_inputs(scaled, self.scaler, self.config.relations), changed], -1)
         return self.transformer(self.drop(self.embedder(inputs)), positions, kept)
 
     def next_states(self, states: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
@@ -430,43 +454,16 @@ class Transformer(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         if self.config.form == "regression":
-            # weighted squared error of the next states, from noised ones in training
-            states = self.scaler(batch["states"])
-            shown = states[:, :-1]
-            target = states[:, 1:]
-            if self.training:
-                shown = shown + self.config.noise * self.change.spread * torch.randn_like(shown)
-            predicted, _ = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device))
-            error = predicted - target
+            error = regression_error(self, batch["states"])
             return self.weighted(error / self.change.spread).mean(), {"rmse": error.detach().square().mean().sqrt()}
         nll = token_loss(self, batch["states"])
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
-        return nll.sum(-1).mean(), {
-            "robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()
-        }
+        return nll.sum(-1).mean(), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":
-            # read each trial's context once, then one position per step, with keys and values kept
-            states = context.states
-            before = torch.cat([states[:, :1], states[:, :-1]], 1)
-            outputs, kept = self.read(states, before, torch.arange(states.shape[1], device=states.device))
-            kept = with_room(kept, horizon)
-            hidden = last_shown(outputs, context.lengths)
-            now = context.last()
-            future = []
-            for step in range(horizon):
-                if step:
-                    hidden = self.read(
-                        now[:, None], before[:, None], (context.lengths + step - 1)[:, None], kept
-                    )[0][:, 0]
-                uniform = context.generator and context.generator.uniform("token", step, SLOTS)
-                before = now
-                now = self.tokens.advance(now, sample_tokens(self.tokens, hidden, uniform, context.mode))
-                future.append(now)
-            return torch.stack(future, 1)
-        scaled = context.with_states(self.scaler(context.states))
-        return self.scaler.inverse(append_states(self, scaled, horizon))
+            return append_tokens(self, context, horizon)
+        return self.scaler.inverse(append_states(self, context.with_states(self.scaler(context.states)), horizon))
 
 # %% ../../nbs/models/04_transformer.ipynb #3da2b535
 @register("transformer", "published")
