@@ -31,10 +31,8 @@ def heading(
     return torch.atan2(*front(rotation))
 
 
-def wrapped(
-    angle: torch.Tensor,  # radians
-) -> torch.Tensor:  # the same, between -pi and pi
-    "An angle without whole turns."
+def wrapped(angle: torch.Tensor) -> torch.Tensor:
+    "An angle in radians without whole turns, between -pi and pi."
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 # %% ../../../nbs/models/event/01_features.ipynb #2da383ef

@@ -20,6 +20,7 @@ from aawm.models.event.network import (
 )
 from .sampling import at_context_end, sequences_at_once, step_noise
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
+from ..transformer import start_small, start_wide
 from ...schema import AGENTS, HEIGHT, OBJECTS, STEPS, flatten, unflatten
 
 # %% ../../../nbs/models/event/08_generic.ipynb #f213e9ad
@@ -64,13 +65,8 @@ class GenericNetwork(nn.Module):
         self.objects = nn.Linear(c.width, len(OBJECTS) * c.width)
         self.moves = nn.Linear(c.width, 1)
         self.carry = TokenHead(c.width, c.carries, CARRY_SIZE)
-        for part in self.modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(part.weight, std=0.02)
-            if isinstance(part, nn.Linear):
-                nn.init.zeros_(part.bias)
-        for part in (self.trunk.embedder[0], self.objects):
-            nn.init.normal_(part.weight, std=part.in_features**-0.5)
+        start_small(self)
+        start_wide(self.trunk.embedder[0], self.objects)
 
     def of_objects(self, hidden: torch.Tensor, motion: torch.Tensor):
         "What both agents say of each object `[..., object, width]`, from `hidden [..., agent, width]` and their motions `[..., agent]`."
@@ -134,12 +130,8 @@ class GenericEventTransformer(WorldModel):
         return future
 
 # %% ../../../nbs/models/event/08_generic.ipynb #9c41d7e2
-def sampled_motions(
-    model: GenericEventTransformer,
-    context: Context,
-    horizon: int,
-) -> torch.Tensor:  # `[B, horizon, 5, 7]`
-    "Sample what agents do, and which objects move and how, step by step."
+def sampled_motions(model: GenericEventTransformer, context: Context, horizon: int) -> torch.Tensor:
+    "Sample what agents do, and which objects move and how, step by step: `[B, horizon, 5, 7]`."
     network = model.network
     c = model.config
     lengths = context.lengths

@@ -65,17 +65,15 @@ def landmark_reached(
     held: torch.Tensor,  # bool `[B, T - 1, agent, object]`
 ) -> torch.Tensor:  # int64 `[B, T, agent]`
     "The landmark that an agent would have reached at each step, if its segment ended there."
-    first = Scene(scene.place[:, :1], scene.facing[:, :1], scene.objects[:, :1].expand_as(scene.objects))
-    first = Scene(first.place.expand_as(scene.place), first.facing.expand_as(scene.facing), first.objects)
+    first = Scene(*(part[:, :1].expand_as(part) for part in (scene.place, scene.facing, scene.objects)))
     away = (landmarks(scene, first) - scene.place[..., None, :]).norm(dim=-1)
     away = away / torch.tensor(ARRIVAL_RADIUS, dtype=away.dtype, device=away.device)
     before = functional.pad(held, (0, 0, 0, 0, 1, 0))
     after = functional.pad(held, (0, 0, 0, 0, 0, 1))
     barred = torch.zeros_like(away, dtype=torch.bool)
     carried = before.any(-1)
-    barred[..., OBJECT_LANDMARKS], barred[..., LANDMARKS.index("observer")] = (
-        after | carried[..., None], ~carried
-    )
+    barred[..., OBJECT_LANDMARKS] = after | carried[..., None]
+    barred[..., LANDMARKS.index("observer")] = ~carried
     nearest = away.masked_fill(barred, torch.inf).min(-1)
     intent = torch.where(nearest.values < 1, nearest.indices, NO_LANDMARK)
     taken = after & ~before

@@ -116,10 +116,8 @@ class EventLabels:
         return EventLabels(self.time[..., :-1], self.moved[..., :-1])
 
 # %% ../../../nbs/models/event/05_loss.ipynb #21824841
-def event_labels(
-    states: torch.Tensor,  # `[B, T, 5, 7]`
-) -> EventLabels:
-    "Labels of the events that lie ahead of every step, from states alone."
+def event_labels(states: torch.Tensor) -> EventLabels:
+    "Labels of the events that lie ahead of every step, from states `[B, T, 5, 7]` alone."
     states = states.detach()
     return EventLabels(span_of(steps_to(onsets(states))), path_ahead(states) > MOVE_THRESHOLD)
 

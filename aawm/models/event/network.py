@@ -6,8 +6,8 @@
 __all__ = ['EVENT_THRESHOLD', 'MOTION_SIZE', 'CARRY_SIZE', 'HAND_SIZE', 'WAVES', 'PLAN_FACTS', 'LEAST_LOG', 'DISTANCE_RUNGS',
            'PLACE_SIZE', 'ENDING_FACTS', 'SPANS', 'NEVER_AGAIN', 'EventTransformerConfig', 'SlidingWindowAttention',
            'steps_in_reach', 'ring_buffer', 'ring_place', 'Trunk', 'in_waves', 'TokenHead', 'sample_token',
-           'plan_facts', 'guided', 'distance_scale', 'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead',
-           'CarryHead', 'span_of', 'EventProbabilities', 'EventHead', 'Network']
+           'plan_facts', 'guided', 'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead', 'CarryHead', 'span_of',
+           'EventProbabilities', 'EventHead', 'Network']
 
 # %% ../../../nbs/models/event/04_network.ipynb #e6b870b3
 import dataclasses
@@ -24,7 +24,7 @@ from ...events.tensors import EVENT_KINDS
 from ..base import one_hot, sample_categorical
 from .features import FIRST_OBJECT, OBJECT_LANDMARKS, PUSHED, describe_place
 from .intents import AT_REST, NO_LANDMARK
-from ..transformer import Attention, Stack, look_up, rotate
+from ..transformer import Attention, Stack, look_up, rotate, start_small, start_wide
 from ...schema import AGENTS, OBJECTS, STEPS
 
 # %% ../../../nbs/models/event/04_network.ipynb #750b8544
@@ -274,13 +274,6 @@ def guided(
 DISTANCE_RUNGS = torch.arange(1, 17) / 4  # distances that are told apart, m
 
 
-def distance_scale(
-    distance: torch.Tensor,  # m `[...]`
-) -> torch.Tensor:  # `[..., rung]`, -1 to 1
-    "A distance on a scale that is fine everywhere."
-    return torch.tanh(4 * (distance[..., None] - DISTANCE_RUNGS.to(distance)))
-
-# %% ../../../nbs/models/event/04_network.ipynb #e08d475d
 class LandmarkReader(nn.Module):
     "What each agent makes of each landmark: the trunk's output beside the landmark's features."
 
@@ -342,10 +335,8 @@ class IntentHead(nn.Module):
         "`hidden [..., agent, width]` given intent `[..., agent]` and plan; `places [..., agent, landmark, 2]` as the agents see them."
         places = functional.pad(places, (0, 0, 0, 1))  # no landmark has no place
         there = places.gather(-2, intent[..., None, None].expand(*intent.shape, 1, 2))[..., 0, :]
-        facts = [
-            describe_place(there), distance_scale(there.norm(dim=-1)),
-            one_hot(intent, NO_LANDMARK + 1, hidden.dtype)
-        ]
+        distance = torch.tanh(4 * (there.norm(dim=-1)[..., None] - DISTANCE_RUNGS.to(there)))  # fine everywhere
+        facts = [describe_place(there), distance, one_hot(intent, NO_LANDMARK + 1, hidden.dtype)]
         known = torch.cat([hidden, torch.cat(facts, -1).to(hidden.dtype)], -1)
         layer = self.condition_on[0]
         weight, of_plan = layer.weight.split([known.shape[-1], layer.in_features - known.shape[-1]], -1)
@@ -471,11 +462,7 @@ class Network(nn.Module):
         self.landmarks, self.intents, self.events = LandmarkReader(
             c.width, marks
         ), IntentHead(c), EventHead(c)
-        for part in self.modules():
-            if isinstance(part, (nn.Linear, nn.Embedding)):
-                nn.init.normal_(part.weight, std=0.02)
-            if isinstance(part, nn.Linear):
-                nn.init.zeros_(part.bias)
+        start_small(self)
         read = self.landmarks
         intents = self.intents
         wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
@@ -484,5 +471,4 @@ class Network(nn.Module):
             *intents.end[:2]
         ]
         wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []
-        for part in wide:
-            nn.init.normal_(part.weight, std=part.in_features**-0.5)
+        start_wide(*wide)

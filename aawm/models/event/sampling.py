@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
-           'after_choice', 'clipped_paths', 'events_imagined', 'moves_to_come', 'with_pickups', 'expected_event_score',
-           'planned_events', 'plans_of', 'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end',
-           'step_noise', 'token_weights', 'sample_step', 'in_order', 'Outset', 'Futures', 'end_state', 'at_context_end',
-           'begin_futures', 'arrived', 'read_now', 'sample_intents', 'sample_next', 'score_futures', 'resample',
-           'sample_futures', 'sequences_at_once']
+           'after_choice', 'clipped_paths', 'with_pickups', 'expected_event_score', 'planned_events', 'plans_of',
+           'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights',
+           'sample_step', 'in_order', 'Outset', 'Futures', 'at_context_end', 'begin_futures', 'read_now',
+           'sample_intents', 'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -74,24 +73,6 @@ def clipped_paths(
     return torch.where(past_end[:, None, :, None, None], frozen, paths).flatten(0, 1)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
-def events_imagined(
-    paths: torch.Tensor,  # rollouts from the last state shown on `[N, 1 + steps, 5, 7]`, see `clipped_paths`
-) -> tuple[torch.Tensor, torch.Tensor]:  # bool `[N, kind, object]`; how far each object travels `[N, object]`, m
-    "What happens in each rollout, by the rules, whoever does it."
-    return onsets(paths).any(-1).any(1), path_ahead(paths)[..., 0]
-
-
-def moves_to_come(
-    travelled: torch.Tensor,  # m `[B, K, object]`, so far
-    ahead: EventProbabilities,  # at the last step of each rollout `[B, K, ...]`
-    gain: torch.Tensor,  # of a move `[B, 1, object]`
-) -> torch.Tensor:  # `[B, K, object]`
-    "How probable it is that each object has been moved when the trial ends."
-    under_way = (travelled > UNDER_WAY).to(gain.dtype)
-    moved = (travelled > MOVE_THRESHOLD).to(gain.dtype)
-    return torch.maximum(moved, torch.maximum(under_way, after_choice(ahead.moved.sigmoid(), gain)))
-
-
 def with_pickups(
     happens: torch.Tensor,  # `[B, K, kind, object]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step sampled; None: nothing is known
@@ -126,15 +107,17 @@ def expected_event_score(
     end = left.clamp(max=horizon)
     gain = probability_before(expected.time, end)[:, None] - threshold
     gain_of_moves = expected.moved.sigmoid()[:, None] - threshold
-    happens, travelled = events_imagined(clipped_paths(last, imagined, left))
-    happens = happens.unflatten(0, (trials, samples)).to(imagined.dtype)
-    travelled = travelled.unflatten(0, (trials, samples))
+    paths = clipped_paths(last, imagined, left)
+    happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # whoever does it
+    travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
     moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     if ahead is not None:
         still_to_come = after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain)
         happens = torch.maximum(happens, still_to_come)
+        under_way = (travelled > UNDER_WAY).to(imagined.dtype)
+        moves = torch.maximum(under_way, after_choice(ahead.moved.sigmoid(), gain_of_moves))
         goes_on = (left > steps)[:, None, None]
-        moved = torch.where(goes_on, moves_to_come(travelled, ahead, gain_of_moves), moved)
+        moved = torch.where(goes_on, torch.maximum(moved, moves), moved)
     score = (with_pickups(happens, held, held_at_start) * gain).sum((2, 3))
     whole = (left <= horizon)[:, None]  # moves need the whole trial
     return score + torch.where(whole, (moved * gain_of_moves).sum(-1), 0)
@@ -319,12 +302,6 @@ class Futures:
         return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
-def end_state(context: Context) -> torch.Tensor | None:  # `[B, 5, 7]`; None: the model is not given it
-    "The last states of the trials, for the model that is given them."
-    end = context.privileged.get("end_state")
-    return None if end is None else unflatten(end)
-
-
 def at_context_end(
     hidden: torch.Tensor,  # of the trunk `[B, agent, T, width]`
     kept: list[tuple[torch.Tensor, ...]],  # of each block: keys and values `[2 B, heads, T, size]`
@@ -349,7 +326,7 @@ def begin_futures(
     states = unflatten(context.states)
     last = unflatten(context.last())
     rows = torch.arange(len(states), device=states.device).repeat_interleave(samples)
-    end = end_state(context)
+    end = unflatten(context.privileged["end_state"]) if "end_state" in model.privileged else None
     first = steps_in_reach(context.lengths, c)
     every_hidden, every_kept = model.read(states, end, first)
     hidden, rings = at_context_end(every_hidden, every_kept, context.lengths - first, c.window)
@@ -372,15 +349,6 @@ def begin_futures(
         intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None), kept=kept,
         spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:])
     )
-
-# %% ../../../nbs/models/event/06_sampling.ipynb #a181b71e
-def arrived(
-    before: torch.Tensor,  # states a step earlier `[N, 5, 7]`
-    now: torch.Tensor,  # `[N, 5, 7]`
-) -> torch.Tensor:  # bool `[N, object]`
-    "Which objects have come near the observer in this step."
-    was_there = near_goal(before[:, OBJECT_INDEX, POSITION])
-    return near_goal(now[:, OBJECT_INDEX, POSITION]) & ~was_there
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e5
 def read_now(
@@ -408,7 +376,7 @@ def sample_intents(
         guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None
     )
 
-
+# %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e6
 def sample_next(
     outset: Outset,
     futures: Futures,
@@ -426,7 +394,8 @@ def sample_next(
     futures.sampled[:, step - 1] = futures.now
     if step == outset.horizon:
         return
-    futures.ahead = crossed_out(futures.ahead, futures.held & ~held_before, arrived(before, futures.now))
+    there_before, there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (before, futures.now))
+    futures.ahead = crossed_out(futures.ahead, futures.held & ~held_before, there & ~there_before)
     # the trunk's output after the present state
     model = outset.model
     place = (outset.lengths + step - 1)[:, None]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOTION_SCALE', 'CARRY_SCALE', 'MOTION_RADIUS', 'CARRY_RADIUS', 'STANDING', 'Codebooks', 'needs_token',
-           'carry_changes', 'fit_codebooks', 'upright', 'advance', 'TokenTrials', 'with_input_noise', 'tokenise']
+           'object_changes', 'fit_codebooks', 'upright', 'advance', 'TokenTrials', 'with_input_noise', 'tokenise']
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #1e144ecf
 from dataclasses import dataclass
@@ -66,22 +66,21 @@ def needs_token(
     return (slid * torch.tensor(CARRY_SCALE, device=slid.device)).norm(dim=-1) > CARRY_RADIUS
 
 
-def carry_changes(
-    states: torch.Tensor,  # `[B, T, 5, 7]`
-    grasping: bool = True,  # see `holders`
-) -> tuple:  # where held objects come to be `[n, 4]`, how pushed ones move `[m, 4]`
-    "What happens to objects that do not lie still, in their holder's frame."
-    scene = Scene.of(states)
-    holder = holders(states, grasping)
-    seen = seen_from(scene)
-    slid = in_holder_frame(seen[:, 1:] - seen[:, :-1], holder)
-    turn = heading(states[..., OBJECT_INDEX, ROTATION]).diff(dim=1)
-    turn = turn - functional.pad(scene.facing.diff(dim=1), (0, 1)).gather(-1, (holder - 1).clamp(min=0))
-    slid, there = (
-        torch.cat([part, wrapped(turn)[..., None]], -1)
-        for part in (slid, in_holder_frame(seen[:, 1:], holder))
-    )
-    return there[(holder > STILL) & (holder < PUSHED) & needs_token(slid)], slid[holder == PUSHED]
+def object_changes(
+    states: torch.Tensor,  # true, `[B, T, 5, 7]`
+    shown: torch.Tensor,  # the same with input noise, or `states`
+    holder: torch.Tensor,  # int64 `[B, T - 1, 3]`
+) -> tuple:  # ahead, right, up (m), turn (radians) in the holder's frame: how objects move, where they come to be `[B, T - 1, 3, 4]`
+    "What happens to objects in each step: to held ones from where they are shown, to pushed ones from where they were."
+    pushed = (holder == PUSHED)[..., None]
+    here, there = Scene.of(shown[:, :-1]), Scene.of(states[:, 1:])
+    seen = seen_from(there)
+    before = torch.where(pushed[..., None, :, :], seen_from(Scene.of(states[:, :-1])), seen_from(here))
+    way = heading(states[..., OBJECT_INDEX, ROTATION])
+    way_before = torch.where(pushed[..., 0], way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
+    turn = functional.pad(there.facing - here.facing, (0, 1)).gather(-1, (holder - 1).clamp(min=0))
+    twist = wrapped(way[:, 1:] - way_before - turn)[..., None]
+    return tuple(torch.cat([in_holder_frame(part, holder), twist], -1) for part in (seen - before, seen))
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #81efebb7
 def fit_codebooks(
@@ -93,9 +92,12 @@ def fit_codebooks(
     "Codebooks that cover the training trials."
     motion = own_motion(Scene.of(states[:, 1:]), Scene.of(states[:, :-1])).reshape(-1, 3)
     motion = codebook(motion, MOTION_SCALE, motions, MOTION_RADIUS, (1.0, -1.0, -1.0))
+    holder = holders(states, grasping)
+    slid, there = object_changes(states, states, holder)
+    held = there[(holder > STILL) & (holder < PUSHED) & needs_token(slid)]
     carry = (
         codebook(part, CARRY_SCALE, carries, CARRY_RADIUS, (1.0, -1.0, 1.0, -1.0))
-        for part in carry_changes(states, grasping)
+        for part in (held, slid[holder == PUSHED])
     )
     return Codebooks(motion, *carry)
 
@@ -182,34 +184,21 @@ def tokenise(
     grasping: bool = True,  # see `holders`
 ) -> TokenTrials:
     "Trials in tokens, each chosen to lead back to the true path."
-    true = Scene.of(states)
     holder = holders(states, grasping)
-    before = Scene.of(states[:, :-1])
     after = Scene.of(states[:, 1:])
-    still = own_motion(after, before).abs().sum(-1) < STANDING
+    still = own_motion(after, Scene.of(states[:, :-1])).abs().sum(-1) < STANDING
     shown = with_input_noise(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
     here = Scene.of(shown[:, :-1])
     motion = torch.cat(
         [own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1
     )
     motion = nearest_token(motion.masked_fill(still[..., None], 0), codebooks.motion, MOTION_SCALE)
-    seen = seen_from(true)
-    pushed = holder == PUSHED
-    slid = in_holder_frame(
-        seen[:, 1:] - torch.where(pushed[..., None, :, None], seen[:, :-1], seen_from(here)), holder
-    )
-    way = heading(states[..., OBJECT_INDEX, ROTATION])
-    twist = way[:, 1:] - torch.where(pushed, way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
-    turn = functional.pad(after.facing - here.facing, (0, 1))
-    twist = wrapped(twist - turn.gather(-1, (holder - 1).clamp(min=0)))
-    slid, there = (
-        torch.cat([part, twist[..., None]], -1) for part in (slid, in_holder_frame(seen[:, 1:], holder))
-    )
+    slid, there = object_changes(states, shown, holder)
     carry = torch.zeros_like(holder)
     moved = (holder > STILL).nonzero(as_tuple=True)
     slid = slid[moved]
     there = there[moved]
-    pushed = pushed[moved]
+    pushed = (holder == PUSHED)[moved]
     held = (1 + nearest_token(there, codebooks.held[1:], CARRY_SCALE)) * needs_token(slid)
     carry[moved] = torch.where(pushed, nearest_token(slid, codebooks.pushed, CARRY_SCALE), held)
     return TokenTrials(shown, motion, holder, carry)
