@@ -354,11 +354,8 @@ class Report:
     __repr__ = __str__
 
 # %% ../../nbs/training/07_check.ipynb #25013daa
-def outcome(
-    name: str,  # of a check
-    subject: Subject,
-) -> tuple:  # (check, outcome, what is wrong)
-    "Run one check; an error inside the model is what is wrong."
+def outcome(name: str, subject: Subject) -> tuple:
+    "Run one check: its name, the outcome and what is wrong. An error inside the model is what is wrong."
     function, warning = CHECKS[name]
     try:
         wrong = function(subject)

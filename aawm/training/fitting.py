@@ -41,11 +41,8 @@ def split_states(
     return torch.as_tensor(states.reshape(len(rows), STEPS, STATE_SIZE)).to(device)
 
 # %% ../../nbs/training/05_fitting.ipynb #5bb0ef76
-def validation_batches(
-    states: torch.Tensor,  # `[N, 300, 35]`
-    settings: TrainingSettings,
-) -> list:  # of `Batch`
-    "Windows of validation trials: always the same, whatever the seed of the run."
+def validation_batches(states: torch.Tensor, settings: TrainingSettings) -> list[dict]:
+    "Windows of validation trials `[N, 300, 35]`: always the same, whatever the seed of the run."
     windows = Windows(states, window=settings.window, batch=settings.batch, seed=0)
     needed = -(-settings.validation_windows // settings.batch)
     return [{**windows.batch(step), "context": settings.context} for step in range(needed)]

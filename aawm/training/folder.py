@@ -62,10 +62,8 @@ def describe_run(
     }
 
 # %% ../../nbs/training/02_folder.ipynb #9ef49f17
-def source_of(
-    model: nn.Module,  # a `WorldModel`
-) -> str:  # the first 12 digits of its SHA-256; "" for models of the package
-    "The file that a model of one's own is written in."
+def source_of(model: nn.Module) -> str:
+    "The start of the SHA-256 of the file that a model of one's own is written in; empty for models of the package."
     file = getattr(sys.modules.get(type(model).__module__), "__file__", None)
     return sha256(Path(file))[:12] if ":" in model.name and file else ""
 
@@ -100,11 +98,8 @@ def flatten_settings(settings: dict, prefix: str = ""):
             yield prefix + name, value
 
 # %% ../../nbs/training/02_folder.ipynb #4625d45d
-def claim_folder(
-    folder: Path,
-    settings: dict,  # of the run that wants it
-) -> None:
-    "Write `settings.json`, or check that the run already there is this one."
+def claim_folder(folder: Path, settings: dict) -> None:
+    "Write `settings.json` of a run, or check that the run already there is this one."
     if folder.exists() and not folder.is_dir():
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
@@ -128,22 +123,16 @@ def claim_folder(
         )
 
 
-def is_shorter(
-    before: dict,  # `settings.json` as it stands
-    now: dict,  # as it would be written
-) -> bool:
-    "Is it the same run, with fewer training steps?"
+def is_shorter(before: dict, now: dict) -> bool:
+    "Is it the same run, with fewer training steps, by `settings.json` as it stands and as it would be written?"
     steps = [run.get("training", {}).get("steps", 0) for run in (before, now)]
     return steps[0] < steps[1] and [
         line.partition(":")[0] for line in differences(before, now)
     ] == ["training.steps"]
 
 # %% ../../nbs/training/02_folder.ipynb #22caf5bc
-def write_hashes(
-    path: Path,  # where to
-    hashes: list,  # pairs of file name and SHA-256
-) -> None:
-    "Write hashes as `sha256sum` does."
+def write_hashes(path: Path, hashes: list) -> None:
+    "Write pairs of file name and SHA-256 as `sha256sum` does."
     write_text(path, "".join(f"{digest}  {name}\n" for name, digest in hashes))
 
 # %% ../../nbs/training/02_folder.ipynb #981dc4a7
@@ -158,11 +147,8 @@ def read_hashes(path: Path) -> list:  # pairs of file name and SHA-256
     return pairs
 
 
-def check_hash(
-    path: Path,  # a file
-    hashes: list,  # pairs of file name and SHA-256
-) -> None:
-    "Refuse a file that is not what was written."
+def check_hash(path: Path, hashes: list) -> None:
+    "Refuse a file that is not what was written, by pairs as of `read_hashes`."
     allowed = [digest for name, digest in hashes if name == path.name]
     if not path.exists():
         raise BadData(f"{path} is missing; train again")
@@ -179,20 +165,15 @@ def write_weights(module: nn.Module, folder: Path) -> None:
     write_hashes(folder / HASHES, [(name, sha256(folder / name)) for name in (WEIGHTS, SETTINGS)])
 
 
-def check_run(
-    folder: Path,  # of a finished run
-) -> None:
-    "Refuse a run whose settings or weights are not what was written."
+def check_run(folder: Path) -> None:
+    "Refuse a finished run whose settings or weights are not what was written."
     hashes = read_hashes(folder / HASHES)
     for name in (WEIGHTS, SETTINGS):
         check_hash(folder / name, hashes)
 
 
-def read_weights(
-    module: nn.Module,  # filled in place
-    folder: Path,  # of a finished run, checked
-) -> None:
-    "Fill a module with the weights of a run."
+def read_weights(module: nn.Module, folder: Path) -> None:
+    "Fill a module with the weights of a finished run, which is checked before."
     try:
         weights = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
@@ -200,9 +181,7 @@ def read_weights(
     module.load_state_dict(check_weights(module, weights, folder / WEIGHTS))
 
 # %% ../../nbs/training/02_folder.ipynb #347fab0f
-def finished(
-    folder: str | Path,  # of a run
-) -> bool:
+def finished(folder: str | Path) -> bool:
     "Has the run been trained to its end?"
     return (Path(folder) / HASHES).exists()
 
@@ -220,10 +199,8 @@ class RunSettings(Form):
     source: str = ""
 
 # %% ../../nbs/training/02_folder.ipynb #34830950
-def run_settings(
-    folder: str | Path,  # of a run
-) -> dict:  # as in `settings.json`
-    "What fixes the weights of a run, as it was written down."
+def run_settings(folder: str | Path) -> dict:
+    "What fixes the weights of a run, as its `settings.json` has it."
     file = Path(folder) / SETTINGS
     if not file.is_file():
         raise BadData(f"{folder} holds no readable {SETTINGS}; is it the folder of a training run?")
@@ -232,17 +209,13 @@ def run_settings(
     return settings
 
 
-def build_model(
-    settings: dict,  # as `run_settings` gives them
-) -> nn.Module:
-    "A world model as a run describes it."
+def build_model(settings: dict) -> nn.Module:
+    "A world model as the settings of a run describe it."
     return stated_build(settings, SETTINGS)
 
 
-def changed_source(
-    folder: str | Path,  # of a run
-) -> str:  # a sentence, or "" where nothing has changed
-    "Whether the file of a model of one's own has changed since it was trained."
+def changed_source(folder: str | Path) -> str:
+    "A sentence where the file of a model of one's own has changed since the run was trained; else empty."
     settings = run_settings(folder)
     if settings.get("source", "") == source_of(build_model(settings)):
         return ""

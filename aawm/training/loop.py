@@ -97,9 +97,7 @@ def training_step(
     return loss.detach().clone()  # a graph writes the next one into the same memory
 
 # %% ../../nbs/training/03_loop.ipynb #9f27d0a2
-def form_of(
-    batch: Mapping,  # name -> tensor, or a plain value
-) -> dict:
+def form_of(batch: Mapping) -> dict:
     "What a graph holds on to: names, shapes and plain values."
     return {name: value.shape if isinstance(value, torch.Tensor) else value for name, value in batch.items()}
 
@@ -206,9 +204,7 @@ COLUMNS_OF_LOG = (
 LONGEST_LOG = 100_000_000  # bytes
 
 
-def is_log_row(
-    row: dict,  # column -> text
-) -> bool:
+def is_log_row(row: dict) -> bool:
     "Whether a row can be read; those that a crash or an editor damaged are passed over."
     try:
         numbers = [float(row[name]) for name in ("train_loss", "seconds")]
@@ -253,11 +249,7 @@ class Log:
 
 # %% ../../nbs/training/03_loop.ipynb #454d99a1
 @torch.no_grad()
-def validation_loss(
-    module: nn.Module,
-    batches: list[Mapping],  # as for `checked_loss`
-    seed: int,  # of the run
-) -> float:
+def validation_loss(module: nn.Module, batches: list[Mapping], seed: int) -> float:
     "The mean loss over fixed batches, with fixed noise."
     module.eval()
     torch.manual_seed(step_seed(seed, 0, purpose=1))
@@ -309,10 +301,8 @@ def save_checkpoint(
         write_hashes(hashes, [*known, (CHECKPOINT, sha256(temporary))])
 
 # %% ../../nbs/training/03_loop.ipynb #3b3c6f00
-def read_checkpoint(
-    folder: str | Path,  # of a run
-) -> dict:  # empty where there is none
-    "What `save_checkpoint` kept, checked."
+def read_checkpoint(folder: str | Path) -> dict:
+    "What `save_checkpoint` kept, checked; empty where there is none."
     path = Path(folder) / CHECKPOINT
     if not path.exists():
         return {}
@@ -338,10 +328,8 @@ def read_checkpoint(
     return content
 
 
-def checkpoint_step(
-    folder: str | Path,  # of a run
-) -> int:  # optimiser steps done; 0 where there is no checkpoint
-    "How far a run has come."
+def checkpoint_step(folder: str | Path) -> int:
+    "How many optimiser steps a run has done."
     return read_checkpoint(folder).get("step", 0)
 
 
@@ -374,13 +362,8 @@ def check_optimizer(
         raise BadData(f"{path}: the optimiser's state does not fit: {'; '.join(wrong[:5])}{more}; remove it to start again")
 
 # %% ../../nbs/training/03_loop.ipynb #7fbb7b01
-def resume(
-    folder: str | Path,  # of the run
-    module: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    best: Best,
-) -> int:  # optimiser steps done
-    "Fill module, optimiser and best weights from the checkpoint, where there is one."
+def resume(folder: str | Path, module: nn.Module, optimizer: torch.optim.Optimizer, best: Best) -> int:
+    "Fill module, optimiser and best weights from the checkpoint, where there is one; returns the steps done."
     kept = read_checkpoint(folder)
     if kept:
         path = Path(folder) / CHECKPOINT

@@ -6,10 +6,11 @@
 __all__ = ['SMOKE_TRAINING', 'SMOKE_RSSM', 'SMOKE_EVENT', 'SMOKE', 'LAPTOP_TRAINING', 'LAPTOP_MULTISTEP', 'LAPTOP_EVENT',
            'LAPTOP', 'GPU_TRAINING', 'GPU_MULTISTEP', 'GPU_RSSM', 'GPU_EVENT', 'GPU', 'EPOCH', 'PAPER_TRAINING',
            'PAPER_MULTISTEP', 'PAPER_EVENT', 'PAPER', 'CORRECTED', 'PRESETS', 'with_plans', 'as_released',
-           'preset_settings', 'beside_released', 'from_text', 'changed_settings']
+           'preset_settings', 'beside_released', 'changed_settings']
 
 # %% ../../nbs/training/06_presets.ipynb #08712b9c
 import ast
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 
@@ -22,10 +23,8 @@ from ..schema import WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
-def with_plans(
-    preset: tuple,  # settings of a model and of its training
-) -> tuple:
-    "The same with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
+def with_plans(preset: tuple) -> tuple:
+    "A preset with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
     settings, training = preset
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 
@@ -234,19 +233,6 @@ def beside_released(
         rows.append(row)
     return pd.DataFrame(rows).set_index("model")
 
-# %% ../../nbs/training/06_presets.ipynb #a5a02230
-def from_text(
-    text: str,  # as typed on the command line
-    default: object,  # a value of the right type
-):  # a number, a bool, None or the text
-    "What a word means as a setting."
-    if isinstance(default, str):
-        return text
-    try:
-        return ast.literal_eval(text.capitalize() if text in ("true", "false", "none") else text)
-    except (ValueError, SyntaxError):
-        return text
-
 # %% ../../nbs/training/06_presets.ipynb #1989e794
 def changed_settings(
     model: str,  # a registered name, or `module:Class`
@@ -264,6 +250,9 @@ def changed_settings(
     given = {"model": dict(settings), "training": dataclasses.asdict(training)}
     for name, value in changes.items():
         place, default = fields[check_name(name, fields, f"setting of {model} and its training")]
-        given[place][name] = from_text(value, default) if isinstance(value, str) else value
+        if isinstance(value, str) and not isinstance(default, str):
+            with contextlib.suppress(ValueError, SyntaxError):  # the word stays a text, of the wrong type
+                value = ast.literal_eval(value.capitalize() if value in ("true", "false", "none") else value)
+        given[place][name] = value
     make_config(kinds["model"], given["model"], f"setting of {model}", least=1)
     return given["model"], make_config(TrainingSettings, given["training"], "training setting")

@@ -74,11 +74,8 @@ class TrainingSettings(LoopSettings):
             raise UsageError(f"at_pickups is {self.at_pickups:g}; it is a share, at most 1")
 
 # %% ../../nbs/training/01_settings.ipynb #277d1506
-def rate_factor(
-    step: int,  # optimiser steps done
-    settings: LoopSettings,
-) -> float:  # 0-1, what the learning rate is multiplied with
-    "The learning rate's course: a linear warm-up, then constant or half a cosine."
+def rate_factor(step: int, settings: LoopSettings) -> float:
+    "What the learning rate is multiplied with after so many steps: a linear warm-up, then constant or half a cosine."
     if step < settings.warm_up:
         return (step + 1) / settings.warm_up
     if settings.schedule == "constant":
