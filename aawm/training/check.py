@@ -139,12 +139,9 @@ def check_state(subject: Subject):
         return Skipped("not trained here")
     new = type(model)(model.config, model.variant)
     new.load_state_dict(check_weights(new, load(save(saved_state(model))), "the state"))
-    before, after = (Subject(each, subject.seed, subject.device).rollout() for each in (model, new))
-    return (
-        ""
-        if far(before, after) < EQUAL_WITHIN
-        else f"written and read, it rolls out {far(before, after):.2g} m elsewhere; keep all that is learnt in parameters and buffers"
-    )
+    off = far(*(Subject(each, subject.seed, subject.device).rollout() for each in (model, new)))
+    said = f"written and read, it rolls out {off:.2g} m elsewhere; keep all that is learnt in parameters and buffers"
+    return "" if off < EQUAL_WITHIN else said
 
 
 DEVICES_MEET = re.compile("two devices|expected device|same device|to numpy")  # as PyTorch says it
@@ -212,11 +209,8 @@ def check_same_seed(subject: Subject):
         for other in (0, 1):
             torch.manual_seed(other)
             futures.append(subject.rollout(mode=False, seed=5))
-    return (
-        ""
-        if torch.equal(*futures)
-        else f"two rollouts from one seed differ by {far(*futures):.2g} m: draw from `generator` alone"
-    )
+    said = f"two rollouts from one seed differ by {far(*futures):.2g} m: draw from `generator` alone"
+    return "" if torch.equal(*futures) else said
 
 # %% ../../nbs/training/07_check.ipynb #1e3c73c7
 @check("batch equals singles")
@@ -226,8 +220,9 @@ def check_batch(subject: Subject):
     for row, context in enumerate(CONTEXTS):
         states = subject.states[row : row + 1]
         alone = subject.rollout(states, context, given=subject.given(states))
-        if far(together[row : row + 1], alone) > EQUAL_WITHIN:
-            return f"trial {row} with context {context} differs by {far(together[row : row + 1], alone):.2g} m when rolled out alone"
+        off = far(together[row : row + 1], alone)
+        if off > EQUAL_WITHIN:
+            return f"trial {row} with context {context} differs by {off:.2g} m when rolled out alone"
     return ""
 
 
@@ -305,15 +300,9 @@ def check_devices(subject: Subject):
     "The same rollout at the mode on both devices, where there are both."
     if not torch.cuda.is_available():
         return Untried("not tried: there is no GPU here")
-    futures = []
-    for device in ("cpu", "cuda"):
-        futures.append(Subject(subject.model, subject.seed, device).rollout(horizon=3).cpu())
+    futures = [Subject(subject.model, subject.seed, device).rollout(horizon=3).cpu() for device in ("cpu", "cuda")]
     subject.model.to(subject.device)
-    return (
-        ""
-        if far(*futures) < 10 * EQUAL_WITHIN
-        else f"they differ by {far(*futures):.2g} m after three steps"
-    )
+    return "" if far(*futures) < 10 * EQUAL_WITHIN else f"they differ by {far(*futures):.2g} m after three steps"
 
 # %% ../../nbs/training/07_check.ipynb #ebd07041
 @dataclasses.dataclass(frozen=True)

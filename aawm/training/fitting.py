@@ -22,8 +22,7 @@ from ..models.weights import place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS
 from .folder import WEIGHTS, describe_model, trained_model
 from .run import train_run
-from .settings import TrainingSettings
-from .settings import training_settings as checked_settings
+from .settings import TrainingSettings, training_settings as checked_settings
 
 # %% ../../nbs/training/05_fitting.ipynb #de367c64
 def split_states(

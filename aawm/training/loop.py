@@ -314,11 +314,8 @@ def read_checkpoint(folder: str | Path) -> dict:
             f"{path} cannot be read safely: {str(error).splitlines()[0][:200]}; remove it to start again"
         ) from error
     parts = {"step": int, "weights": dict, "optimizer": dict, "best": dict}
-    wrong = [
-        name
-        for name, kind in parts.items()
-        if not isinstance(content, dict) or not isinstance(content.get(name), kind)
-    ]
+    known = content if isinstance(content, dict) else {}
+    wrong = [name for name, kind in parts.items() if not isinstance(known.get(name), kind)]
     if wrong:
         raise BadData(f"{path} has no readable {wrong[0]}: written by another version of the package; remove it to start again")
     if not all(isinstance(value, torch.Tensor) for value in content["weights"].values()):

@@ -19,9 +19,8 @@ from .folder import HASHES, SETTINGS, check_run, claim_folder, describe_run, fin
 from .folder import write_weights
 from aawm.training.loop import (
     Best, checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, read_log, save_checkpoint,
-    step_seed,
+    step_seed, train,
 )
-from .loop import train
 from .settings import LoopSettings
 
 # %% ../../nbs/training/04_run.ipynb #6709e1f6

@@ -111,10 +111,6 @@ class EventLabels:
         "What lies ahead of one step."
         return EventLabels(self.time[..., step, None], self.moved[..., step, None])
 
-    def before_last(self) -> "EventLabels":  # with an axis T shorter by one step
-        "Labels of all steps that a step follows."
-        return EventLabels(self.time[..., :-1], self.moved[..., :-1])
-
 # %% ../../../nbs/models/event/05_loss.ipynb #21824841
 def event_labels(states: torch.Tensor) -> EventLabels:
     "Labels of the events that lie ahead of every step, from states `[B, T, 5, 7]` alone."

@@ -146,7 +146,8 @@ def event_transformer_loss(
     network = model.network
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
     labels = hindsight_intents(states, trials.holder)
-    events = event_labels(states).before_last()
+    events = event_labels(states)
+    events = EventLabels(events.time[..., :-1], events.moved[..., :-1])  # of all steps that a step follows
     shown = trials.states[:, :-1]
     start = trials.states[:, 0]
     hidden = model.read(shown, end)[0].transpose(1, 2)

@@ -73,14 +73,15 @@ def object_changes(
 ) -> tuple:  # ahead, right, up (m), turn (radians) in the holder's frame: how objects move, where they come to be `[B, T - 1, 3, 4]`
     "What happens to objects in each step: to held ones from where they are shown, to pushed ones from where they were."
     pushed = (holder == PUSHED)[..., None]
-    here, there = Scene.of(shown[:, :-1]), Scene.of(states[:, 1:])
-    seen = seen_from(there)
-    before = torch.where(pushed[..., None, :, :], seen_from(Scene.of(states[:, :-1])), seen_from(here))
+    true = Scene.of(states)
+    here = Scene.of(shown[:, :-1])
+    seen = seen_from(true)
+    before = torch.where(pushed[..., None, :, :], seen[:, :-1], seen_from(here))
     way = heading(states[..., OBJECT_INDEX, ROTATION])
     way_before = torch.where(pushed[..., 0], way[:, :-1], heading(shown[:, :-1, OBJECT_INDEX, ROTATION]))
-    turn = functional.pad(there.facing - here.facing, (0, 1)).gather(-1, (holder - 1).clamp(min=0))
+    turn = functional.pad(true.facing[:, 1:] - here.facing, (0, 1)).gather(-1, (holder - 1).clamp(min=0))
     twist = wrapped(way[:, 1:] - way_before - turn)[..., None]
-    return tuple(torch.cat([in_holder_frame(part, holder), twist], -1) for part in (seen - before, seen))
+    return tuple(torch.cat([in_holder_frame(part, holder), twist], -1) for part in (seen[:, 1:] - before, seen[:, 1:]))
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #81efebb7
 def fit_codebooks(
