@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SGNetConfig', 'linear', 'Goals', 'distance', 'Paths', 'read_shown', 'append_chunks', 'SGNet', 'read', 'decoded_steps',
-           'observed_loss', 'chunk_loss', 'PublishedSGNet']
+           'observed_loss', 'chunk_loss', 'PublishedSGNetConfig', 'PublishedSGNet']
 
 # %% ../../nbs/models/05_sgnet.ipynb #d243107c
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class SGNetConfig:
 
     hidden_size: int = 64
     latents: int = 16  # numbers in a latent
-    samples: int = 20  # paths per step in training, of which the best counts
+    samples: int = 1  # paths per step in training, of which the best counts
     goal_steps: int = 10  # steps ahead of the farthest goal, and of a chunk
     dropout: float = 0.0
     decoded: int = 5  # steps of the context at which paths are decoded in training (corrected)
@@ -322,10 +322,18 @@ def chunk_loss(
     return total
 
 # %% ../../nbs/models/05_sgnet.ipynb #15a12955
+@dataclasses.dataclass(frozen=True)
+class PublishedSGNetConfig(SGNetConfig):
+    "The same with as many paths as cited."
+
+    samples: int = 20
+
+
 @register("sgnet", "published")
 class PublishedSGNet(SGNet):
     "SGNet trained as Wang et al. do, in raw metres: paths at every step of the context, none over its own chunks, unbounded latents."
 
+    Config = PublishedSGNetConfig
     variants = ("published",)
     bounded = False
     scaler = Metres()

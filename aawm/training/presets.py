@@ -45,7 +45,7 @@ SMOKE = {
     "rssm_discrete": SMOKE_RSSM,
     "rssm_continuous": SMOKE_RSSM,
     "transformer": ({}, SMOKE_TRAINING),
-    "sgnet": ({"hidden_size": 32, "samples": 1}, dataclasses.replace(SMOKE_TRAINING, context=10, clip=10.0)),
+    "sgnet": ({"hidden_size": 32}, dataclasses.replace(SMOKE_TRAINING, context=10, clip=10.0)),
     "event_transformer": with_plans(SMOKE_EVENT),
     "event_transformer_generic": SMOKE_EVENT,
     "strong_oracle": with_plans(SMOKE_EVENT),
@@ -97,11 +97,8 @@ LAPTOP = {
         dataclasses.replace(LAPTOP_TRAINING, steps=3600, window=32, at_pickups=0.9, learning_rate=2e-3),
     ),
     "sgnet": (
-        {"hidden_size": 96},
-        TrainingSettings(
-            steps=1500, batch=64, window=50, context=20, at_pickups=0.5, symmetries="renumbered",
-            learning_rate=1e-3, warm_up=100, clip=10.0, validate_every=500
-        ),
+        {"hidden_size": 96, "chunks": 4, "relations": True},
+        dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0),
     ),
     "event_transformer": with_plans(LAPTOP_EVENT),
     "event_transformer_generic": LAPTOP_EVENT,
@@ -135,7 +132,7 @@ GPU = {
             precision="bf16-mixed", validation_windows=256
         )
     ),
-    "sgnet": ({"hidden_size": 192, "samples": 1}, dataclasses.replace(GPU_TRAINING, steps=2500, window=50, clip=10.0)),
+    "sgnet": ({"hidden_size": 192}, dataclasses.replace(GPU_TRAINING, steps=2500, window=50, clip=10.0)),
     "event_transformer": with_plans(GPU_EVENT), "event_transformer_generic": GPU_EVENT,
     "strong_oracle": with_plans(GPU_EVENT)
 }
@@ -176,7 +173,7 @@ PAPER = {
         )
     ),
     "sgnet": (
-        {"hidden_size": 512, "latents": 32, "samples": 1, "dropout": 0.2},
+        {"hidden_size": 512, "latents": 32, "dropout": 0.2},
         dataclasses.replace(PAPER_TRAINING, steps=1000 * EPOCH, learning_rate=1e-4, clip=10.0)
     ),
     "event_transformer": with_plans(PAPER_EVENT), "event_transformer_generic": PAPER_EVENT,
@@ -199,7 +196,7 @@ def as_released(
     return training
 
 # %% ../../nbs/training/06_presets.ipynb #a094e6d0
-CORRECTED = ("relations", "reach", "prior_layers", "chunks", "samples")  # settings that the published variants do not have
+CORRECTED = ("relations", "reach", "prior_layers", "chunks")  # settings that the published variants do not have
 PRESETS = {"smoke": SMOKE, "laptop": LAPTOP, "gpu": GPU, "paper": PAPER}
 
 
