@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_BYTES', 'DESCRIPTION', 'NUMBER_TYPES', 'COMPRESSORS', 'CODECS', 'reading', 'ZarrPart', 'ZarrName', 'ChunkGrid',
-           'ArrayDescription', 'read_description', 'check_description', 'blosc_size', 'streamed_size', 'check_chunks',
-           'open_array', 'GroupDescription', 'read_group', 'read_npz', 'read_npy', 'read_csv', 'read_parquet']
+           'ArrayDescription', 'read_description', 'check_description', 'blosc_size', 'zstd_size', 'streamed_size',
+           'check_chunks', 'open_array', 'GroupDescription', 'read_group', 'read_npz', 'read_npy', 'read_csv',
+           'read_parquet']
 
 # %% ../nbs/07_arrays.ipynb #86fddfe7
 import contextlib
@@ -137,6 +138,20 @@ def blosc_size(
     return int.from_bytes(content[4:8], "little") if len(content) >= 16 else -1
 
 
+def zstd_size(
+    content: bytes,  # the beginning of a chunk
+) -> int:
+    "Bytes that a zstd frame unpacks to; -1 where its header does not say so."
+    if content[:4] != b"\x28\xb5\x2f\xfd" or len(content) < 6:
+        return -1
+    single = content[4] >> 5 & 1
+    width = (single, 2, 4, 8)[content[4] >> 6]
+    start = 5 + (1 - single) + (0, 1, 2, 4)[content[4] & 3]
+    if not width or len(content) < start + width:
+        return -1
+    return int.from_bytes(content[start : start + width], "little") + 256 * (width == 2)
+
+
 def streamed_size(
     content: bytes,  # a whole chunk
     largest: int,
@@ -160,14 +175,14 @@ def check_chunks(
     for file in visible_files(path, "**/*"):
         if file.name == "zarr.json" or not file.is_file():
             continue
-        size = file.stat().st_size - 4 * ("crc32c" in names)  # bytes but for the checksum at the end
-        if kind == "blosc":
-            with file.open("rb") as chunk:
-                size = blosc_size(chunk.read(32))
-        elif kind:
-            size = streamed_size(file.read_bytes()[:size], about.chunk_bytes, kind)
+        packed = file.stat().st_size - 4 * ("crc32c" in names)  # bytes but for the checksum at the end
+        with file.open("rb") as chunk:
+            head = chunk.read(32)
+        size = {"blosc": blosc_size(head), "zstd": zstd_size(head), "gzip": -1}.get(kind, packed)
+        if size < 0 and kind != "blosc":  # no size is stated
+            size = streamed_size(file.read_bytes()[:packed], about.chunk_bytes, kind)
         if not 0 <= size <= about.chunk_bytes:
-            what = f"would unpack to {size:,} bytes" if size >= 0 else "does not say what it unpacks to"
+            what = f"would unpack to {size:,} bytes" if size >= 0 else "cannot be unpacked"
             raise BadData(f"{file} {what}, a chunk has {about.chunk_bytes:,}: damaged or made to harm; copy it anew")
 
 # %% ../nbs/07_arrays.ipynb #dc677ad1
