@@ -189,6 +189,7 @@ def accepted_carries(
 def carries(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
+    *,
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
@@ -207,11 +208,12 @@ def carries(
 def pickups(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
+    *,
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Is each object picked up?"
-    return np.asarray(carries(states, rules, lifted, rise).any(axis=-2))
+    return np.asarray(carries(states, rules, lifted=lifted, rise=rise).any(axis=-2))
 
 # %% ../../nbs/events/02_labels.ipynb #a41e0015
 def goals(

@@ -74,7 +74,7 @@ def plain_length(xyz, rules):
     return total
 
 
-def plain_carry(state, k, rules, lifted=(0.001, 0.6), rise=0.2):
+def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
     steps = len(state)
     state = np.where(np.isfinite(state), state, 0) if rules == "published" else state
     carried = np.zeros(steps, bool)
@@ -107,7 +107,7 @@ def plain_carry(state, k, rules, lifted=(0.001, 0.6), rise=0.2):
                 else:
                     lay = min(float(height) for height in state[: t + 1, k, 1] if not np.isnan(height))
                     high = max(float(height) for height in state[t:end, k, 1]) - lay > rise
-                    good = high and min(peak, length - 1 - peak) <= 0.2 * (length - 1) + 1e-9
+                    good = high and min(peak, length - 1 - peak) <= share * (length - 1) + 1e-9
                 carried[t:end] |= good
             t = end + 1
     return carried
@@ -175,20 +175,23 @@ def walk(seed, trials=3, steps=100):
 @given(
     seed=st.integers(0, 2**32 - 1),
     rules=both_rules,
+    share=st.sampled_from([0.0, 0.1, 0.2]),
     damaged=st.booleans(),
     lifted=st.sampled_from([(0.001, 0.6), (0.05, 0.6), (0.001, 0.25)]),
     rise=st.sampled_from([0.0, 0.1, 0.2]),
 )
-def test_pickups_agree_with_plain_code(seed, rules, damaged, lifted, rise):
+def test_pickups_agree_with_plain_code(seed, rules, share, damaged, lifted, rise):
     state = walk(seed)
     if damaged:
         draw = np.random.default_rng(seed)
         state[draw.random(state.shape) < 0.002] = draw.choice([np.nan, np.inf])
-    plain = np.stack([[plain_carry(trial, k, rules, lifted, rise) for k in range(3)] for trial in state])
-    assert np.array_equal(np.moveaxis(carries(state, rules, lifted, rise), -1, 1), plain)
-    assert np.array_equal(pickups(state, rules, lifted, rise), plain.any(-1))
-    if lifted == (0.001, 0.6) and rise == 0.2:
-        assert np.array_equal(first_pickup(state, rules), np.where(plain.any(-1), plain.argmax(-1), -1))
+    plain = np.stack([[plain_carry(trial, k, rules, share, lifted, rise) for k in range(3)] for trial in state])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labels, "END_SHARE", share)
+        assert np.array_equal(np.moveaxis(carries(state, rules, lifted=lifted, rise=rise), -1, 1), plain)
+        assert np.array_equal(pickups(state, rules, lifted=lifted, rise=rise), plain.any(-1))
+        if lifted == (0.001, 0.6) and rise == 0.2:
+            assert np.array_equal(first_pickup(state, rules), np.where(plain.any(-1), plain.argmax(-1), -1))
 
 
 def test_walks_hold_both_answers():
