@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['load_released', 'load_weights', 'pretrained', 'MODELS', 'VARIANTS', 'Context', 'WorldModel', 'build', 'check_weights',
            'make_config', 'model_class', 'parameter_count', 'read_state_dict', 'register', 'variants_of',
-           'MultistepPredictor', 'Oracle', 'DiscreteRSSM', 'ContinuousRSSM', 'MultistepDelta', 'SGNet', 'Transformer',
-           'EventTransformer', 'GenericEventTransformer', 'StrongOracle']
+           'MultistepConfig', 'MultistepPredictor', 'Oracle', 'DiscreteConfig', 'DiscreteRSSM', 'ContinuousConfig',
+           'ContinuousRSSM', 'DeltaConfig', 'MultistepDelta', 'SGNet', 'SGNetConfig', 'Transformer',
+           'TransformerConfig', 'EventTransformer', 'EventTransformerConfig', 'GenericEventTransformer', 'StrongOracle']
 
 # %% ../../nbs/models/00_overview.ipynb #c73abd59
 from pathlib import Path
@@ -30,11 +31,12 @@ from aawm.models.base import (
 )
 from .event.generic import GenericEventTransformer
 from .event.model import EventTransformer, StrongOracle
-from .multistep import MultistepDelta, MultistepPredictor
+from .event.network import EventTransformerConfig
+from .multistep import DeltaConfig, MultistepConfig, MultistepDelta, MultistepPredictor
 from .oracle import Oracle
-from .rssm import ContinuousRSSM, DiscreteRSSM
-from .sgnet import SGNet
-from .transformer import Transformer
+from .rssm import ContinuousConfig, ContinuousRSSM, DiscreteConfig, DiscreteRSSM
+from .sgnet import SGNet, SGNetConfig
+from .transformer import Transformer, TransformerConfig
 from .weights import load_weights, pretrained, stated_build
 
 # %% ../../nbs/models/00_overview.ipynb #35c5c4a7
@@ -53,14 +55,21 @@ _all_ = [
     "read_state_dict",
     "register",
     "variants_of",
+    "MultistepConfig",
     "MultistepPredictor",
     "Oracle",
+    "DiscreteConfig",
     "DiscreteRSSM",
+    "ContinuousConfig",
     "ContinuousRSSM",
+    "DeltaConfig",
     "MultistepDelta",
     "SGNet",
+    "SGNetConfig",
     "Transformer",
+    "TransformerConfig",
     "EventTransformer",
+    "EventTransformerConfig",
     "GenericEventTransformer",
     "StrongOracle",
 ]
