@@ -259,4 +259,10 @@ def read_houses(
     folder: str | Path,  # that `import_houses` wrote
 ) -> dict:  # name -> House
     "The imported houses of a folder."
-    return {name: grid_house(form.Grid, Path(folder) / HOUSES) for name, form in kept_configurations(folder).items()}
+    houses = {}
+    for name, form in kept_configurations(folder).items():
+        try:
+            houses[name] = grid_house(form.Grid, f"{Path(folder) / HOUSES}: house {name}")
+        except BadData as fault:
+            raise BadData(f"{fault}; import the configurations again") from None
+    return houses

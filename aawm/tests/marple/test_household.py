@@ -250,7 +250,17 @@ def test_a_folder_of_configurations_is_read_and_templates_are_passed_over(tmp_pa
     (folder / "init_config_template.json").write_text(json.dumps(template))
     done = CliRunner().invoke(cli.app, ["marple", "import", str(folder), "--out", str(tmp_path / "houses")])
     assert done.exit_code == 0 and "init_config_template.json: a template" in done.output
-    assert len(marple.read_houses(tmp_path / "houses")) == len(FILES) == 3
+    houses = marple.read_houses(tmp_path / "houses")
+    assert len(houses) == len(FILES) == 3
+    assert houses == import_houses(FILES, tmp_path / "again") == marple.read_houses(tmp_path / "again")
+    kept = tmp_path / "again" / "houses.json"
+    content = json.loads(kept.read_text())
+    name = next(iter(content["houses"]))
+    content["houses"][name]["Grid"]["rooms"]["initial"][0]["top"] = [200, 200]  # outside the house
+    kept.write_text(json.dumps(content))
+    with pytest.raises(BadData, match=f"house {name}: .*; import the configurations again") as fault:
+        marple.read_houses(tmp_path / "again")
+    one_line(fault.value)
     for path in FILES:
         (folder / path.name).unlink()
     with pytest.raises(UsageError, match="holds no configuration") as raised:
