@@ -154,7 +154,7 @@ def run_recurrent(
     layer: nn.Module,  # a recurrent layer, or one of torch's cell functions
     *given: torch.Tensor,  # what it is called with; the first is its input, a tensor or a packed sequence
 ):  # what `layer` returns
-    "Call a recurrent layer; under autocast on a CPU in float32, since not every processor has a bfloat16 LSTM."
+    "Call a recurrent layer; under autocast on a CPU in float32, since oneDNN's bfloat16 LSTM needs AVX-512."
     if not torch.is_autocast_enabled("cpu"):
         return layer(*given)
     with torch.autocast("cpu", enabled=False):

@@ -128,7 +128,7 @@ class LatentConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DiscreteConfig(LatentConfig):
-    "The same with discrete latents."
+    "Sizes of an RSSM with discrete latents."
 
     categories: int = 8  # of a latent
     classes: int = 8  # of each category
@@ -140,11 +140,11 @@ class DiscreteConfig(LatentConfig):
 
 @dataclasses.dataclass(frozen=True)
 class ContinuousConfig(LatentConfig):
-    "The same with Gaussian latents."
+    "Sizes of an RSSM with Gaussian latents."
 
     latents: int = 32  # numbers in a latent
-    spread: float = 0.3
-    free_nats: float = 3.0  # as in Dreamer
+    spread: float = 0.3  # in spreads of a step's change (corrected)
+    free_nats: float = 3.0  # KL per step that costs nothing, as in Dreamer (corrected)
 
     def latent(self, bounded: bool = True) -> Gaussian:
         "The latent of this size."

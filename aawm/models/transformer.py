@@ -117,8 +117,9 @@ class Attention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         if kept is None:
             steps = query.shape[2]
-            every = torch.ones(steps, steps, dtype=torch.bool, device=query.device)
-            near = every.tril().triu(1 - self.reach) if self.reach else None
+            near = None
+            if self.reach:
+                near = torch.ones(steps, steps, dtype=torch.bool, device=query.device).tril().triu(1 - self.reach)
             mixed = functional.scaled_dot_product_attention(
                 query, key, value, attn_mask=near, is_causal=near is None, dropout_p=dropout
             )

@@ -326,7 +326,7 @@ def read_checkpoint(folder: str | Path) -> dict:
 
 
 def checkpoint_step(folder: str | Path) -> int:
-    "How many optimiser steps a run has done."
+    "How many optimiser steps a run has done; 0 where there is no checkpoint."
     return read_checkpoint(folder).get("step", 0)
 
 
