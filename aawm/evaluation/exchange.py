@@ -27,7 +27,7 @@ from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_
 from .scores import Scorer
 from .tasks import TASK_TABLE, Protocol, TrialSet, task_named, trial_set
 from ..files import commit, digest, replacing, visible_files
-from ..schema import STATE_SIZE, flatten, positions
+from ..schema import STATE_SIZE, positions
 from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
@@ -197,9 +197,10 @@ def write_requests(
     files = [part_path(path, part) for part in range(parts.max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
+    every = torch.as_tensor(test.flat)
     for part, file in enumerate(files):
         shown = requests[parts == part]
-        states, context, privileged = batch_inputs(torch.as_tensor(flatten(test.states)), shown, tuple(about["privileged"]))
+        states, context, privileged = batch_inputs(every, shown, tuple(about["privileged"]))
         arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
         arrays |= {name: values.numpy() for name, values in (privileged or {}).items()}
         write_rollout_arrays(file, arrays, part_about(about, requests, part))
@@ -275,6 +276,7 @@ def join_rollouts(
     abouts = {}
     at = np.repeat(part, requests.horizon)
     steps = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32)
+    shown = test.flat[requests.row, requests.start], shown_last(requests, test)
     for path in files:
         arrays, about = read_arrays(path, ("rollouts", "request"))
         if about.get("digest") not in digests:
@@ -289,7 +291,6 @@ def join_rollouts(
         number = digests.index(about["digest"])
         if number in abouts:
             raise BadData(f"{path} answers part {number}, which another file answers too; give one file for each part")
-        shown = flatten(test.states[requests.row, requests.start]), shown_last(requests, test)
         here = part == number
         steps[at == number] = check_rollouts(
             arrays, requests.horizon[here].to_numpy(), path, tuple(step[here] for step in shown)
@@ -297,9 +298,7 @@ def join_rollouts(
         abouts[number] = about
     if missing := sorted(set(range(len(digests))) - set(abouts)):
         raise BadData(f"part {missing[0]} has no rollouts; the requests have {len(digests)} parts, and each needs its own file")
-    return Rollouts(requests, steps, before=shown_last(requests, test)), [
-        abouts[number] for number in range(len(digests))
-    ]
+    return Rollouts(requests, steps, before=shown[1]), [abouts[number] for number in range(len(digests))]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #750be2e4
 def score_rollouts(
