@@ -151,7 +151,6 @@ def generate(
     ] = "test",
     scenarios: Annotated[str, typer.Option(help="Names, divided by commas; all five where empty.")] = "",
     houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario, at most 10.")] = 10,
-    varied: Annotated[bool, typer.Option(help="Freer floor plans than the released ones.")] = False,
     all_missions: Annotated[
         bool, typer.Option(help="Houses furnished for all ten missions, as the prior open needs.")
     ] = False,
@@ -162,7 +161,7 @@ def generate(
     from aawm.marple.missions import SCENARIOS
 
     names = tuple(name.strip() for name in scenarios.split(",") if name.strip()) or tuple(SCENARIOS)
-    store = runs.generate_pairs(folder, pairs, seed, split, names, houses, varied, all_missions, progress)
+    store = runs.generate_pairs(folder, pairs, seed, split, names, houses, all_missions, progress)
     manifest = runs.read_manifest(store, runs.LAYOUT)
     typer.echo(f"{store}: {manifest['counts']['pairs']} pairs in {manifest['counts']['houses']} houses")
 

@@ -77,11 +77,10 @@ def house_of(
     scenario: str,
     number: int,  # of the house; those of `ood` begin at `TEST_HOUSES`
     seed: int = 0,
-    varied: bool = False,
     all_missions: bool = False,  # furnished for all ten
 ) -> House:
     "A house of a scenario, from its number."
-    return draw_house("open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number), varied)
+    return draw_house("open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number))
 
 # %% ../../nbs/marple/10_pairs.ipynb #5ba753b4
 @dataclass(frozen=True)
@@ -93,7 +92,6 @@ class Plan:
     seed: int = 0
     scenarios: tuple = tuple(SCENARIOS)
     houses: int = TEST_HOUSES  # of each scenario, no more than these; pairs go round
-    varied: bool = False
     all_missions: bool = False  # houses furnished for all ten, as the prior `open` needs
 
     def __post_init__(self):
@@ -116,7 +114,7 @@ class Plan:
         scenario, house, number = self.place(index)
         seed = (self.seed, 2 + SPLITS.index(self.split), list(SCENARIOS).index(scenario), house, number)
         return draw_pair(
-            house_of(scenario, house, self.seed, self.varied, self.all_missions), scenario, seed,
+            house_of(scenario, house, self.seed, self.all_missions), scenario, seed,
             f"{scenario} {house}"
         )
 
@@ -201,12 +199,11 @@ def generate_pairs(
     split: str = "test",  # test, in or ood
     scenarios: tuple = tuple(SCENARIOS),
     houses: int = TEST_HOUSES,  # of each scenario, no more than these
-    varied: bool = False,  # freer floor plans
     all_missions: bool = False,  # houses furnished for all ten missions, as the prior `open` needs
     progress: bool = True,
 ) -> Path:  # the store
     "Generate pairs of runs into a store."
-    wanted = Plan(pairs, split, seed, tuple(scenarios), houses, varied, all_missions)
+    wanted = Plan(pairs, split, seed, tuple(scenarios), houses, all_missions)
     imported = read_houses(path) if (Path(path) / HOUSES).is_file() else {}
     draw, places = (
         imported_pairs(imported, wanted) if imported else (wanted.pair, range(pairs * len(wanted.scenarios)))

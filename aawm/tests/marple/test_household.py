@@ -34,10 +34,10 @@ def one_line(fault: AawmError) -> str:
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
-def test_every_mission_can_be_done_in_a_furnished_house(name, seed, varied):
+@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6))
+def test_every_mission_can_be_done_in_a_furnished_house(name, seed):
     scenario = marple.SCENARIOS[name]
-    house = draw_house(name, seed, varied)
+    house = draw_house(name, seed)
     assert reachable(house.free) and can_be_faced(house)
     for found in scenario.missions:
         run = marple.plan(house, found, seed=seed)
