@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         CONTROLS as CONTROLS, OBSERVERS as OBSERVERS, Observer as Observer, make_observer as make_observer, observer as observer,
     )
     from aawm.infant.reasoners import Bayesian as Bayesian, Ideal as Ideal
-    from aawm.infant.released import export_released as export_released, import_released as import_released
+    from aawm.infant.released import import_released as import_released
     from aawm.infant.learning_check import LearningCheck as LearningCheck, read_check as read_check
     from aawm.infant.outside import score_answers as score_answers, write_requests as write_requests
     from aawm.infant.scores import (
@@ -50,7 +50,7 @@ __getattr__, __dir__, __all__ = names_on_demand("aawm.infant", {
     "filming": "Take Trial Video",
     "observers": "CONTROLS OBSERVERS Observer make_observer observer",
     "reasoners": "Bayesian Ideal",
-    "released": "export_released import_released",
+    "released": "import_released",
     "learning_check": "LearningCheck read_check",
     "outside": "score_answers write_requests",
     "scores": "belief_passed crossed_table pair_table score scored watch",

@@ -39,7 +39,7 @@ GIVEN = {
     "aawm evaluate mine.py": "cp trained.py mine.py",
     "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && for model in event_transformer sgnet; "
     "do aawm evaluate $model data/test data/laptop/evaluations/$model --split all --scoring published; done",
-    "aawm infant import BIB": "aawm infant generate made --set preference --items 3 && aawm infant export made BIB/preference",
+    "aawm infant import BIB": f"mkdir -p BIB/preference && cp {FIXTURES}/infant/*.gz BIB/preference",
     "aawm infant import 000010loe": f"cp {FIXTURES}/infant/*.gz .",
     "aawm infant train state_transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 20; done",
     "aawm infant score answers.csv": "python program.py data/requests/files answers.csv",

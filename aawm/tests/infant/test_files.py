@@ -1,4 +1,4 @@
-"""Released files: real ones, every trap, faults in one line, and out and in again."""
+"""Released files: real ones, every trap, faults in one line, and all kinds of things."""
 
 import gzip
 import json
@@ -9,11 +9,11 @@ import pytest
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
-from aawm.infant import released
 from aawm.infant.episodes import episode_rows
-from aawm.infant.released import content_of, cast_of, read_file
+from aawm.infant.released import read_file, read_released
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
 from aawm.tests.conftest import FIXTURES
+from aawm.tests.infant.files import content_of, write_files
 
 REAL = sorted((FIXTURES / "infant").glob("*.json.gz"))
 
@@ -45,14 +45,20 @@ def test_real_files_are_scored(real):
     assert (whole.accuracy == (whole.observer != "same_path")).all(), "the odd one goes an old path"
 
 
-def test_out_and_in_again_is_the_identity(real, tmp_path):
-    again = infant.open_episodes(
-        infant.import_released(infant.export_released(real, tmp_path / "files"), tmp_path / "again")[0]
-    )
-    for name in (
-        "state", "length", "walls", "gate", "kind", "shape", "half_size", "color", "outcome", "condition"
-    ):
-        assert np.array_equal(real[name], again[name]), name
+def tracks(video):
+    "What is seen of each thing; the order of things may differ."
+    states = np.concatenate([trial.states for trial in video.trials], dtype=int)
+    return sorted((one.kind, one.shape, one.color, states[:, k].tolist()) for k, one in enumerate(video.cast) if states[:, k].any())
+
+
+@pytest.mark.parametrize("name", ["preference", "instrumental_no_barrier", "helper_hinderer", "belief", "goal_attribution"])
+def test_all_that_is_in_a_file_is_read(name, tmp_path):
+    video = infant.make_item(name, 0, 3)[0]
+    (path,) = write_files([video], tmp_path / "files").iterdir()
+    found, _ = read_released(path)
+    assert tracks(found) == tracks(video)
+    for one, other in zip(found.trials, video.trials):
+        assert np.array_equal(one.walls, other.walls) and np.array_equal(one.gate, other.gate)
 
 
 @pytest.mark.parametrize("first, count", [(5000, 10), (0, 10), (7, 1), (0, 13)])
@@ -72,27 +78,16 @@ def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
     assert splits == ["train"] * 8 + ["validation"] * 2 + ["train"] * 4 + ["validation"]
 
 
-def test_labels_are_read_once_and_a_full_folder_is_refused_at_once(tmp_path, monkeypatch):
-    made = infant.write_videos(tmp_path / "a", infant.make_item("preference", 0), {})
-    files = infant.export_released(made, tmp_path / "files")
-    folders = []
-    own = released.read_labels
-    monkeypatch.setattr(released, "read_labels", lambda folder: folders.append(folder) or own(folder))
-    infant.import_released(files, tmp_path / "b")
-    assert folders == [files]
+def test_a_full_folder_is_refused(tmp_path):
+    infant.import_released(REAL, tmp_path / "b")
     with pytest.raises(UsageError, match="is not empty"):
-        infant.import_released(files, tmp_path / "b")
-    assert folders == [files]
+        infant.import_released(REAL, tmp_path / "b")
 
 
 @pytest.fixture(scope="module")
-def tool(tmp_path_factory):
-    "An episode with key, lock and barrier, and its content as a file."
-    made = infant.generate(
-        tmp_path_factory.mktemp("tool") / "a", "instrumental_no_barrier", 1, progress=False
-    )
-    episode = infant.open_episodes(made).isel(episode=0).load()
-    return episode, content_of(episode, cast_of(episode), False)
+def tool():
+    "The content of a file with key, lock and barrier."
+    return content_of(infant.make_item("instrumental_no_barrier", 0)[0])
 
 
 def imported(folder, content, name="000000ine.json"):
@@ -150,19 +145,19 @@ NOTES = {
 @pytest.fixture(scope="module")
 def plain(tool, tmp_path_factory):
     "The file without a trap, imported."
-    return imported(tmp_path_factory.mktemp("plain") / "files", tool[1])[0].load()
+    return imported(tmp_path_factory.mktemp("plain") / "files", tool)[0].load()
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
 def test_traps_change_nothing(tool, plain, tmp_path, trap):
-    found, left_out = imported(tmp_path / "trap", changed(tool[1], trap))
+    found, left_out = imported(tmp_path / "trap", changed(tool, trap))
     for name in ("state", "length", "walls", "gate", "kind"):
         assert np.array_equal(plain[name], found[name]), name
     assert [reason for _, reason in left_out] == NOTES.get(trap, [])
 
 
 def test_an_old_file_is_old_in_every_frame(tool, plain, tmp_path):
-    content = changed(tool[1], old_names)
+    content = changed(tool, old_names)
     for frame in content[0][:5]:
         frame.pop("lock")
     found, _ = imported(tmp_path / "old", content)
@@ -177,18 +172,18 @@ def test_an_old_file_is_old_in_every_frame(tool, plain, tmp_path):
 
 
 def test_traps_of_nesting_and_encoding(tool, tmp_path):
-    plain, _ = imported(tmp_path / "plain", tool[1])
-    content = json.loads(json.dumps(tool[1]))
+    plain, _ = imported(tmp_path / "plain", tool)
+    content = json.loads(json.dumps(tool))
     content[0] = [content[0][:10], *content[0][10:]]  # a frame that is a list of frames
     content[8:] = [content[8][:50], *content[8][50:]]  # more than nine top entries
     found, _ = imported(tmp_path / "nested", content, "000000ine.json.gz")
     assert np.array_equal(plain["state"], found["state"])
-    latin = json.dumps(tool[1]).replace("./shapes/home", "./sh\u00e4pes/home").encode("latin-1")
+    latin = json.dumps(tool).replace("./shapes/home", "./sh\u00e4pes/home").encode("latin-1")
     assert np.array_equal(imported(tmp_path / "latin", latin)[0]["state"], plain["state"])
 
 
 def test_what_is_missing_or_outside_is_not_seen(tool, tmp_path):
-    content = json.loads(json.dumps(tool[1]))
+    content = json.loads(json.dumps(tool))
     for k, frame in enumerate(content[0]):
         frame.pop("home")
         if k < 5:
@@ -204,7 +199,7 @@ def test_what_is_missing_or_outside_is_not_seen(tool, tmp_path):
 
 
 def test_what_changes_within_a_trial_is_noted(tool, tmp_path):
-    content = json.loads(json.dumps(tool[1]))
+    content = json.loads(json.dumps(tool))
     for frame in content[0][20:]:
         frame["walls"] = [*frame["walls"], [[80, 80], [20, 20]]]
     for frame in content[1][20:30]:
@@ -238,28 +233,24 @@ def test_a_thing_of_another_form_is_a_fault_of_its_file(tmp_path, wrong):
 
 
 def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
-    made = infant.generate(tmp_path / "a", "preference", 1, progress=False)
     for compress in (True, False):
-        infant.export_released(made, tmp_path / "files", compress=compress)
+        write_files(infant.make_item("preference", 0), tmp_path / "files", compress)
     with pytest.raises(BadData, match="is the same video as"):
         infant.import_released(tmp_path / "files", tmp_path / "b")
     store, left_out = infant.import_released(tmp_path / "files", tmp_path / "b", skip_bad=True)
     assert infant.open_episodes(store).sizes["episode"] == 2 and len(left_out) == 2
 
 
-def test_files_without_labels_know_their_conditions_by_number(tmp_path):
-    made = infant.generate(tmp_path / "a", "imitation", 1, progress=False)
-    files = infant.export_released(made, tmp_path / "files")
-    (files / "labels.json").unlink()
-    found = infant.open_episodes(infant.import_released(files, tmp_path / "b")[0])
+def test_files_know_their_conditions_by_number(tmp_path):
+    store, left_out = infant.import_released(write_files(infant.make_item("imitation", 0), tmp_path / "files"), tmp_path / "b")
+    assert len(left_out) == 4 and all("go by their number" in why for _, why in left_out)
+    found = infant.open_episodes(store)
     assert sorted(set(found["condition"].values)) == ["imitation", "imitation1"]
     assert (infant.score("longer_odd", found).pairs == 2).all()
 
 
 def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
-    files = infant.export_released(
-        infant.generate(tmp_path / "a", "preference", 1, progress=False), tmp_path / "files"
-    )
+    files = write_files(infant.make_item("preference", 0), tmp_path / "files")
     with pytest.raises(UsageError, match="is of preference, by its folder or name, not of belief"):
         infant.import_released(files, tmp_path / "b", set="belief", skip_bad=True)
     infant.import_released(files, tmp_path / "b", set="preference")
@@ -274,11 +265,8 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
     "A pair whose files have names of their own."
-    place = tmp_path_factory.mktemp("odd")
-    files = infant.export_released(
-        infant.generate(place / "made", "multi_agent", 2, progress=False), place / "files"
-    )
-    (files / "labels.json").unlink()
+    videos = [video for item in range(2) for video in infant.make_item("multi_agent", item)]
+    files = write_files(videos, tmp_path_factory.mktemp("odd") / "files")
     for path in sorted(files.iterdir()):
         path.rename(files / f"scene {path.name[5]} {path.name.removesuffix('.json.gz')[-1]}.json.gz")
     return files
@@ -308,12 +296,6 @@ def test_a_fault_in_the_table_of_names_names_its_row(odd, tmp_path, text, messag
     with pytest.raises(BadData, match=message):
         infant.import_released(odd, tmp_path / "store", names=tmp_path / "names.csv")
     assert not (tmp_path / "store").exists()
-
-
-def test_a_file_of_our_own_may_be_called_as_the_bad_one(tmp_path):
-    made = infant.generate(tmp_path / "a", "instrumental_inconsequential_barrier", 1, progress=False)
-    again, left_out = infant.import_released(infant.export_released(made, tmp_path / "files"), tmp_path / "b")
-    assert infant.open_episodes(again).sizes["episode"] == 2 and left_out == []
 
 
 def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):

@@ -15,6 +15,7 @@ from aawm.infant import outside, released
 from aawm.infant.commands import app
 from aawm.infant.outside import read_answers
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
+from aawm.tests.infant.files import write_files
 
 PROGRAM = """
 import csv, pathlib, sys
@@ -98,10 +99,9 @@ def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     from aawm.infant.outside import film_of, write_film
     from aawm.infant.released import released_files
 
-    made = infant.open_episodes(
-        infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {})
-    )
-    files = infant.export_released(made, tmp_path / "files")
+    videos = infant.make_item("train_preference", 0)
+    made = infant.open_episodes(infant.write_videos(tmp_path / "made", videos, {}))
+    files = write_files(videos, tmp_path / "files")
     (path,) = released_files(files)
     film = path.with_name(path.name.replace(".json.gz", ".mp4"))
     frames, lengths = film_of(made, 0, 64)
@@ -119,8 +119,7 @@ def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
 
 def test_a_store_has_its_videos_or_says_which_are_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(released, "check_video", lambda *how: None)  # of any bytes, so that no package is needed
-    made = infant.write_videos(tmp_path / "made", infant.make_item("train_preference", 0), {})
-    files = infant.export_released(made, tmp_path / "files")
+    files = write_files(infant.make_item("train_preference", 0), tmp_path / "files")
     (path,) = released.released_files(files)
     released.film_beside(path).write_bytes(b"a film")
     with monkeypatch.context() as killed, pytest.raises(ZeroDivisionError):
