@@ -28,9 +28,7 @@ from ..sim.driving import travel, turn
 from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, reach, stand_before
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
 from ..sim.trial import as_states, reject, run, set_up
-from aawm.viz.style import (
-    INK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, styles_of,
-)
+from ..viz.style import INK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, styles_of
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #7a086a97
 SHOWN = ("delivery", "detour", "pickup")

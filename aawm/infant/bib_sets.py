@@ -242,10 +242,7 @@ def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
     spots = {"home": agent, "agent": agent, "preferred": preferred, "other": other}
     return cast, [
         Scene("NE", "e", "inaccessible", "other", history, chase(cast, closed, spots, "other")),
-        Scene(
-            "U", "u", "accessible", "other", history,
-            chase(cast, decoy if balanced else walls, spots, "other")
-        )
+        Scene("U", "u", "accessible", "other", history, chase(cast, decoy if balanced else walls, spots, "other"))
     ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #32355647

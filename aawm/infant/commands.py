@@ -27,15 +27,11 @@ Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
 @app.command(epilog="Example: aawm infant generate data/preference --set preference --items 100 --seed 1 --balanced")
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write.")],
-    set_: Annotated[
-        str, typer.Option("--set", help="A test or training set; `aawm infant sets` lists them.")
-    ],
+    set_: Annotated[str, typer.Option("--set", help="A test or training set; `aawm infant sets` lists them.")],
     items: Annotated[int, typer.Option(min=1, help="How many items.")] = 100, seed: Seed = 0,
     balanced: Annotated[
         bool,
-        typer.Option(
-            "--balanced", help="Members of a pair equally long; place and path at chance over a set."
-        )
+        typer.Option("--balanced", help="Members of a pair equally long; place and path at chance over a set.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1, progress: Progress = True
 ):
@@ -57,9 +53,7 @@ def sets():
 # %% ../../nbs/infant/19_commands.ipynb #3e51098c
 @app.command("import", epilog="Example: aawm infant import 000010loe.json.gz 000010lou.json.gz --out data/released")
 def import_(
-    files: Annotated[
-        list[Path], typer.Argument(help="Released .json or .json.gz files, or folders of them.")
-    ],
+    files: Annotated[list[Path], typer.Argument(help="Released .json or .json.gz files, or folders of them.")],
     out: Annotated[Path, typer.Option(help="Folder of the store to write.")],
     set_: Annotated[
         str, typer.Option("--set", help="The files' set, for files whose folder and name do not say it.")
@@ -70,9 +64,7 @@ def import_(
     ] = False,
     videos: Annotated[
         bool,
-        typer.Option(
-            "--videos", help="Observers of pictures see the .mp4 beside each file; frames are checked."
-        )
+        typer.Option("--videos", help="Observers of pictures see the .mp4 beside each file; frames are checked.")
     ] = False,
     names: Annotated[
         Path | None,
@@ -219,9 +211,7 @@ def verify(store: Store):
 @app.command(epilog="Example: aawm infant requests data/preference --out data/requests")
 def requests(
     store: Store,
-    out: Annotated[
-        Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")
-    ],
+    out: Annotated[Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")],
     form: Annotated[str, typer.Option(help="npz, or mp4 (needs aawm[video]).")] = "npz",
     size: Annotated[int, typer.Option(min=8, help="Pixels a side of a frame.")] = 84, seed: Seed = 0,
     progress: Progress = True

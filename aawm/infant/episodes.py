@@ -392,9 +392,7 @@ def dataset_card(
         "What it is": WHAT,
         "How it was made": f"By {manifest['written_by']}; {MADE.get(source, 'from videos in memory.')}",
         "What happens in it": markdown_table(statistics(path), index=False), "What a store holds": HOLDS,
-        "Known differences from the sources": DIFFERENCES.get(
-            source, "Not known: the settings below name no source."
-        ),
+        "Known differences from the sources": DIFFERENCES.get(source, "Not known: the settings below name no source."),
         **origin_sections(manifest),
         "Licence and how to cite": LICENCE,
     }

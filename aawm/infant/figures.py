@@ -182,9 +182,7 @@ def still_keys(
         "wall": "wall", "home": "start", "barrier": "barrier", "key": "key (triangle) and lock",
         "slab": "slab, square", "spinner": "spinner", "door": "door", "lit": "object lit on arrival"
     }
-    handles = [
-        Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen
-    ]
+    handles = [Patch(color=np.array(COLORS[kind]) / 255, label=word) for kind, word in words.items() if kind in seen]
     walk = Line2D(
         [0, 1], [0, 0], color=WALK, marker="o", markersize=4, markerfacecolor="white", markevery=[0],
         linewidth=1.2, label="last walk, from its ring"
@@ -206,9 +204,7 @@ def draw_still_line(
     for ax, (video, trial) in zip(row, shown):
         ax.axis("on")
         still(ax, batch, video, trial)
-        word, color = OUTCOME_WORDS[facts.outcome[video]] if trial == TEST else (
-            f"trial {trial + 1}", SOFT_INK
-        )
+        word, color = OUTCOME_WORDS[facts.outcome[video]] if trial == TEST else (f"trial {trial + 1}", SOFT_INK)
         weight = "bold" if trial == TEST else "normal"
         ax.set_title(
             ("\n\n" if heading else "") + word, loc="center", fontsize=7, color=color, pad=3,
@@ -285,9 +281,7 @@ SHORTCUTS = (  # controls that could answer any set; the others are a concept, o
     "untrained", "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
     "unlike_last",
 )  # fmt: skip
-GROUPS = {
-    "Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)
-}
+GROUPS = {"Baby Intuitions Benchmark": BIB_SETS, "Social sets": tuple(name for name in SETS if name not in BIB_SETS)}
 
 
 def accuracy_rows(
@@ -296,9 +290,7 @@ def accuracy_rows(
     "The rows of the figure, with room for a heading above each group."
     order = list(KINDS_OF_PAIRS)
     rows = table[[*ROW_KEYS, "pairs"]].drop_duplicates(ROW_KEYS).itertuples(index=False)
-    rows = pd.DataFrame(
-        sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type)))
-    )
+    rows = pd.DataFrame(sorted(rows, key=lambda row: (SETS.index(row.set), row.part, order.index(row.pair_type))))
     group = (~rows.set.isin(BIB_SETS)).rank(method="dense").astype(int)  # 1, then 2
     return rows.assign(y=np.arange(len(rows)) + group, first=~rows.duplicated(["set", "part"]))
 
@@ -313,9 +305,7 @@ def draw_row_names(
     for row in rows.itertuples():
         name = LABELS[row.set] + (f": {row.part.split('_')[0]}" if row.part else "")
         ax.text(0, row.y, name if row.first else "", va="center", fontsize=7.2)
-        ax.text(
-            0.47, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", fontsize=7, color=SOFT_INK
-        )
+        ax.text(0.47, row.y, KINDS_OF_PAIRS[row.pair_type][0], va="center", fontsize=7, color=SOFT_INK)
         ax.text(0.86, row.y, row.pairs, va="center", ha="right", fontsize=7.5, color=SOFT_INK)
         ax.text(
             1.0, row.y, infants.get(row.set, "") if row.first else "", va="center", ha="center", fontsize=7.5,
@@ -325,9 +315,7 @@ def draw_row_names(
         ys = rows.y[rows.set.isin(names)]
         if len(ys):
             ax.text(0, ys.min() - 0.95, group, va="center", fontsize=7.5, fontweight="bold")
-    for x, side, word in (
-        (0.47, "left", "pair"), (0.86, "right", "n"), (1.0, "center", "infants" * with_infants)
-    ):
+    for x, side, word in ((0.47, "left", "pair"), (0.86, "right", "n"), (1.0, "center", "infants" * with_infants)):
         ax.text(x, rows.y.min() - 1.8, word, va="center", ha=side, fontsize=7.5, fontweight="bold")
     ax.set(xlim=(0, 1))
     ax.axis("off")
@@ -351,10 +339,7 @@ def draw_marks(
         here = rows.merge(table[table.observer == name], on=ROW_KEYS)
         y = here.y + shifts[name]
         ax.hlines(y, 100 * here.low, 100 * here.high, color=color, linewidth=0.9, alpha=0.7)
-        ax.plot(
-            100 * here.accuracy, y, marker, color=color, markersize=3.6,
-            label=observer_label(name, here.needs[0])
-        )
+        ax.plot(100 * here.accuracy, y, marker, color=color, markersize=3.6, label=observer_label(name, here.needs[0]))
         seeds = rows.merge(scores[scores.observer == name], on=ROW_KEYS)
         if seeds.seed.nunique() > 1:
             ax.plot(100 * seeds.accuracy, seeds.y + shifts[name], ".", color=INK, markersize=1.8, zorder=4)
@@ -384,9 +369,7 @@ def draw_grid(
 ) -> None:
     "A number for each row, the Ideal, each control and each observer of your own, coloured by how far it is from chance."
     others = set(table.observer).difference(set(MARKED) - set(SHORTCUTS), LEFT_OUT)
-    names = [
-        *(name for name in OBSERVER_STYLES if name in others), *sorted(others.difference(OBSERVER_STYLES))
-    ]
+    names = [*(name for name in OBSERVER_STYLES if name in others), *sorted(others.difference(OBSERVER_STYLES))]
     needs = dict(zip(table.observer, table.needs))
     for row in rows.merge(table[table.observer.isin(names)], on=ROW_KEYS).itertuples():
         x = names.index(row.observer)
@@ -496,10 +479,7 @@ def fig_accuracy(
         handles = list(dict(zip(*right.get_legend_handles_labels()[::-1])).values())
         if versions[0] == "faithful":
             handles.append(
-                Line2D(
-                    [], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4,
-                    label="published"
-                )
+                Line2D([], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4, label="published")
             )
         right.legend(
             handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5,
@@ -680,10 +660,7 @@ PRIVILEGES = pd.DataFrame(
         ("fewer walls", "states", "walls", "nothing", "expects many walls"),
         ("last picture", "pictures", "-", "nothing", "expects a last picture of history"),
         ("new thing", "states", "kinds, places", "nothing", "expects a thing that was reached before: a concept"),
-        (
-            "object is, object was", "states", "kinds, places", "nothing",
-            "in belief: where the object is, or was"
-        )
+        ("object is, object was", "states", "kinds, places", "nothing", "in belief: where the object is, or was")
     ],
     columns=["observer", "sees", "is given", "learns from", "has built in"]
 )
@@ -698,10 +675,7 @@ def draw_table(
     for line, row in enumerate([tuple(table.columns), *table.itertuples(index=False, name=None)]):
         ax.axhspan(line - 0.5, line + 0.5, color="#F3F3F3" if line % 2 else "white", linewidth=0)
         for start, text in zip(starts, row):
-            ax.text(
-                start + 0.008, line, text, va="center", fontsize=7.5,
-                fontweight="bold" if not line else "normal"
-            )
+            ax.text(start + 0.008, line, text, va="center", fontsize=7.5, fontweight="bold" if not line else "normal")
     ax.axhline(0.5, color=SOFT_INK, linewidth=0.8)
     ax.set(xlim=(0, 1), ylim=(len(table) + 0.5, -0.5))
     ax.axis("off")
@@ -734,11 +708,7 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
         f"decoder, {config.layers} layers\nsees this sample and those before",
         f"next sample, predicted:\n{config.patches} patches of {config.values} values", "surprise: squared error of the next sample",
     ]  # fmt: skip
-    rows = [
-        (side, k, text)
-        for side, texts in (("encoder", left), ("decoder", right))
-        for k, text in enumerate(texts)
-    ]
+    rows = [(side, k, text) for side, texts in (("encoder", left), ("decoder", right)) for k, text in enumerate(texts)]
     arrow = dict(arrowstyle="-|>", linewidth=1.1, color=INK, shrinkA=0, shrinkB=0, mutation_scale=9)
     with house_style():
         figure, ax = plt.subplots(figsize=(WIDTH, 4.5))
@@ -747,9 +717,7 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
             y = 0.02 + 0.17 * k
             color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
             corners = "round,pad=0,rounding_size=0.015"
-            ax.add_patch(
-                FancyBboxPatch((x, y), 0.42, 0.1, corners, facecolor=color, edgecolor=INK, linewidth=0.7)
-            )
+            ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, corners, facecolor=color, edgecolor=INK, linewidth=0.7))
             ax.text(x + 0.21, y + 0.05, text, ha="center", va="center", fontsize=8.5)
             if k:
                 ax.annotate("", (x + 0.21, y), (x + 0.21, y - 0.07), arrowprops=arrow)
@@ -780,15 +748,10 @@ def draw_samplings(
         rows = here[here.pair_type == kind].sort_values("stride")
         x = rows.stride.map(strides.index) + shift
         gaps = [100 * (rows.accuracy - rows.low), 100 * (rows.high - rows.accuracy)]
-        ax.errorbar(
-            x, 100 * rows.accuracy, yerr=np.maximum(gaps, 0), marker=marker, color=color, elinewidth=1
-        )
+        ax.errorbar(x, 100 * rows.accuracy, yerr=np.maximum(gaps, 0), marker=marker, color=color, elinewidth=1)
         dots = seeds[seeds.pair_type == kind]
         if dots.seed.nunique() > 1:
-            ax.plot(
-                dots.stride.map(strides.index) + shift, 100 * dots.accuracy, ".", color=INK, markersize=3,
-                zorder=4
-            )
+            ax.plot(dots.stride.map(strides.index) + shift, 100 * dots.accuracy, ".", color=INK, markersize=3, zorder=4)
     ax.axhline(50, color=SOFT_INK, linewidth=0.7, linestyle=":", zorder=0)
     ax.set(ylim=(-6, 106), yticks=[0, 50, 100], xlim=(-0.5, len(strides) - 0.5))
     ax.set_xticks(range(len(strides)), strides)
@@ -809,14 +772,9 @@ def fig_sampling(
         for ax, name in zip(axes.flat, BIB_SETS):
             here = table[table.set == name]
             draw_samplings(ax, here, rows[rows.set == name], strides)
-            ax.set_title(
-                f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7
-            )
+            ax.set_title(f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7)
         kinds = [KINDS_OF_PAIRS[kind] for kind in KINDS_OF_PAIRS if kind in set(table.pair_type)]
-        handles = [
-            Line2D([], [], color=color, marker=marker, label=label)
-            for label, color, marker in kinds
-        ]
+        handles = [Line2D([], [], color=color, marker=marker, label=label) for label, color, marker in kinds]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
         figure.supylabel("pairs right, %", fontsize=8.5)
         axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")

@@ -161,7 +161,7 @@ def segment(start: np.ndarray | tuple, end: np.ndarray | tuple) -> np.ndarray:  
     end = np.rint(end).astype(int)
     gap = end - start
     frames = -(-int(np.abs(gap).max()) // SPEED)
-    share = (np.minimum(SPEED * np.arange(1, frames + 1), np.abs(gap).max())[:, None] / max(1, np.abs(gap).max()))
+    share = np.minimum(SPEED * np.arange(1, frames + 1), np.abs(gap).max())[:, None] / max(1, np.abs(gap).max())
     return start + (np.sign(gap) * np.floor(np.abs(gap) * share + 0.5)).astype(int)
 
 # %% ../../nbs/infant/02_planner.ipynb #704b353f

@@ -228,9 +228,7 @@ EVERY = 10
 SIDE = SIZE // GRID
 HOPS = np.array([(r, c) for r in range(-2, 3) for c in range(-2, 3) if np.gcd(r, c) == 1])  # 16 neighbours
 PASSED = [
-    [(0, 0), tuple(hop)] + [
-        (r, c) for r in (hop[0] // 2, -(-hop[0] // 2)) for c in (hop[1] // 2, -(-hop[1] // 2))
-    ]
+    [(0, 0), tuple(hop)] + [(r, c) for r in (hop[0] // 2, -(-hop[0] // 2)) for c in (hop[1] // 2, -(-hop[1] // 2))]
     for hop in HOPS
 ]
 FAR = 1e6  # px: no way
@@ -320,11 +318,7 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
     carried = [trial for trial in range(TEST) if any(moved(key, trial) for key in view.which("key"))]
     for thing in ends.values():
         counts[thing] += 1
-    walks = [
-        (trial, thing, *view.walk(view.agent, trial))
-        for trial, thing in ends.items()
-        if trial not in carried
-    ]
+    walks = [(trial, thing, *view.walk(view.agent, trial)) for trial, thing in ends.items() if trial not in carried]
     if walks:
         closed = np.stack([view.closed(trial, first) for trial, _, first, _ in walks])
         left = way_left(closed, [view.place(thing, trial, first) for trial, thing, first, _ in walks])

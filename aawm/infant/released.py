@@ -189,9 +189,7 @@ def cells_of(value: object) -> tuple:  # bool `[10, 10]`, how many are not whole
             raise BadData(f"wall {str([place, *rest])[:60]}, expected [[row, column], [height, width]]")
         edges = [value / CELL for value in (place[0], place[0] + sides[0], place[1], place[1] + sides[1])]
         top, bottom, left, right = map(int, edges)
-        fits = (
-            [top, bottom, left, right] == edges and 0 <= top < bottom <= CELLS and 0 <= left < right <= CELLS
-        )
+        fits = [top, bottom, left, right] == edges and 0 <= top < bottom <= CELLS and 0 <= left < right <= CELLS
         off += not fits
         if fits:
             cells[top:bottom, left:right] = True

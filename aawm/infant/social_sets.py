@@ -124,9 +124,7 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     return cast, [
         Scene(outcome, member, condition, ending, histories[condition], tests[name])
         for condition in histories
-        for member, outcome, ending, name in zip(
-            "eu", outcomes[condition], ("imitated", "other"), (mine, theirs)
-        )
+        for member, outcome, ending, name in zip("eu", outcomes[condition], ("imitated", "other"), (mine, theirs))
     ]
 
 # %% ../../nbs/infant/06_social_sets.ipynb #8d1841dc
@@ -379,9 +377,7 @@ def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
 
     layouts = [goals(False) for _ in range(TEST)]
     histories = {
-        condition: [
-            attribution_trial(cast, hub, condition == "agent", "preferred", layout, rng) for layout in layouts
-        ]
+        condition: [attribution_trial(cast, hub, condition == "agent", "preferred", layout, rng) for layout in layouts]
         for condition in ("agent", "non_agent")
     }
     swapped = not (balanced and second)

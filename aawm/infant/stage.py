@@ -126,9 +126,7 @@ def draw_looks(
         color = rng.permutation(len(colors))
         for k, name in enumerate(names):
             found.append(
-                Entity(
-                    name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]]
-                )
+                Entity(name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]])
             )
     return found
 

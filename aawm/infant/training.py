@@ -22,9 +22,7 @@ from .learning_check import LearningCheck, history_share, measure_learning, read
 from .objects import FRONTS, ObjectBatches, ObjectConfig, ObjectObserver, ObjectTransformer
 from .regions import Regions
 from .stage import BIB_TRAINING, TRAINING_SETS
-from aawm.infant.transformer import (
-    TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer,
-)
+from .transformer import TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer
 from ..models.base import choose_device
 from ..training.folder import load_run, run_settings
 from ..training.run import train_run

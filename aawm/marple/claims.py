@@ -17,9 +17,7 @@ import pandas as pd
 
 from ..errors import check_name
 from ..files import resolve
-from aawm.ledger import (
-    Absent, Claim, Evidence, Measured, above, below, check_claims, entering, every, exactly,
-)
+from ..ledger import Absent, Claim, Evidence, Measured, above, below, check_claims, entering, every, exactly
 from .inference import WASTED
 from .missions import SCENARIOS
 from .scores import PARTS, needed
@@ -70,9 +68,7 @@ def jackknife(
         some = members & keep
         with np.errstate(invalid="ignore"):
             return float(
-                statistic(
-                    pd.DataFrame((some @ hits) / (some @ counts), names, sums["sum"].columns)[some.any(1)]
-                )
+                statistic(pd.DataFrame((some @ hits) / (some @ counts), names, sums["sum"].columns)[some.any(1)])
             )
 
     whole = value(np.ones(len(houses), bool))

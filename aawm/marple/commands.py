@@ -140,9 +140,7 @@ def import_(
 def generate(
     folder: Annotated[
         Path,
-        typer.Argument(
-            help="Folder of the store to write; with imported houses in it, runs are made in those."
-        )
+        typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")
     ],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs for each scenario.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Root of every random stream.")] = 0,
@@ -186,20 +184,14 @@ def verify(
 # %% ../../nbs/marple/22_commands.ipynb #aef73d13
 @app.command(epilog="Example: aawm marple train data/policies/ood-0 --training ood --pairs 500")
 def train(
-    out: Annotated[
-        Path, typer.Argument(help="Folder of the policy; the same command goes on where it was stopped.")
-    ],
-    training: Annotated[
-        str, typer.Option(help="in (the test houses, other starts) or ood (other houses).")
-    ] = "in",
+    out: Annotated[Path, typer.Argument(help="Folder of the policy; the same command goes on where it was stopped.")],
+    training: Annotated[str, typer.Option(help="in (the test houses, other starts) or ood (other houses).")] = "in",
     pairs: Annotated[
         int, typer.Option(min=1, help="Pairs of runs of each scenario to learn from; the paper has 5000.")
     ] = 500,
     preset: Annotated[str, typer.Option(help="Network and budget: smoke, small, patch or paper.")] = "small",
     seed: Annotated[int, typer.Option(min=0, help="Of the weights.")] = 0,
-    runs_seed: Annotated[
-        int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")
-    ] = 0,
+    runs_seed: Annotated[int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
@@ -295,18 +287,12 @@ def infer(
             help="What is known of preferences: 1, .8, .6, .5 or open. By default .5; 1 of rollouts, monte_carlo."
         )
     ] = "",
-    rule: Annotated[
-        str, typer.Option(help="exact, softmax, ratio or legacy. By default the method's own.")
-    ] = "",
+    rule: Annotated[str, typer.Option(help="exact, softmax, ratio or legacy. By default the method's own.")] = "",
     snapshot: Annotated[bool, typer.Option(help="Show the state at tau alone.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="Trials of each scenario; 0: all.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write a row for each trial and time (CSV).")] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="rollouts: a policy's folder, shipped, or shipped:ood-0.")
-    ] = None,
-    rollouts: Annotated[
-        int | None, typer.Option(min=1, help="rollouts, monte_carlo: of each agent [100].")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help="rollouts: a policy's folder, shipped, or shipped:ood-0.")] = None,
+    rollouts: Annotated[int | None, typer.Option(min=1, help="rollouts, monte_carlo: of each agent [100].")] = None,
     depth: Annotated[
         str | None,
         typer.Option(help="rollouts, monte_carlo: paper (to T), released (T + 5), or steps where T is not known [paper].")
@@ -325,12 +311,8 @@ def infer(
     examples: Annotated[
         int | None, typer.Option(min=0, max=8, help="llm: solved examples in the paper's prompt [2].")
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=64, help="llm: requests at a time [4].")
-    ] = None,
-    answers: Annotated[
-        Path | None, typer.Option(help="llm: file of recorded answers [answers.jsonl].")
-    ] = None,
+    concurrency: Annotated[int | None, typer.Option(min=1, max=64, help="llm: requests at a time [4].")] = None,
+    answers: Annotated[Path | None, typer.Option(help="llm: file of recorded answers [answers.jsonl].")] = None,
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
     "Score every trial of a store at eleven times; print how much evidence was needed."

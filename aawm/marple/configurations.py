@@ -24,10 +24,7 @@ from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
 # %% ../../nbs/marple/09_configurations.ipynb #04532d54
 STATE_NAMES = dict(
     zip(
-        (
-            "cookable", "dustyable", "freezable", "openable", "sliceable", "soakable", "stainable",
-            "toggleable"
-        ),
+        ("cookable", "dustyable", "freezable", "openable", "sliceable", "soakable", "stainable", "toggleable"),
         BITS.values()
     )
 )

@@ -70,9 +70,7 @@ def draw_things(axes: plt.Axes, house: House, array: np.ndarray, labels: bool = 
         corner = (piece.x + 0.12, piece.y + 0.12)
         inside = (kind.width - 0.24, kind.height - 0.24)
         axes.add_patch(
-            FancyBboxPatch(
-                corner, *inside, boxstyle="round,pad=0,rounding_size=0.15", fc=PIECE_COLOR, ec=INK, lw=0.4
-            )
+            FancyBboxPatch(corner, *inside, boxstyle="round,pad=0,rounding_size=0.15", fc=PIECE_COLOR, ec=INK, lw=0.4)
         )
         if labels:
             name = kind.name.replace("electric_", "").replace("_", "\n")

@@ -111,10 +111,7 @@ def scene_graph(
             for piece, state, things in pieces
         ]
         rooms.append(
-            {
-                "type": room.type, "top": [room.x, room.y], "size": [room.width, room.height],
-                "furnitures": furniture
-            }
+            {"type": room.type, "top": [room.x, room.y], "size": [room.width, room.height], "furnitures": furniture}
         )
     if not agent:
         return {"rooms": rooms}

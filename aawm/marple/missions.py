@@ -51,9 +51,7 @@ def read_subgoal(
         raise UsageError(f"subgoal {text.strip()!r} is not of the form `action object@furniture/ROOM=on*`")
     action, thing, piece, room, state, skip = match.groups()
     number = ACTIONS.index(
-        check_name(
-            action, ("idle", "toggle", "open", "close", "pickup", "drop", "clean"), "action of a subgoal"
-        )
+        check_name(action, ("idle", "toggle", "open", "close", "pickup", "drop", "clean"), "action of a subgoal")
     )
     if (number in (PICKUP, DROP)) != bool(thing) or (number == TOGGLE) != bool(state):
         raise UsageError(f"subgoal {text.strip()!r}: pickup and drop name an object, toggle ends in =on or =off, the others have neither")

@@ -113,10 +113,7 @@ class Plan:
         "The pair at an index."
         scenario, house, number = self.place(index)
         seed = (self.seed, 2 + SPLITS.index(self.split), list(SCENARIOS).index(scenario), house, number)
-        return draw_pair(
-            house_of(scenario, house, self.seed, self.all_missions), scenario, seed,
-            f"{scenario} {house}"
-        )
+        return draw_pair(house_of(scenario, house, self.seed, self.all_missions), scenario, seed, f"{scenario} {house}")
 
 # %% ../../nbs/marple/10_pairs.ipynb #307c6fa7
 LONGEST = 200  # steps of a run
@@ -137,10 +134,7 @@ LAYOUT = Layout(
     },
     tables={
         "pairs": Table(PAIR_COLUMNS, along="pair"), "houses": Table(("house", "width", "height", "key")),
-        **{
-            name: Table(("house", *(column.name for column in fields(kind))))
-            for name, kind in HOUSE_PARTS.items()
-        }
+        **{name: Table(("house", *(column.name for column in fields(kind)))) for name, kind in HOUSE_PARTS.items()}
     },
     sizes={"agent": 2, "step": LONGEST, "state": LONGEST + 1, "coordinate": 3},
     labels={"agent": ("A", "B"), "coordinate": ("x", "y", "heading")}, chunk=CHUNK

@@ -174,9 +174,7 @@ def plan(
         if cost[step.piece, here] >= FAR:
             kind = KINDS[house.furniture[step.piece].kind].name
             raise BadData(f"mission {mission.name!r} cannot be done in this house: no way leads from {tuple(map(int, start))} to the {kind}")
-        moves, poses = released_walk(house, step.piece, here) if released else walk(
-            cost[step.piece], after, here, rng
-        )
+        moves, poses = released_walk(house, step.piece, here) if released else walk(cost[step.piece], after, here, rng)
         here = poses[-1] if poses else here
         actions += moves + [step.action] * step.times
         targets += [0] * len(moves) + [step.target] * step.times

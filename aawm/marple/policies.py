@@ -218,10 +218,7 @@ class FieldPolicy(Policy):
         cells = batch["cells"]
         places = torch.arange(8, device=batch["cells"].device)
         bits = torch.stack(
-            [
-                (cells[..., c].long()[..., None] - 1).clamp(min=0) >> places & 1
-                for c in (FURNITURE_STATE, OBJECT_STATE)
-            ],
+            [(cells[..., c].long()[..., None] - 1).clamp(min=0) >> places & 1 for c in (FURNITURE_STATE, OBJECT_STATE)],
             -2
         )
         x = self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(
@@ -403,9 +400,7 @@ def train_policy(
     def describe(module):
         about = {"model": module.name, "network": made.network, "config": asdict(module.settings), "rows": made.rows}
         return about | {
-            "data_hash": [
-                hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)
-            ]
+            "data_hash": [hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)]
         }
 
     def data(module, device):

@@ -121,8 +121,5 @@ def play(pair: Pair,):  # a widget
     tell.on_click(answer)
     show()
     return widgets.VBox(
-        [
-            widgets.HTML(f"<b>{pair.scenario.question}</b>"), picture, time, said,
-            widgets.HBox([guess, tell]), text
-        ]
+        [widgets.HTML(f"<b>{pair.scenario.question}</b>"), picture, time, said, widgets.HBox([guess, tell]), text]
     )

@@ -18,9 +18,7 @@ from aawm.marple.inference import (
     NOISE, TYPES, has_done, hint, imagine, query_stage, read_prefix, read_snapshot, stages,
 )
 from .missions import MISSIONS, partner_of
-from aawm.marple.policies import (
-    SIDE, FieldPolicy, Policy, language_numbers, mixture_number, scene_key, scene_of,
-)
+from .policies import SIDE, FieldPolicy, Policy, language_numbers, mixture_number, scene_key, scene_of
 from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
 from .worlds import World, pose_number
 

@@ -107,9 +107,7 @@ def run_scene(
         ]
         for place in np.flatnonzero(world.cell[0] != cell):
             now = int(world.cell[0, place])
-            changes.append(
-                [step + 1, "object", int(place), *([now % width, now // width] if now >= 0 else [-1, -1])]
-            )
+            changes.append([step + 1, "object", int(place), *([now % width, now // width] if now >= 0 else [-1, -1])])
     poses = run.poses[np.minimum(np.arange(last + 1), len(run))]
     return {"poses": [step_changes(values) for values in poses.T], "changes": changes}
 

@@ -84,9 +84,7 @@ def task_items(
         questions = away if task == "multi_goal" else 1
         happened = order_after(steps[row], context)
         items.append(
-            StudyItem(
-                "test", task, str(test.scenario[row]), int(row), context, context, questions, happened, rows
-            )
+            StudyItem("test", task, str(test.scenario[row]), int(row), context, context, questions, happened, rows)
         )
     return items
 
