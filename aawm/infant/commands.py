@@ -185,7 +185,7 @@ def list_what(what: Annotated[str, typer.Argument(help="observers, learners or s
     kinds = ("observers", "learners", "sets")
     if check_name(what, kinds, "kind of name") == "sets":
         return sets()
-    lines = observer_lines(trained=what == "learners")
+    lines = LEARNER_LINES if what == "learners" else observer_lines()
     if what == "observers":
         lines = lines | {
             f"{name}-{seed}": f"{line} Trained, seed {seed}."

@@ -279,12 +279,8 @@ def make_batch(
     return Batch(**{name: variable.values for name, variable in shown.items()})
 
 # %% ../../nbs/infant/08_episodes.ipynb #ed31aa76
-def track_of(
-    batch: Batch,
-    trial: int,
-    entity: np.ndarray,  # `[B]`
-) -> np.ndarray:  # float `[B, F, 2]`, px; past the end the last place
-    "Where one entity of each video is."
+def track_of(batch: Batch, trial: int, entity: np.ndarray) -> np.ndarray:  # float `[B, F, 2]`, px; past the end the last place
+    "Where one entity `[B]` of each video is."
     rows = np.arange(len(batch))
     last = np.maximum(batch.length[:, trial] - 1, 0)
     track = batch.state[rows, trial, :, entity][..., [ROW, COLUMN]].astype(float)
@@ -365,10 +361,8 @@ LICENCE = """The package's own (MIT, see `LICENSE`). Imported files stay under t
 package."""
 
 # %% ../../nbs/infant/08_episodes.ipynb #604093ff
-def statistics(
-    path: str | Path,  # a store
-) -> pd.DataFrame:  # a row for each set and outcome
-    "How many episodes there are of each kind, and how long their tests last."
+def statistics(path: str | Path) -> pd.DataFrame:  # a row for each set and outcome
+    "How many episodes of each kind a store has, and how long their tests last."
     episodes = open_episodes(path)
     facts = pd.DataFrame({name: episodes[name].values for name in ("set", "outcome", "item")})
     test = episodes["length"].values[:, TEST].astype(int)
@@ -381,9 +375,7 @@ def statistics(
     return table.rename(columns={"test": "test, s", "motion": "motion, s"})
 
 # %% ../../nbs/infant/08_episodes.ipynb #954244dd
-def dataset_card(
-    path: str | Path,  # a store
-) -> str:  # Markdown
+def dataset_card(path: str | Path) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
     name = ", ".join(dict.fromkeys(open_episodes(path)["set"].values.tolist()))

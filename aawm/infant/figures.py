@@ -171,9 +171,7 @@ def still_lines(
     return lines
 
 # %% ../../nbs/infant/17_figures.ipynb #32e0dd68
-def still_keys(
-    batches: list,  # of `Batch`
-) -> list:  # handles of a legend
+def still_keys(batches: list[Batch]) -> list:  # handles of a legend
     "What the colours of fixed things mean, for those that are seen."
     seen = {"wall"} | {kind for batch in batches for kind in np.unique(batch.kind)}
     seen |= {"barrier"} if any((batch.gate > 0).any() for batch in batches) else set()

@@ -117,18 +117,14 @@ def write_check(folder: str | Path, check: LearningCheck) -> None:
     write_json(Path(folder) / LEARNING_CHECK, check.model_dump())
 
 
-def read_check(
-    folder: str | Path,  # of a run
-) -> LearningCheck | None:  # `None` where there is none
-    "The check of a run."
+def read_check(folder: str | Path) -> LearningCheck | None:  # `None` where there is none
+    "The check in the folder of a run."
     path = Path(folder) / LEARNING_CHECK
     return read_small(path, LearningCheck) if path.exists() else None
 
 # %% ../../nbs/infant/24_learning_check.ipynb #7c0f1a02
-def exchange_objects(
-    batch: Batch,  # videos with two objects
-) -> Batch:
-    "The same videos, the two objects exchanged in all trials of familiarisation."
+def exchange_objects(batch: Batch) -> Batch:
+    "Videos with two objects, these exchanged in all trials of familiarisation."
     row = np.arange(len(batch))[:, None]
     pair = np.argsort(batch.kind != "object", axis=1, kind="stable")[:, :2]
     state = batch.state.copy()
@@ -136,11 +132,8 @@ def exchange_objects(
     return replace(batch, state=state)
 
 
-def history_share(
-    observer: Observer,
-    batch: Batch,  # videos with two objects
-) -> float:
-    "In how many videos the test surprises more once the objects of history are exchanged; ties are halves."
+def history_share(observer: Observer, batch: Batch) -> float:
+    "In how many videos with two objects the test surprises more once the objects of history are exchanged; ties are halves."
     before, after = (np.nanmean(checked_surprise(observer, one), 1) for one in (batch, exchange_objects(batch)))
     return float(right(after, before).mean())
 

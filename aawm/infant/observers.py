@@ -60,12 +60,8 @@ def enter_all() -> None:
         importlib.import_module(f"aawm.infant.{page}")
 
 
-def observer_lines(
-    trained: bool = False,  # those that learn, not those that need no training
-) -> dict:  # name -> what it is given and what it expects
-    "What observers there are, a line for each."
-    if trained:
-        return LEARNER_LINES
+def observer_lines() -> dict:  # name -> what it is given and what it expects
+    "What observers there are that need no training, a line for each."
     enter_all()
     return {name: f"{kind.needs}; {str(kind.__doc__).splitlines()[0]}" for name, kind in OBSERVERS.items()}
 

@@ -21,7 +21,7 @@ from .drawing import draw
 from .episodes import make_batch, open_episodes
 from .figures import UNEXPECTED_IS
 from .observers import Observer, checked_surprise, make_observer
-from .stage import RATE, TEST
+from .stage import RATE, SIZE, TEST
 from .filming import OUTCOME_WORDS
 from ..viz.style import SOFT_INK, house_style
 
@@ -35,14 +35,12 @@ class Film:
         episode: int = 0,  # its place in the store
         trial: int = TEST,
         observers: Sequence[str | Observer] = (),  # whose surprise is drawn; of the test alone
-        size: int = 200,  # px a side
     ):
         episodes = open_episodes(episodes)
         if not 0 <= episode < episodes.sizes["episode"] or not 0 <= trial <= TEST:
             raise UsageError(f"episode {episode}, trial {trial}: there are {episodes.sizes['episode']} episodes of trials 0 to {TEST}")
         self.batch = make_batch(episodes, [episode])
         self.trial = trial
-        self.size = size
         facts = episodes.isel(episode=episode)
         name, item, condition, ending, outcome = (
             str(facts[column].values).replace("_", " ") for column in ("set", "item", "condition", "ending", "outcome")
@@ -59,10 +57,10 @@ class Film:
     def __repr__(self) -> str:
         return f"Film({self.title}, {self.subtitle}; {len(self)} frames, {', '.join(self.curves) or 'no curves'})"
 
-    def pictures(self, frames: Sequence[int] | np.ndarray) -> np.ndarray:  # uint8 `[N, size, size, 3]`
+    def pictures(self, frames: Sequence[int] | np.ndarray) -> np.ndarray:  # uint8 `[N, 200, 200, 3]`
         "Some frames of the trial."
         frames = np.asarray(frames)
-        return draw(self.batch, 0 * frames, 0 * frames + self.trial, frames, self.size).numpy()
+        return draw(self.batch, 0 * frames, 0 * frames + self.trial, frames, SIZE).numpy()
 
     def figure(self, frame: int):
         "One frame, with the curves up to it."
@@ -91,14 +89,13 @@ def save_gif(
     film: Film,
     path: str | Path,  # a `.gif`
     every: int = 4,  # frames of the trial between frames of the film
-    dpi: int = 140,
 ) -> Path:
     "Write a film as a GIF at its own speed."
     path = check_gif(path)
     pages = []
     for frame in range(0, len(film), every):
         figure = film.figure(frame)
-        figure.set_dpi(dpi)
+        figure.set_dpi(140)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()).quantize(64))

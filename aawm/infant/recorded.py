@@ -73,9 +73,7 @@ def videos_in(
         hidden.rename(Path(store) / VIDEOS)
 
 
-def check_videos(
-    store: str | Path,  # folder of a store
-) -> None:
+def check_videos(store: str | Path) -> None:
     "Check that a store's videos are there and have the bytes that their names say; `BadData` where not."
     for name in read_manifest(store, LAYOUT)["settings"].get("videos", ()):
         path = Path(store) / VIDEOS / name

@@ -244,13 +244,10 @@ def crossed_scores(
 def score(
     observer: Observer | str,  # or the name of one that needs no training
     episodes: xr.Dataset | str | Path,  # or the folder of a store
-    batch_size: int = 32,
-    seed: int = 0,
-    progress: bool = False,
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`: one row a set, pair type, reduction and window
     "How often an observer finds the less plausible video of a pair more surprising; chance is a half."
     one = make_observer(observer) if isinstance(observer, str) else observer
-    return scored(watch(one, episodes, batch_size, seed, progress), one)
+    return scored(watch(one, episodes), one)
 
 
 def scored(

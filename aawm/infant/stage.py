@@ -113,11 +113,9 @@ def prop(
 
 # %% ../../nbs/infant/01_stage.ipynb #72e08668
 def draw_looks(
-    rng: np.random.Generator,  # numpy generator
-    agents: tuple = ("agent",),  # names
-    objects: tuple = ("preferred", "other"),  # names
-) -> list:  # of `Entity`: agents, then objects
-    "Agents and objects, no two of a kind alike in shape or, while they last, in colour."
+    rng: np.random.Generator, agents: tuple = ("agent",), objects: tuple = ("preferred", "other")
+) -> list[Entity]:  # agents, then objects
+    "Agents and objects of these names, no two of a kind alike in shape or, while they last, in colour."
     found = []
     for kind, names, shapes, colors in (
         ("agent", agents, AGENT_SHAPES, AGENT_COLORS), ("object", objects, OBJECT_SHAPES, OBJECT_COLORS)
@@ -125,9 +123,8 @@ def draw_looks(
         shape = rng.permutation(len(shapes))
         color = rng.permutation(len(colors))
         for k, name in enumerate(names):
-            found.append(
-                Entity(name, kind, shapes[shape[k % len(shape)]], HALF_SIZES[kind], colors[color[k % len(color)]])
-            )
+            look = shapes[shape[k % len(shape)]]
+            found.append(Entity(name, kind, look, HALF_SIZES[kind], colors[color[k % len(color)]]))
     return found
 
 # %% ../../nbs/infant/01_stage.ipynb #b0508d8d

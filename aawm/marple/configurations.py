@@ -166,10 +166,8 @@ def read_configuration(
     return grid_house(in_form(content, Configuration, where).Grid, where)
 
 
-def read_configuration_file(
-    path: str | Path,  # of a JSON file
-) -> House:
-    "The house of a released configuration file."
+def read_configuration_file(path: str | Path) -> House:
+    "The house of a released configuration file, which is JSON."
     return grid_house(read_small(path, Configuration, LARGEST).Grid, path)
 
 # %% ../../nbs/marple/09_configurations.ipynb #9df98e4c

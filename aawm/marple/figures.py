@@ -105,7 +105,7 @@ def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels:
     draw_agent(axes, x, y, int(array[y, x, HEADING]) - 1, color)
 
 # %% ../../nbs/marple/19_figures.ipynb #8e135964
-def fig_house(pair: Pair, note: str = ""):  # figure, table of what is drawn
+def fig_house(pair: Pair):  # figure, table of what is drawn
     "Both runs of a pair in their house, whole."
     with house_style():
         figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
@@ -121,8 +121,7 @@ def fig_house(pair: Pair, note: str = ""):  # figure, table of what is drawn
                 for t, (x, y, heading) in enumerate(run.poses)
             ]
         query = f"{pair.scenario.question} {'AB'[pair.culprit]} did, at step {pair.horizon - 1}."
-        add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects.",
-                          note])
+        add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects."])
     return figure, pd.DataFrame(rows)
 
 

@@ -153,17 +153,13 @@ def find_scenario(
     return by_query[tuple(query)]
 
 # %% ../../nbs/marple/04_missions.ipynb #5d54b560
-def scenario_of(
-    name: str,  # of a mission
-) -> Scenario | None:
-    "The scenario in which a mission appears; `None` for one that is in none."
+def scenario_of(name: str) -> Scenario | None:
+    "The scenario in which the mission of a name appears; `None` for one that is in none."
     return next((scenario for scenario in SCENARIOS.values() if name in scenario.missions), None)
 
 
-def partner_of(
-    name: str,  # of a mission
-) -> str:
-    "The other mission of a mission's scenario; `UsageError` for a mission that is in none."
+def partner_of(name: str) -> str:
+    "The name of the other mission of a mission's scenario; `UsageError` for a mission that is in none."
     if (scenario := scenario_of(name)) is None:
         raise UsageError(f"mission {name!r} is in no scenario")
     return next(other for other in scenario.missions if other != name)

@@ -6,8 +6,7 @@
 __all__ = ['SPLITS', 'TEST_HOUSES', 'LONGEST', 'CHUNK', 'PAIR_COLUMNS', 'LAYOUT', 'WHAT', 'HOLDS', 'RANDOM_HOUSES',
            'IMPORTED_HOUSES', 'DIFFERENCES', 'LICENCE', 'Pair', 'draw_pair', 'house_of', 'Plan', 'pair_arrays',
            'pair_row', 'house_rows', 'kept_pairs', 'generate_pairs', 'join_tables', 'imported_pairs',
-           'read_house_tables', 'open_pairs', 'read_pair', 'replays', 'verify_pairs', 'statistics', 'action_shares',
-           'dataset_card']
+           'read_house_tables', 'open_pairs', 'read_pair', 'replays', 'verify_pairs', 'statistics', 'dataset_card']
 
 # %% ../../nbs/marple/10_pairs.ipynb #e5300a7a
 from dataclasses import asdict, dataclass, field, fields
@@ -298,9 +297,7 @@ def read_pair(
     return Pair(house, tuple(runs), scenario, int(row["culprit"]), row["house"])
 
 # %% ../../nbs/marple/10_pairs.ipynb #96c5f315
-def replays(
-    pairs: list,  # of Pair
-) -> None:
+def replays(pairs: list[Pair]) -> None:
     "Replay all runs at once; `BadData` at the first action without effect or pose that differs."
     houses = list({pair.house.key: pair.house for pair in pairs}.values())
     index = {house.key: k for k, house in enumerate(houses)}
@@ -318,9 +315,7 @@ def replays(
             raise BadData(f"{who}: the simulator does not do what is stored; generate the store again")
 
 # %% ../../nbs/marple/10_pairs.ipynb #9e1167db
-def verify_pairs(
-    path: str | Path,  # a store
-) -> dict:  # the manifest
+def verify_pairs(path: str | Path) -> dict:  # the manifest
     "Check every byte of a store, and replay every run."
     manifest = verify_store(path, LAYOUT)
     pairs = open_pairs(path)
@@ -355,10 +350,8 @@ LICENCE = """The package's own (MIT, see `LICENSE`). Imported houses stay under 
 this package."""
 
 # %% ../../nbs/marple/10_pairs.ipynb #d74c7971
-def statistics(
-    path,  # a store
-) -> pd.DataFrame:  # a row for each scenario
-    "What happens in each scenario."
+def statistics(path: str | Path) -> pd.DataFrame:  # a row for each scenario
+    "What happens in each scenario of a store."
     table = read_table(path, LAYOUT, "pairs", read_manifest(path, LAYOUT))
     if table is None:
         raise BadData(f"{path} has no table of pairs")
@@ -372,27 +365,13 @@ def statistics(
         }
     return pd.DataFrame.from_dict(rows, orient="index")
 
-# %% ../../nbs/marple/10_pairs.ipynb #2b2b0b6a
-def action_shares(path) -> pd.Series:
-    "The share of each action in the first 50 pairs of a store."
-    actions = pd.Series(
-        [
-            ACTIONS[action]
-            for pair in open_pairs(path, limit=50)
-            for run in pair.runs
-            for action in run.actions
-        ]
-    )
-    return actions.value_counts(normalize=True)
-
 # %% ../../nbs/marple/10_pairs.ipynb #824fb001
-def dataset_card(
-    path,  # a store
-) -> str:  # Markdown
+def dataset_card(path: str | Path) -> str:  # Markdown
     "The page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
     settings = manifest["settings"]
-    shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in action_shares(path).items())
+    actions = pd.Series([action for pair in open_pairs(path, limit=50) for run in pair.runs for action in run.actions])
+    shares = ", ".join(f"{ACTIONS[k]} {100 * share:.1f} %" for k, share in actions.value_counts(normalize=True).items())
     sections = {
         "What it is": WHAT,
         "How it was made": f"By {manifest['written_by']}, `{settings['made_by']}`, seed {settings['seed']}; any pair can be made again.",

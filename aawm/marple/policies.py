@@ -433,10 +433,8 @@ def training_scenes(
     return scenes_of(0, pairs), scenes_of(pairs, plan.pairs)
 
 # %% ../../nbs/marple/15_policies.ipynb #92950a7e
-def load_policy(
-    folder: str | Path,  # of a run
-) -> Policy:
-    "A trained policy; `BadData` where it is damaged or missing."
+def load_policy(folder: str | Path) -> Policy:
+    "The trained policy of a run's folder; `BadData` where it is damaged or missing."
     return load_run(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
 
 

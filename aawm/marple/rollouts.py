@@ -196,13 +196,7 @@ class Simulation:
 class RolloutMethod(Simulation):
     "The paper's method: rollouts of the policy of an agent's preferences."
 
-    def __init__(
-        self,
-        policy: Policy,  # trained
-        rollouts: int = ROLLOUTS,  # of each agent
-        seed: int = 0,
-        depth: str | int = "paper",  # of `DEPTHS`, or a number of steps
-    ):
+    def __init__(self, policy: Policy, rollouts: int = ROLLOUTS, seed: int = 0, depth: str | int = "paper"):
         super().__init__(rollouts, seed, depth)
         self.advisor = Advisor(policy)
         self.seen: dict[tuple, tuple] = {}  # evidence -> steps of rollouts, after how many each did the query

@@ -61,10 +61,8 @@ def legacy(
 PARTS = 10  # tenths of T
 
 
-def scored_at(
-    horizon: int,  # T
-) -> np.ndarray:  # int `[PARTS + 1]`
-    "The times at which a trial is scored."
+def scored_at(horizon: int) -> np.ndarray:  # int `[PARTS + 1]`
+    "The times at which a trial of this horizon T is scored."
     return np.rint(horizon * np.arange(PARTS + 1) / PARTS).astype(int)
 
 
@@ -133,10 +131,8 @@ def recombine(
 LEVEL = 0.8  # of accuracy
 
 
-def curves(
-    table: pd.DataFrame,  # of `score_pairs`
-) -> pd.DataFrame:  # index scenario, columns parts 0 .. 10
-    "Mean accuracy by scenario and time."
+def curves(table: pd.DataFrame) -> pd.DataFrame:  # index scenario, columns parts 0 .. 10
+    "Mean accuracy by scenario and time, of a table of `score_pairs`."
     order = list(dict.fromkeys(table.scenario))
     return table.groupby(["scenario", "part"]).accuracy.mean().unstack().loc[order]
 

@@ -33,9 +33,7 @@ def bits(
     return sum(BITS[code] for code in codes.strip("-"))
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #9e36067a
-def codes_of(
-    state: int,  # 0 to 255
-) -> str:
+def codes_of(state: int) -> str:
     "The codes of the abilities that are set in a byte."
     return "".join(code for code, bit in BITS.items() if state & bit)
 
@@ -115,10 +113,8 @@ KINDS = FURNITURE | OBJECTS
 IDS = {kind.name: kind.id for kind in KINDS.values()} | {"refrigerator": 33}  # missions say refrigerator
 
 
-def kind_id(
-    name: str,  # of furniture or of an object
-) -> int:
-    "The id of a type; an unknown name raises an error that names the nearest."
+def kind_id(name: str) -> int:
+    "The id of a type of furniture or object; an unknown name raises an error that names the nearest."
     return IDS[check_name(name, IDS, "thing")]
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3fbc4623

@@ -125,7 +125,10 @@ class World:
         poses = np.atleast_2d(np.asarray(poses, dtype=np.int64))
         self.which = np.broadcast_to(np.asarray(which, np.int32), len(poses)).copy()
         self.place = (pose_number(poses, self.atlas.width) + self.which * self.atlas.poses).astype(np.int32)
-        self.check_poses(poses)
+        for k, (x, y, heading) in zip(self.which.tolist(), poses.tolist()):
+            house = self.atlas.houses[k]
+            if not (0 <= x < house.width and 0 <= y < house.height and 0 <= heading < 4 and house.free[y, x]):
+                raise UsageError(f"no agent can stand at ({x}, {y}) with heading {heading} in {house!r}")
         atlas = self.atlas
         k = self.which
         self.state = atlas.state[k]
@@ -135,13 +138,6 @@ class World:
         # action and target of the last thing done, 0 nothing yet; idling is nothing
         self.last = np.zeros((len(poses), 2), np.uint8)
         self.steps = 0
-
-    def check_poses(self, poses: np.ndarray) -> None:
-        "Refuse agents inside walls and furniture."
-        for k, (x, y, heading) in zip(self.which.tolist(), poses.tolist()):
-            house = self.atlas.houses[k]
-            if not (0 <= x < house.width and 0 <= y < house.height and 0 <= heading < 4 and house.free[y, x]):
-                raise UsageError(f"no agent can stand at ({x}, {y}) with heading {heading} in {house!r}")
 
     def __len__(self) -> int:
         return len(self.place)
