@@ -38,9 +38,6 @@ def resample_counts(
     counts: np.ndarray,  # int `[trial, k]`
 ) -> np.ndarray:  # int `[DRAWS, k]`
     "Sums of counts over resampled trials."
-    counts = np.asarray(counts)
-    if not len(counts):
-        return np.zeros((DRAWS, counts.shape[1]), dtype=np.int64)
     kinds, number = np.unique(counts, axis=0, return_counts=True)
     return np.random.default_rng(RESAMPLING_SEED).multinomial(len(counts), number / len(counts), size=DRAWS) @ kinds
 

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['Rule', 'LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FALSE_RATE', 'SCORE_COLUMNS',
            'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule', 'Scorer',
-           'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'rollout_errors',
-           'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior', 'by_taking_part',
-           'score_events', 'score_errors', 'ScoreTables', 'joined', 'score']
+           'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'joined',
+           'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior',
+           'score_events', 'score_errors', 'ScoreTables', 'score']
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
 from collections.abc import Callable, Iterable, Iterator
@@ -205,6 +205,11 @@ CURVE_COLUMNS = ("curve", "step", "value", "low", "high", "count")
 TRIAL_CURVE_COLUMNS = ("curve", "trial", "step", "sum", "number")
 
 
+def joined(parts: list[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
+    "Parts of a table below each other."
+    return pd.concat(parts, ignore_index=True)[list(columns)] if parts else pd.DataFrame(columns=list(columns))
+
+
 def rollout_errors(
     scorer: Scorer,
     rows: pd.DataFrame,  # of its plan, with one horizon
@@ -318,8 +323,8 @@ def loss_curves(
     numbers = 3 * error.shape[-1] if scorer.scoring.error_features == "positions" else STATE_SIZE
     loss = np.square(error).sum((1, 2)) / (numbers * max(error.shape[1], 1))
     distance = (np.round((rows.context - rows.event_step) / LOSS_STRIDE) * LOSS_STRIDE).astype(np.int64)
-    parts = [pd.DataFrame(columns=list(CURVE_COLUMNS))]
-    by_trial = [pd.DataFrame(columns=list(TRIAL_CURVE_COLUMNS))]
+    parts = []
+    by_trial = []
     for target in dict.fromkeys(rows.target):
         here = (rows.target == target).to_numpy()
         (trials, trial), (steps, step) = (
@@ -331,30 +336,18 @@ def loss_curves(
         np.add.at(numbers, (trial, step), 1)
         parts.append(curve_rows(f"loss_{target}", steps, sums, numbers))
         by_trial.append(trial_rows(f"loss_{target}", scorer.test.trial[trials], steps, sums, numbers))
-    return pd.concat(parts[1:] or parts, ignore_index=True), pd.concat(by_trial[1:] or by_trial, ignore_index=True)
+    return joined(parts, CURVE_COLUMNS), joined(by_trial, TRIAL_CURVE_COLUMNS)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #71472d97
 def by_behavior(
-    behavior: np.ndarray,  # `[n]`: name of each row's behaviour
+    names: np.ndarray,  # `[n]`: each row's behaviour or scenario; a scenario shows the behaviours of both its robots
 ) -> Iterator[tuple[str, np.ndarray]]:  # a name and a mask
-    "All rows, then those of each behaviour that occurs."
-    behavior = np.asarray(behavior)
-    yield "all", np.ones(len(behavior), dtype=bool)
-    yield from ((name, behavior == name) for name in dict.fromkeys([*BEHAVIORS, *behavior]) if (behavior == name).any())
-
-# %% ../../nbs/evaluation/04_scores.ipynb #7ea45c49
-def by_taking_part(
-    scenario: np.ndarray,  # `[n]`: name of each row's scenario
-) -> Iterator[tuple[str, np.ndarray]]:  # a name and a mask
-    "All rows, then those in which a robot shows a behaviour, for each that occurs (SWM draft, section on conventional metrics)."
-    scenario = np.asarray(scenario)
-    shown = {
-        name: [ROLES.get(role, role) for role in SCENARIO_ROLES.get(name, (name,))]
-        for name in np.unique(scenario)
-    }
-    yield "all", np.ones(len(scenario), dtype=bool)
+    "All rows, then those of each behaviour that occurs (by scenario as in the SWM draft, section on conventional metrics)."
+    names = np.asarray(names)
+    shown = {name: [ROLES.get(role, role) for role in SCENARIO_ROLES.get(name, (name,))] for name in dict.fromkeys(names)}
+    yield "all", np.ones(len(names), dtype=bool)
     for behavior in dict.fromkeys([*BEHAVIORS, *sum(shown.values(), [])]):
-        mask = np.isin(scenario, [name for name, behaviors in shown.items() if behavior in behaviors])
+        mask = np.isin(names, [name for name, behaviors in shown.items() if behavior in behaviors])
         if mask.any():
             yield behavior, mask
 
@@ -406,7 +399,7 @@ def score_errors(
         sums.append(error_sums(error, predicted, true, last))
     values = np.concatenate(each)
     table = []
-    for name, mask in by_taking_part(test.scenario[np.concatenate([rows.row, gone.row]).astype(np.int64)]):
+    for name, mask in by_behavior(test.scenario[np.concatenate([rows.row, gone.row]).astype(np.int64)]):
         left_out = int(mask[len(rows) :].sum())
         table += [
             ("all", metric, name, *numbers)
@@ -420,7 +413,7 @@ def score_errors(
         total, number = (np.concatenate([part[name][side] for part in sums]) for side in (0, 1))
         by_trial.append(trial_rows(name, trial, step, total, number, bin=BIN))
         curves.append(curve_rows(name, step, total, number))
-    return table, pd.concat(curves, ignore_index=True), pd.concat(by_trial, ignore_index=True)
+    return table, joined(curves, CURVE_COLUMNS), joined(by_trial, TRIAL_CURVE_COLUMNS)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #3393b38b
 # objects are numbered from 0
@@ -434,11 +427,6 @@ class ScoreTables(NamedTuple):
     curves: pd.DataFrame  # `CURVE_COLUMNS`
     outcomes: pd.DataFrame  # `OUTCOME_COLUMNS`: one row for each scored object of a trial
     trial_curves: pd.DataFrame  # `TRIAL_CURVE_COLUMNS`: what each trial adds to the curves
-
-
-def joined(parts: list[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
-    "Parts of a table below each other."
-    return pd.concat(parts, ignore_index=True)[list(columns)] if parts else pd.DataFrame(columns=list(columns))
 
 
 def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:

@@ -270,9 +270,7 @@ def plan_multi_goal(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
 # %% ../../nbs/evaluation/01_tasks.ipynb #d80b3df2
 def plan_taken_back(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     "Does an object that an adversary takes away lie at the goal in the end? (not in the paper)"
-    row, thing = np.nonzero(test.taken_step >= 1) if scoring.rollout_alone else (
-        np.zeros(0, dtype=np.int64),
-    ) * 2
+    row, thing = np.nonzero((test.taken_step >= 1) & scoring.rollout_alone)
     at_end = inside_goal(positions(test.states)[row, -1:, OBJECT_INDEX.start + thing])[:, 0]
     return plan_rows(row, test.taken_step[row, thing], thing[:, None], at_end[:, None])
 
