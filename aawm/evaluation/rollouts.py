@@ -9,9 +9,8 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
            'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
            'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects',
            'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
-           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'check_signature', 'as_model',
-           'batch_inputs', 'receive', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'rollout_key',
-           'kept_steps', 'roll_out']
+           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'as_model', 'batch_inputs', 'next_batch',
+           'request_streams', 'roll_batch', 'on_device', 'rollout_key', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import contextlib
@@ -453,19 +452,6 @@ def networks_of(
     return [one for one in found if not any(one is part for other in found if other is not one for part in other.modules())]
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #1bc6953a
-def check_signature(model: Evaluable) -> None:
-    "Raise `ModelContractError` where a rollout would not take what it is called with."
-    run = getattr(model, "run", model.rollout)
-    try:
-        inspect.signature(run).bind(None, 1, 1, generator=None, mode=False, privileged=None)
-    except TypeError as fault:
-        raise ModelContractError(
-            f"the rollout of {model.name}: {fault}{defined_at(model, 'rollout')}; it must take generator, mode and privileged, or **given"
-        ) from None
-    except ValueError:  # written in C, it has no signature
-        pass
-
-
 def as_model(
     model: object,  # a `WorldModel`, another object with `rollout`, or a function with the arguments of `rollout`
 ) -> Evaluable:  # with `name`, `variant`, `privileged` and `rollout`
@@ -477,7 +463,13 @@ def as_model(
     with own_code("the model cannot be read:"):
         known = bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
         evaluable = typing.cast(Evaluable, model if known else OutsideModel(model))
-    check_signature(evaluable)
+    try:
+        inspect.signature(getattr(evaluable, "run", evaluable.rollout)).bind(None, 1, 1, generator=None, mode=False, privileged=None)
+    except TypeError as fault:
+        wrong = f"{fault}{defined_at(evaluable, 'rollout')}; it must take generator, mode and privileged, or **given"
+        raise ModelContractError(f"the rollout of {evaluable.name}: {wrong}") from None
+    except ValueError:  # written in C, it has no signature
+        pass
     unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
         raise ModelContractError(f"{evaluable.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")
@@ -502,23 +494,6 @@ def batch_inputs(
     shown = true.masked_fill((step >= context[:, None])[..., None], torch.nan)
     inputs = {"end_state": lambda: states[row, -1], "true_states": lambda: true}
     return shown, context, {name: inputs[name]() for name in privileged} or None
-
-# %% ../../nbs/evaluation/02_rollouts.ipynb #96c415fa
-def receive(
-    rollout: object,  # what the model returned
-    size: int,  # trials in the batch
-    horizon: int,  # steps requested
-    device: torch.device,
-) -> torch.Tensor:  # float32 `[size, horizon, 35]`
-    "A batch of rollouts; `ModelContractError` where it has another form."
-    expected = (size, horizon, STATE_SIZE)
-    if not isinstance(rollout, torch.Tensor):
-        got = f"{type(rollout).__name__} {list(getattr(rollout, 'shape', ()))}"
-    elif not rollout.is_floating_point() or tuple(rollout.shape) != expected or rollout.device.type != device.type:
-        got = f"{rollout.dtype} {list(rollout.shape)} on {rollout.device}"
-    else:
-        return rollout.detach().float()
-    raise ModelContractError(f"returns {got}; return a float tensor {list(expected)} on {device}")
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #2b6584bd
 ALIKE = 0.75  # rollouts of a batch are at least this share of each other's length
@@ -560,17 +535,21 @@ def roll_batch(
     generator: Streams,
     mode: bool,  # latents at their mode
 ) -> torch.Tensor:  # float32 `[sum of horizons, 35]` on the CPU
-    "Roll one batch out and keep of each rollout as many steps as were requested."
+    "Roll one batch out and keep of each rollout the steps that were requested; `ModelContractError` where it has another form."
     shown, context, privileged = batch_inputs(states, requested, tuple(model.privileged))
     horizon = int(requested.horizon.max())
     with own_code(f"the rollout of {model.name} fails with"):
-        returned = model.rollout(shown, context, horizon, generator=generator, mode=mode, privileged=privileged)
-    try:
-        rollout = receive(returned, len(requested), horizon, states.device)
-    except ModelContractError as fault:
-        raise ModelContractError(f"the rollout of {model.name} {fault}{defined_at(model, 'rollout')}") from None
-    wanted = torch.arange(horizon) < torch.tensor(requested.horizon.tolist())[:, None]
-    return rollout[wanted.to(states.device)].cpu()
+        rollout = model.rollout(shown, context, horizon, generator=generator, mode=mode, privileged=privileged)
+    expected = [len(requested), horizon, STATE_SIZE]
+    if not isinstance(rollout, torch.Tensor):
+        got = f"{type(rollout).__name__} {list(getattr(rollout, 'shape', ()))}"
+    elif not rollout.is_floating_point() or list(rollout.shape) != expected or rollout.device.type != states.device.type:
+        got = f"{rollout.dtype} {list(rollout.shape)} on {rollout.device}"
+    else:
+        wanted = torch.arange(horizon) < torch.tensor(requested.horizon.tolist())[:, None]
+        return rollout.detach().float()[wanted.to(states.device)].cpu()
+    where = defined_at(model, "rollout")
+    raise ModelContractError(f"the rollout of {model.name} returns {got}; return a float tensor {expected} on {states.device}{where}")
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #144e9ab3
 @contextlib.contextmanager
