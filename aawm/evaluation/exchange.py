@@ -6,7 +6,7 @@
 __all__ = ['FORMAT', 'MANY_CONTEXTS', 'OPTION_TASKS', 'TASK_VERSIONS', 'LONGEST_ABOUT', 'REPEATED', 'task_id', 'task_names',
            'check_suffix', 'write_rollout_arrays', 'read_arrays', 'request_parts', 'part_path', 'requests_about',
            'requests_protocol', 'requests_for', 'part_about', 'write_requests', 'begin_with', 'check_rollouts',
-           'rollout_files', 'join_rollouts', 'score_rollouts', 'RequestsAbout', 'score_files']
+           'rollout_files', 'join_rollouts', 'RequestsAbout', 'score_files']
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #806eb3fd
 import json
@@ -301,30 +301,6 @@ def join_rollouts(
     return Rollouts(requests, steps, before=shown[1]), [abouts[number] for number in range(len(digests))]
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #750be2e4
-def score_rollouts(
-    test: TrialSet,
-    about: dict,  # as `requests_about` gives it
-    digests: list,  # of the parts
-    files: Iterable[str | Path],  # of one model, one for each part
-) -> Evaluation:
-    "Check the rollouts of a model and score them."
-    plan, requests = requests_for(test, about)
-    rollouts, abouts = join_rollouts(files, requests, digests, test)
-    for name in ("model", "variant", "seed", "privileged"):
-        if any(each.get(name) != abouts[0].get(name) for each in abouts):
-            raise BadData(f"the files of the parts differ in {name}; they must be of one model")
-    stated = abouts[0]
-    # what the requests hold was given, whatever the answers say
-    given = {*stated.get("privileged", []), *about["privileged"]}
-    fields = {
-        "model": str(stated.get("model", "outside")), "variant": str(stated.get("variant", "outside")), "settings": {}, "parameters": 0,
-        "privileged": sorted(given), "seed": int(stated.get("seed", 0)), "batch_size": len(requests), "device": "outside",
-        "seconds": {"rollouts": 0.0}, "versions": {"aawm": aawm.__version__, "numpy": np.__version__}, "commit": commit()
-    }
-    protocol = requests_protocol(about)
-    return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, fields)
-
-
 class RequestsAbout(Form):
     "What a file of requests says of itself."
 
@@ -360,8 +336,21 @@ def score_files(
     if test.data_hash != stated["data_hash"]:
         raise BadData(f"{file} was made from other trials than {store} holds")
     about = {name: stated[name] for name in requests_about(test)}
-    _, wanted = requests_for(test, about)
+    plan, wanted = requests_for(test, about)
     digests = [part_about(about, wanted, part)["digest"] for part in range(request_parts(wanted).max(initial=-1) + 1)]
     if stated["digest"] not in digests:
         raise BadData(f"{file} is not what this version asks for; write the requests anew")
-    return score_rollouts(test, about, digests, rollout_files(paths))
+    rollouts, abouts = join_rollouts(rollout_files(paths), wanted, digests, test)
+    for name in ("model", "variant", "seed", "privileged"):
+        if any(each.get(name) != abouts[0].get(name) for each in abouts):
+            raise BadData(f"the files of the parts differ in {name}; they must be of one model")
+    own = abouts[0]
+    # what the requests hold was given, whatever the answers say
+    given = {*own.get("privileged", []), *about["privileged"]}
+    fields = {
+        "model": str(own.get("model", "outside")), "variant": str(own.get("variant", "outside")), "settings": {}, "parameters": 0,
+        "privileged": sorted(given), "seed": int(own.get("seed", 0)), "batch_size": len(wanted), "device": "outside",
+        "seconds": {"rollouts": 0.0}, "versions": {"aawm": aawm.__version__, "numpy": np.__version__}, "commit": commit()
+    }
+    protocol = requests_protocol(about)
+    return score_evaluation(Scorer(plan, rollouts, test, protocol.rules), protocol, fields)
