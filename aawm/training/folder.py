@@ -6,7 +6,7 @@
 __all__ = ['SETTINGS', 'WEIGHTS', 'HASHES', 'LOG', 'CHECKPOINT', 'CHECKPOINT_HASHES', 'describe_run', 'source_of',
            'describe_model', 'differences', 'flatten_settings', 'claim_folder', 'is_shorter', 'write_hashes',
            'read_hashes', 'check_hash', 'write_weights', 'check_run', 'read_weights', 'finished', 'RunSettings',
-           'run_settings', 'build_model', 'changed_source', 'load_run', 'trained_model']
+           'run_settings', 'changed_source', 'load_run', 'trained_model']
 
 # %% ../../nbs/training/02_folder.ipynb #c144d57b
 from collections.abc import Callable
@@ -209,15 +209,10 @@ def run_settings(folder: str | Path) -> dict:
     return settings
 
 
-def build_model(settings: dict) -> nn.Module:
-    "A world model as the settings of a run describe it."
-    return stated_build(settings, SETTINGS)
-
-
 def changed_source(folder: str | Path) -> str:
     "A sentence where the file of a model of one's own has changed since the run was trained; else empty."
     settings = run_settings(folder)
-    if settings.get("source", "") == source_of(build_model(settings)):
+    if settings.get("source", "") == source_of(stated_build(settings, SETTINGS)):
         return ""
     return f"{settings['model'].partition(':')[0]} has changed since {folder} was trained; its weights may mean something else now"
 
@@ -225,7 +220,7 @@ def changed_source(folder: str | Path) -> str:
 def load_run(
     folder: str | Path,  # of a finished run
     device: torch.device | str = "cpu",
-    build: Callable = build_model,  # from a run's settings to a module with fresh weights
+    build: Callable | None = None,  # from a run's settings to a module with fresh weights; `None`: to the world model they describe
 ) -> nn.Module:  # ready for use
     "The trained model of a run, its files checked against their hashes."
     folder = Path(folder)
@@ -234,7 +229,7 @@ def load_run(
         raise BadData(f"{folder} is not trained to its end; run the same command again to go on")
     check_run(folder)
     limits = settings.get("config", {}), folder, settings["model"]
-    module = build(settings) if build is build_model else within_limits(lambda: build(settings), *limits)
+    module = within_limits(lambda: build(settings), *limits) if build else stated_build(settings, SETTINGS)
     read_weights(module, folder)
     if isinstance(module, WorldModel):
         remember(module, settings)
