@@ -475,13 +475,13 @@ class PublishedTransformer(WorldModel):
     config: TransformerConfig
     variants = ("published",)
     released_settings = {
-        "embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length"
+        "embed_dim": "width", "num_attn_layers": "layers", "num_heads": "heads", "max_seq_len": "max_length",
+        "embed_pdrop": "dropout", "resid_pdrop": "dropout", "attn_pdrop": "dropout",
     }
-    released_settings |= {name: "dropout" for name in ("embed_pdrop", "resid_pdrop", "attn_pdrop")}
     released_fixed = {
-        "obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2
+        "obs_size": STATE_SIZE, "attention": "causal", "num_encode_layers": 2, "num_decode_layers": 2,
+        "pos_encode_aggregation": "concat", "pos_embed_dim": STATE_SIZE,
     }
-    released_fixed |= {"pos_encode_aggregation": "concat", "pos_embed_dim": STATE_SIZE}
     released_constants = (".attn.mask",)  # tensors of the released files that are no weights
 
     def __init__(self, config=None, variant="published"):
@@ -495,17 +495,16 @@ class PublishedTransformer(WorldModel):
         self.transformer = Stack(c, rotary=False)
         self.decoder = nn.Linear(c.width, STATE_SIZE)
 
-    def next_states(self, states: torch.Tensor, positions: torch.Tensor):
+    def next_states(self, states: torch.Tensor):
         "The state after each of `states [B, T, 35]`, in metres."
+        positions = torch.arange(states.shape[1], device=states.device)
         embedded = self.embedder(states)
         place = self.pos_emb(positions).expand(*embedded.shape[:-1], -1)
         mixed, _ = self.transformer(self.drop(self.pos_emb_proj(torch.cat([embedded, place], -1))), positions)
         return self.decoder(mixed)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        shown = batch["states"][:, :-1]
-        target = batch["states"][:, 1:]
-        error = self.next_states(shown, torch.arange(shown.shape[1], device=shown.device)) - target
+        error = self.next_states(batch["states"][:, :-1]) - batch["states"][:, 1:]
         return error.square().mean(), {"rmse": error.detach().square().mean().sqrt()}
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -520,6 +519,6 @@ class PublishedTransformer(WorldModel):
             window = shown.states
             # all outputs become the next window, the last of them is the prediction
             for step in range(horizon):
-                window = self.next_states(window, torch.arange(window.shape[1], device=window.device))
+                window = self.next_states(window)
                 future[rows, step] = last_shown(window, shown.lengths)
         return future

@@ -62,10 +62,8 @@ def token_nll(
     carry = torch.where(
         pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)
     ).sum()
-    return {
-        name: part / holder[..., 0].numel()
-        for name, part in (("motion", motion), ("grasp", grasp), ("carry", carry))
-    }
+    parts = {"motion": motion, "grasp": grasp, "carry": carry}
+    return {name: part / holder[..., 0].numel() for name, part in parts.items()}
 
 # %% ../../../nbs/models/event/05_loss.ipynb #4aebdfaa
 def grasp_changes(
