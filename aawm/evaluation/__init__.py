@@ -15,40 +15,16 @@ from .claims import CLAIMS, paper_ledger
 from .intervals import difference
 from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
-    Evaluation,
-    Results,
-    check_output,
-    evaluate,
-    evaluate_each,
-    find_evaluations,
-    gather,
-    joined_outcomes,
-    main_variant,
-    model_fields,
-    other_data,
-    read_evaluation,
-    save,
-    score_row,
+    Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
+    model_fields, other_data, read_evaluation, save, score_row,
 )
 from aawm.evaluation.rollouts import (
     ConstantVelocity, Faced, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
 )
 from .scores import Scorer, score
 from aawm.evaluation.tasks import (
-    SCORINGS,
-    TASKS,
-    Protocol,
-    TrialSet,
-    Scoring,
-    Task,
-    find_tasks,
-    trial_set,
-    move,
-    multi_goal,
-    plan_tasks,
-    register_task,
-    single_goal,
-    task_named,
+    SCORINGS, TASKS, Protocol, TrialSet, Scoring, Task, find_tasks, trial_set, move, multi_goal, plan_tasks,
+    register_task, single_goal, task_named,
 )
 
 _all_ = [

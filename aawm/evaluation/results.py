@@ -162,9 +162,7 @@ def rollouts_record(scorer: Scorer) -> dict[str, Any]:  # fields of a record
     goals = wanted[wanted.task == "multi_goal"]
     parts = []
     faults: Counter[str] = Counter()
-    for each, which in (
-        (scorer.rollouts, wanted.request), *((each, each.find(goals)) for each in scorer.further)
-    ):
+    for each, which in ((scorer.rollouts, wanted.request), *((each, each.find(goals)) for each in scorer.further)):
         requested = np.unique(which)
         parts.append(each.requests.iloc[requested].assign(broken=each.broken[requested]))
         tests = Counter(ROLLOUT_TESTS[place] for place in each.failed[requested] if place != NEVER)
@@ -174,9 +172,7 @@ def rollouts_record(scorer: Scorer) -> dict[str, Any]:  # fields of a record
     first = broken[:1]
     step = (first.start + first.context + first.broken).tolist()
     rows = scorer.plan.groupby("task", sort=False).left_out
-    number = {
-        "trials": len(scorer.test.trial), "rollouts": len(requests), "steps": int(requests.horizon.sum())
-    }
+    number = {"trials": len(scorer.test.trial), "rollouts": len(requests), "steps": int(requests.horizon.sum())}
     return {
         "data_hash": scorer.test.data_hash,
         "counts": {**number, "rows": rows.size().to_dict()},
@@ -271,9 +267,7 @@ def keep_rollouts(
     plan = scorer.plan
     rollouts = scorer.rollouts
     rows = plan[(plan.left_out == "") & plan.task.isin(KEPT_TASKS)].drop_duplicates(["task", *REQUEST])
-    chosen = np.unique(
-        rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request
-    )
+    chosen = np.unique(rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request)
     requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
     kept = np.repeat(np.isin(np.arange(len(rollouts)), chosen), rollouts.requests.horizon)
     return Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), rollouts.steps[kept])
@@ -326,9 +320,7 @@ def evaluate_each(
         fields = model_record(taken, first.seed if trained_with is None else trained_with)
     begun = time.perf_counter()
     plans = [protocol.plan(test) for protocol in chosen]
-    offsets = [
-        offset_plan(test, protocol.rules, protocol.cap) for protocol in chosen if protocol.sensitivity
-    ]
+    offsets = [offset_plan(test, protocol.rules, protocol.cap) for protocol in chosen if protocol.sensitivity]
     options = (first.seed, first.mode, batch_size, device, progress)
     numbered = lambda requests, number: roll_out(
         taken, requests, test, *options, number, Path(keep) / str(number) if keep else None
@@ -388,15 +380,11 @@ def check_output(
     try:
         tempfile.TemporaryFile(dir=there).close()
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"cannot write into {folder}: {fault.strerror}; choose another folder"
-        ) from fault
+        raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror}; choose another folder") from fault
     if strange := sorted(
         {file.name for file in visible_files(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}
     ):
-        raise UsageError(
-            f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder"
-        )
+        raise UsageError(f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder")
     if (folder / "record.json").exists() and not replace:
         record = read_json(folder / "record.json", {})
         whose = " ".join(str(record.get(name, "?")) for name in ("model", "variant", "seed", "scoring"))
@@ -470,13 +458,9 @@ def read_kept_rollouts(
     names = (*REQUEST, "trial")
     shapes = {name: (array.shape, array.dtype.kind) for name, array in arrays.items()}
     horizon = arrays["horizon"] if shapes.get("horizon", "")[1:] == ("i",) else np.zeros(0, dtype=np.int64)
-    expected = (
-        {name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")}
-    )
+    expected = ({name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")})
     if shapes != expected or horizon.ndim != 1 or (horizon < 1).any():
-        raise BadData(
-            f"{path} holds no rollouts: expected {', '.join(names)} and their steps; evaluate again"
-        )
+        raise BadData(f"{path} holds no rollouts: expected {', '.join(names)} and their steps; evaluate again")
     return Rollouts(pd.DataFrame({name: arrays[name] for name in names}), arrays["steps"])
 
 # %% ../../nbs/evaluation/06_results.ipynb #2eaede16
@@ -512,9 +496,7 @@ def gather(
     evaluations = [item if isinstance(item, Evaluation) else read_evaluation(item) for item in folders]
     if not evaluations:
         raise UsageError("nothing to gather; give at least one folder of an evaluation")
-    names = [
-        str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)
-    ]
+    names = [str(item) if isinstance(item, (str, Path)) else f"evaluation {k}" for k, item in enumerate(folders)]
     across = tuple(
         check_name(field, SAME, "field that may differ")
         for field in ((across,) if isinstance(across, str) else across)
@@ -527,9 +509,7 @@ def gather(
             first = evaluations[0].record[field]
             here = evaluation.record[field]
             if first != here:
-                raise UsageError(
-                    f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart"
-                )
+                raise UsageError(f"{name} has another {field} than {names[0]} ({here} and {first}); gather them apart")
         identity = tuple(evaluation.record[field] for field in labels)
         if identity in sources:
             raise UsageError(

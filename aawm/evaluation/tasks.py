@@ -30,19 +30,8 @@ from ..events.firsts import first_true
 from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal, object_paths
 from ..models.streams import key_of_name
 from aawm.schema import (
-    GATHERING_SCENARIOS,
-    GOAL_RADIUS,
-    MOVE_THRESHOLD,
-    MOVED_THRESHOLD,
-    MULTI_GOAL_SCENARIOS,
-    NEVER,
-    OBJECT_INDEX,
-    OBJECTS,
-    SCENARIO_BEHAVIOR,
-    STEPS,
-    WINDOW_CONTEXT,
-    flatten,
-    positions,
+    GATHERING_SCENARIOS, GOAL_RADIUS, MOVE_THRESHOLD, MOVED_THRESHOLD, MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX,
+    OBJECTS, SCENARIO_BEHAVIOR, STEPS, WINDOW_CONTEXT, flatten, positions,
 )
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #8cbff142

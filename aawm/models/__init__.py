@@ -15,19 +15,8 @@ from pathlib import Path
 from ..errors import BadData, UsageError, check_name
 from ..small_files import read_small
 from aawm.models.base import (
-    MODELS,
-    PUBLISHED,
-    VARIANTS,
-    Context,
-    WorldModel,
-    build,
-    check_weights,
-    make_config,
-    model_class,
-    parameter_count,
-    read_state_dict,
-    register,
-    variants_of,
+    MODELS, PUBLISHED, VARIANTS, Context, WorldModel, build, check_weights, make_config, model_class, parameter_count,
+    read_state_dict, register, variants_of,
 )
 from .event.generic import GenericEventTransformer
 from .event.model import EventTransformer, StrongOracle
@@ -41,37 +30,11 @@ from .weights import load_weights, pretrained, stated_build
 
 # %% ../../nbs/models/00_overview.ipynb #35c5c4a7
 _all_ = [
-    "load_weights",
-    "pretrained",
-    "MODELS",
-    "VARIANTS",
-    "Context",
-    "WorldModel",
-    "build",
-    "check_weights",
-    "make_config",
-    "model_class",
-    "parameter_count",
-    "read_state_dict",
-    "register",
-    "variants_of",
-    "MultistepConfig",
-    "MultistepPredictor",
-    "Oracle",
-    "DiscreteConfig",
-    "DiscreteRSSM",
-    "ContinuousConfig",
-    "ContinuousRSSM",
-    "DeltaConfig",
-    "MultistepDelta",
-    "SGNet",
-    "SGNetConfig",
-    "Transformer",
-    "TransformerConfig",
-    "EventTransformer",
-    "EventTransformerConfig",
-    "GenericEventTransformer",
-    "StrongOracle",
+    "load_weights", "pretrained", "MODELS", "VARIANTS", "Context", "WorldModel", "build", "check_weights",
+    "make_config", "model_class", "parameter_count", "read_state_dict", "register", "variants_of", "MultistepConfig",
+    "MultistepPredictor", "Oracle", "DiscreteConfig", "DiscreteRSSM", "ContinuousConfig", "ContinuousRSSM",
+    "DeltaConfig", "MultistepDelta", "SGNet", "SGNetConfig", "Transformer", "TransformerConfig", "EventTransformer",
+    "EventTransformerConfig", "GenericEventTransformer", "StrongOracle",
 ]
 
 # %% ../../nbs/models/00_overview.ipynb #f1ae1234

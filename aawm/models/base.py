@@ -81,9 +81,7 @@ def context_lengths(
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
     if lengths.shape not in ((), (trials,)):
-        raise UsageError(
-            f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}"
-        )
+        raise UsageError(f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}")
     lengths = lengths.long().expand(trials)
     longest = min(steps, STEPS - 1)
     wrong = (lengths < 1) | (lengths > longest)
@@ -168,9 +166,7 @@ def read_context(
 ):  # `(top [B, width], [(hidden, cell) per layer])` at each trial's last shown step
     "Run an LSTM over contexts of mixed lengths in one call, from the zero state."
     if lengths is not None and bool((lengths != inputs.shape[1]).any()):
-        inputs = nn.utils.rnn.pack_padded_sequence(
-            inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
+        inputs = nn.utils.rnn.pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
     hidden, cell = run_recurrent(network, inputs)[1]
     return hidden[-1], list(zip(hidden, cell))
 
@@ -415,9 +411,7 @@ class WorldModel(Declared):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         "What training descends, a tensor of one number, and numbers to log."
-        raise ModelContractError(
-            f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)"
-        )
+        raise ModelContractError(f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)")
 
     def imagine(
         self,
@@ -685,9 +679,7 @@ def one_hot(
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:  # `[..., classes]`
     "One at the chosen place, zero elsewhere; unlike torch's, it does not stop to look for bad indices."
-    return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(
-        -1, chosen[..., None], 1.0
-    )
+    return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(-1, chosen[..., None], 1.0)
 
 # %% ../../nbs/models/01_base.ipynb #e7a4600e
 def choose_device(
@@ -753,9 +745,7 @@ def read_state_dict(
     except Exception as error:
         reason = str(error).splitlines()[0][:200]
         raise BadData(f"{path} is not a state dict that can be read safely: {reason}") from error
-    if not isinstance(content, dict) or not all(
-        isinstance(value, torch.Tensor) for value in content.values()
-    ):
+    if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise BadData(f"{path} is not a state dict of tensors")
     return content
 

@@ -35,9 +35,7 @@ def codebook(
         if ((pair[0] - pair[1]) * scale).norm() < reach / 2:
             pair = [(pair[0] + pair[1]) / 2]
         codes += pair
-        near = torch.stack(
-            [((points - code) * scale).norm(dim=-1) <= reach for code in [*pair, points[0]]]
-        ).any(0)
+        near = torch.stack([((points - code) * scale).norm(dim=-1) <= reach for code in [*pair, points[0]]]).any(0)
         points = points[~near]
     return functional.pad(torch.stack(codes), (0, 0, 0, size - len(codes)))
 

@@ -279,9 +279,7 @@ class RSSM(LatentSteps):
         prior = self.prior(memories)
         decoded = self.decode(memories, latents)
         changes = states.diff(dim=1) / self.change.spread
-        error = self.weighted(
-            decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes
-        )
+        error = self.weighted(decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes)
         kl = self.latent.divergence(posterior, prior).mean()
         total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(
             self.latent, posterior, prior, self.config
@@ -326,9 +324,7 @@ class PublishedRSSM(LatentSteps):
         self.latent = c.latent(bounded=False)
         self.encoder_rnn = nn.GRU(self.latent.size, c.recurrent_size, batch_first=True)
         outputs = self.latent.parameters // len(self.priors)
-        for names, inputs in (
-            (self.priors, c.recurrent_size), (self.posteriors, STATE_SIZE + c.recurrent_size)
-        ):
+        for names, inputs in ((self.priors, c.recurrent_size), (self.posteriors, STATE_SIZE + c.recurrent_size)):
             for name in names:
                 setattr(self, name, nn.Linear(inputs, outputs))
         self.decoder_mlp = perceptron(
@@ -342,9 +338,7 @@ class PublishedRSSM(LatentSteps):
     def embed(self, states: torch.Tensor):
         "The posterior's share of the observations, all steps at once."
         layers = (getattr(self, name) for name in self.posteriors)
-        return torch.cat(
-            [functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1
-        )
+        return torch.cat([functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1)
 
     def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
         "The latent's distribution, from an embedded observation and the memory."
@@ -383,9 +377,7 @@ class PublishedContinuousRSSM(PublishedRSSM):
     "RSSM Continuous as released."
 
     Config = ContinuousConfig
-    released_settings = {
-        "deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "stoch_size": "latents"
-    }
+    released_settings = {"deter_size": "recurrent_size", "dec_hidden_size": "hidden_size", "stoch_size": "latents"}
     released_fixed = PublishedRSSM.released_fixed | {"rssm_type": "continuous"}
     priors = ("mean_prior", "log_var_prior")
     posteriors = ("mean_post", "log_var_post")

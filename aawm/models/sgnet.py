@@ -56,9 +56,7 @@ class Goals(nn.Module):
         super().__init__()
         size = c.hidden_size // 4
         self.steps = c.goal_steps
-        self.start, self.cell, self.next_input = linear(
-            c.hidden_size, size
-        ), nn.GRUCell(size, size), linear(size, size)
+        self.start, self.cell, self.next_input = linear(c.hidden_size, size), nn.GRUCell(size, size), linear(size, size)
         self.for_encoder, self.for_decoder = linear(size, size), linear(size, size)
         self.weigh_encoder, self.weigh_decoder = nn.Linear(size, 1), nn.Linear(size, 1)
         self.to_state = linear(size, c.hidden_size)  # what the regressor reads
@@ -83,9 +81,7 @@ class Goals(nn.Module):
     def goals_ahead(self, features: torch.Tensor):
         "For each step of the decoder, a summary of the goals not yet passed: `[..., steps, size]`."
         features = self.for_decoder(features)
-        scores = self.weigh_decoder(features.tanh()).squeeze(-1)[..., None, :].expand(
-            *features.shape[:-1], self.steps
-        )
+        scores = self.weigh_decoder(features.tanh()).squeeze(-1)[..., None, :].expand(*features.shape[:-1], self.steps)
         passed = torch.ones(self.steps, self.steps, dtype=torch.bool, device=scores.device).tril(-1)
         return scores.masked_fill(passed, -torch.inf).softmax(-1) @ features
 
@@ -121,9 +117,7 @@ class Paths(nn.Module):
         hidden = self.start(torch.cat([encoded[:, None].expand(-1, many, -1), latents], -1)).flatten(0, 1)
         path = []
         for goals in ahead.repeat_interleave(many, 0).unbind(1):
-            hidden = run_recurrent(
-                self.cell, self.drop(torch.cat([self.next_input(hidden), goals], -1)), hidden
-            )
+            hidden = run_recurrent(self.cell, self.drop(torch.cat([self.next_input(hidden), goals], -1)), hidden)
             path.append(hidden)
         return self.regressor(torch.stack(path, 1)).unflatten(0, (-1, many))
 
@@ -133,23 +127,16 @@ class Paths(nn.Module):
         latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)
         return self.decode(encoded, ahead, latent[:, None])[:, 0]
 
-    def loss(
-        self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor,
-        distance: Callable = distance
-    ):
+    def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor, distance: Callable = distance):
         "Distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
         seen = run_recurrent(self.future, target)[1].transpose(0, 1).flatten(1)
         prior = self.latent.describe(self.prior(encoded))
         posterior = self.latent.describe(self.posterior(torch.cat([encoded, seen], -1)))
-        paths = self.decode(
-            encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1))
-        )
+        paths = self.decode(encoded, ahead, self.latent.sample(posterior[:, None].expand(-1, self.samples, -1, -1)))
         distances = distance(paths, target[:, None])
         best = distances.argmin(1)
         trial = torch.arange(len(best), device=best.device)
-        return distances[trial, best].mean(), self.latent.divergence(
-            posterior, prior
-        ).mean(), paths[trial, best]
+        return distances[trial, best].mean(), self.latent.divergence(posterior, prior).mean(), paths[trial, best]
 
 # %% ../../nbs/models/05_sgnet.ipynb #f5d30c51
 def read_shown(
@@ -232,9 +219,7 @@ class SGNet(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
-        total, logs, steps, path, carried = observed_loss(
-            self, states, window_context(batch), self.config.decoded
-        )
+        total, logs, steps, path, carried = observed_loss(self, states, window_context(batch), self.config.decoded)
         return total + chunk_loss(self, states, steps, path, *carried), logs
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -287,13 +272,9 @@ def observed_loss(
     goal = model.distance(model.paths.regressor(model.goals.to_state(features)), target).mean()
     chosen = decoded_steps(steps, count)
     encoded, features, target = (part[:, chosen].flatten(0, 1) for part in (outputs, features, target))
-    best, divergence, paths = model.paths.loss(
-        encoded, model.goals.goals_ahead(features), target, model.distance
-    )
+    best, divergence, paths = model.paths.loss(encoded, model.goals.goals_ahead(features), target, model.distance)
     logs = {"goal": goal.detach(), "path": best.detach(), "kl": divergence.detach()}
-    return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(
-        0, (len(states), -1)
-    )[:, -1], carried
+    return goal + best + divergence.clamp(min=0.001), logs, steps, paths.unflatten(0, (len(states), -1))[:, -1], carried
 
 # %% ../../nbs/models/05_sgnet.ipynb #5121cb3b
 def chunk_loss(

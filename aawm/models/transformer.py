@@ -51,13 +51,9 @@ class TransformerConfig:
         if self.codes < 2:
             raise UsageError(f"codes is {self.codes}; it must be at least 2")
         if min(self.width, self.layers, self.heads, self.max_length) < 1 or self.width % (2 * self.heads):
-            raise UsageError(
-                f"width {self.width} must be a multiple of twice the heads ({self.heads}), all at least 1"
-            )
+            raise UsageError(f"width {self.width} must be a multiple of twice the heads ({self.heads}), all at least 1")
         if not 0 <= self.dropout < 1 or self.noise < 0:
-            raise UsageError(
-                f"dropout {self.dropout} must be 0 to below 1, and noise {self.noise} not negative"
-            )
+            raise UsageError(f"dropout {self.dropout} must be 0 to below 1, and noise {self.noise} not negative")
 
 # %% ../../nbs/models/04_transformer.ipynb #6fd9fd04
 LONGEST_WAVE = 10_000.0  # steps: the slowest pair turns once in about so many times 2 pi
@@ -214,9 +210,7 @@ def start_wide(*layers: nn.Linear) -> None:
 GROUPS = (POSITION, ROTATION)  # of an entity's features, a token each
 ENTITY_KINDS = (OBJECT_INDEX, AGENT_INDEX)  # of entities, a codebook each
 SLOTS = len(ENTITIES) * len(GROUPS)  # tokens of a step
-ROBOTS_FIRST = (
-    *range(SLOTS)[AGENT_INDEX.start * len(GROUPS) :], *range(SLOTS)[: AGENT_INDEX.start * len(GROUPS)]
-)
+ROBOTS_FIRST = (*range(SLOTS)[AGENT_INDEX.start * len(GROUPS) :], *range(SLOTS)[: AGENT_INDEX.start * len(GROUPS)])
 QUANTUM = 0.1  # width of the disk of a small change, in root mean squares of changes that are any
 
 
@@ -225,9 +219,7 @@ def by_entity(
 ) -> torch.Tensor:  # `[..., 5, values]`
     "Values by kind and group, laid out by entity."
     groups = range(len(GROUPS))
-    return torch.cat(
-        [torch.cat([parts[kind, group] for group in groups], -1) for kind in range(len(ENTITY_KINDS))], -2
-    )
+    return torch.cat([torch.cat([parts[kind, group] for group in groups], -1) for kind in range(len(ENTITY_KINDS))], -2)
 
 # %% ../../nbs/models/04_transformer.ipynb #aacb9dbf
 class StepTokens(nn.Module):
@@ -270,9 +262,7 @@ class StepTokens(nn.Module):
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
         "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
-        changes = {
-            (kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()
-        }
+        changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
         moved = unflatten(states) + by_entity(changes)
         turned = torch.where(
             tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION]
@@ -302,9 +292,7 @@ def step_nll(
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
     features = functional.gelu(query + given.cumsum(-2) - given)
     logits = torch.stack([slot_logits(head, features[..., place, :], place) for place in range(SLOTS)], -2)
-    return functional.cross_entropy(
-        logits.flatten(0, -2), tokens.flatten(), reduction="none"
-    ).view(tokens.shape)
+    return functional.cross_entropy(logits.flatten(0, -2), tokens.flatten(), reduction="none").view(tokens.shape)
 
 
 def sample_tokens(
@@ -319,13 +307,9 @@ def sample_tokens(
     tokens = {}
     for place, slot in enumerate(ROBOTS_FIRST):
         logits = slot_logits(head, functional.gelu(query[:, place] + given), place)
-        tokens[slot] = token = sample_categorical(
-            logits, None if uniform is None else uniform[:, place], mode
-        )
+        tokens[slot] = token = sample_categorical(logits, None if uniform is None else uniform[:, place], mode)
         given = given + head.given(token + head.codes * place)
-    return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(
-        -1, (len(ENTITIES), len(GROUPS))
-    )
+    return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(-1, (len(ENTITIES), len(GROUPS)))
 
 # %% ../../nbs/models/04_transformer.ipynb #a5fec39e
 def token_loss(

@@ -176,13 +176,9 @@ class Card(dict):
     "The fields of a card; printed, a line each on the model, its training and its recall by scoring."
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"
-        ]
+        lines = [f"{self['model']} ({self['variant']}), training seed {self['seed']}, {self['bytes'] / 1e6:.2f} MB"]
         if "training" in self and "data_hash" in self:
-            lines.append(
-                f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}"
-            )
+            lines.append(f"trained for {self['training']['steps']:,} steps on trials {self['data_hash'][:12]}")
         if start := self.get("started_from"):
             lines.append(f"started from the weights of {start['file']} (SHA-256 {start['sha256'][:12]}), not from fresh ones")
         for planned, reached in self.get("lengthened", {}).items():

@@ -15,18 +15,6 @@ from .run import train_run
 from .settings import LoopSettings, TrainingSettings, training_settings
 
 _all_ = [
-    "Report",
-    "check_model",
-    "fit",
-    "train_run",
-    "changed_source",
-    "finished",
-    "load_run",
-    "run_settings",
-    "PRESETS",
-    "changed_settings",
-    "preset_settings",
-    "LoopSettings",
-    "TrainingSettings",
-    "training_settings",
+    "Report", "check_model", "fit", "train_run", "changed_source", "finished", "load_run", "run_settings", "PRESETS",
+    "changed_settings", "preset_settings", "LoopSettings", "TrainingSettings", "training_settings",
 ]

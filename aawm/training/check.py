@@ -69,9 +69,7 @@ class Subject:
         context = self.lengths if context is None else context
         given = self.given(self.states[: len(states)]) if given is None else given
         generator = None if seed is None else torch.Generator(self.device).manual_seed(seed)
-        future = self.model.rollout(
-            states.clone(), context, horizon, generator=generator, mode=mode, privileged=given
-        )
+        future = self.model.rollout(states.clone(), context, horizon, generator=generator, mode=mode, privileged=given)
         # a model may write the next one into the same memory
         return future.clone() if isinstance(future, torch.Tensor) else future
 
@@ -252,9 +250,7 @@ def check_mutation(subject: Subject):
         return "the states it was given are changed: work on a copy"
     if given and not all(torch.equal(given[name], given_before[name]) for name in given):
         return "the privileged values it was given are changed: work on a copy"
-    changed = [
-        name for name, value in subject.model.state_dict().items() if not torch.equal(value, weights[name])
-    ]
+    changed = [name for name, value in subject.model.state_dict().items() if not torch.equal(value, weights[name])]
     if changed:
         return f"a rollout changes the model's {changed[0]}"
     return "" if subject.model.training else "a rollout leaves the model out of training mode"

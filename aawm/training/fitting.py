@@ -115,9 +115,7 @@ def fit(
         module.calibrate(states)
         if given:
             module.load_state_dict(given)
-        pickups = trials["pickup_step"].values[
-            trials["split"].values == "train"
-        ] if settings.at_pickups else None
+        pickups = trials["pickup_step"].values[trials["split"].values == "train"] if settings.at_pickups else None
         how = (settings.at_pickups, settings.context, settings.symmetries)
         windows = Windows(states, settings.window, settings.batch, seed, pickups, *how)
         validation = validation_batches(split_states(trials, "validation", device), settings)

@@ -106,9 +106,7 @@ def claim_folder(folder: Path, settings: dict) -> None:
     if not known.exists():
         strangers = [file.name for file in visible_files(folder)]  # ours begin with a dot so far
         if strangers:
-            raise BadData(
-                f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder"
-            )
+            raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
         write_json(known, settings)
         return
     try:
@@ -126,9 +124,7 @@ def claim_folder(folder: Path, settings: dict) -> None:
 def is_shorter(before: dict, now: dict) -> bool:
     "Is it the same run, with fewer training steps, by `settings.json` as it stands and as it would be written?"
     steps = [run.get("training", {}).get("steps", 0) for run in (before, now)]
-    return steps[0] < steps[1] and [
-        line.partition(":")[0] for line in differences(before, now)
-    ] == ["training.steps"]
+    return steps[0] < steps[1] and [line.partition(":")[0] for line in differences(before, now)] == ["training.steps"]
 
 # %% ../../nbs/training/02_folder.ipynb #22caf5bc
 def write_hashes(path: Path, hashes: list) -> None:
@@ -153,9 +149,7 @@ def check_hash(path: Path, hashes: list) -> None:
     if not path.exists():
         raise BadData(f"{path} is missing; train again")
     if sha256(path) not in allowed:
-        raise BadData(
-            f"{path} is damaged: its SHA-256 is not the one written with it; train again or copy it anew"
-        )
+        raise BadData(f"{path} is damaged: its SHA-256 is not the one written with it; train again or copy it anew")
 
 # %% ../../nbs/training/02_folder.ipynb #d5adc0fd
 def write_weights(module: nn.Module, folder: Path) -> None:

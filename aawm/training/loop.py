@@ -54,13 +54,9 @@ def checked_loss(
     with own_code(f"the loss of {name} fails with", advice):
         answer = module.loss(batch)
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise ModelContractError(
-            f"the loss of {name} returns {type(answer).__name__}, expected (loss, logs){advice}"
-        )
+        raise ModelContractError(f"the loss of {name} returns {type(answer).__name__}, expected (loss, logs){advice}")
     loss = answer[0]
-    if not isinstance(
-        loss, torch.Tensor
-    ) or loss.ndim or (torch.is_grad_enabled() and not loss.requires_grad):
+    if not isinstance(loss, torch.Tensor) or loss.ndim or (torch.is_grad_enabled() and not loss.requires_grad):
         shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
         raise ModelContractError(
             f"the loss of {name} is {shape}, expected a tensor of one number with a gradient{advice}"
@@ -184,9 +180,7 @@ class Watch:
         if self.wrong_step is not None and self.wrong_step >= 0:
             step = int(self.wrong_step)
             where = self.locate(self.batches(step)) or not_finite_weight(self.module)
-            raise ModelContractError(
-                f"the loss of {name_of(self.module)} is not finite at step {step}: {where}"
-            )
+            raise ModelContractError(f"the loss of {name_of(self.module)} is not finite at step {step}: {where}")
 
     def mean(self) -> float:
         "The mean of the losses since the last call."
@@ -292,9 +286,7 @@ def save_checkpoint(
     "Keep all that a run needs to go on."
     path = Path(folder) / CHECKPOINT
     hashes = Path(folder) / CHECKPOINT_HASHES
-    content = {
-        "step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best)
-    }
+    content = {"step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best)}
     with replacing(path) as temporary:
         torch.save(content, temporary)
         known = read_hashes(hashes)[-1:] if hashes.exists() else []
@@ -351,9 +343,7 @@ def check_optimizer(
         name, value = parameters[place] if place in range(len(parameters)) else (f"parameter {place}", None)
         shape = None if value is None else list(value.shape)
         shapes = {key: list(moment.shape) for key, moment in moments.items() if key != "step"}
-        wrong += [
-            f"{key} of {name} is {other}, not {shape}" for key, other in shapes.items() if other != shape
-        ]
+        wrong += [f"{key} of {name} is {other}, not {shape}" for key, other in shapes.items() if other != shape]
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{path}: the optimiser's state does not fit: {'; '.join(wrong[:5])}{more}; remove it to start again")

@@ -66,9 +66,7 @@ class TrainingSettings(LoopSettings):
     def __post_init__(self):
         super().__post_init__()
         if not self.context < self.window <= STEPS:
-            raise UsageError(
-                f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}"
-            )
+            raise UsageError(f"context {self.context} and window {self.window}: needed is context < window <= {STEPS}")
         check_name(self.symmetries, SYMMETRIES, "symmetries")
         if self.at_pickups > 1:
             raise UsageError(f"at_pickups is {self.at_pickups:g}; it is a share, at most 1")

@@ -52,9 +52,7 @@ def turned(
     x, y, z, w = rotation.unbind(-1)
     sine = (angle / 2).sin()
     cosine = (angle / 2).cos()
-    return torch.stack(
-        [cosine * x + sine * z, cosine * y + sine * w, cosine * z - sine * x, cosine * w - sine * y], -1
-    )
+    return torch.stack([cosine * x + sine * z, cosine * y + sine * w, cosine * z - sine * x, cosine * w - sine * y], -1)
 
 # %% ../../../nbs/models/event/01_features.ipynb #de5a06ce
 GROUND = slice(GROUND_PLANE[0], GROUND_PLANE[1] + 1, GROUND_PLANE[1] - GROUND_PLANE[0])  # a slice: no copy
@@ -183,9 +181,7 @@ def errand() -> torch.Tensor:  # `[1, 300, 5, 7]`
 
 # %% ../../../nbs/models/event/01_features.ipynb #02f5a21b
 OTHER = [1, 0]  # the other of two agents
-LANDMARKS = (
-    "observer", "own start", "other robot", "its start", *OBJECTS, *(f"start of {thing}" for thing in OBJECTS)
-)
+LANDMARKS = ("observer", "own start", "other robot", "its start", *OBJECTS, *(f"start of {thing}" for thing in OBJECTS))
 FIRST_OBJECT = LANDMARKS.index(OBJECTS[0])
 OBJECT_LANDMARKS = slice(FIRST_OBJECT, FIRST_OBJECT + len(OBJECTS))  # the landmarks that are objects
 
@@ -232,9 +228,7 @@ def describe_place(
     distance = seen.norm(dim=-1, keepdim=True)
     way = seen / distance.clamp(min=0.05)
     bearing = torch.atan2(seen[..., 1:], seen[..., :1])
-    return torch.cat(
-        [seen / 4, distance / 4, way, torch.tanh(4 * bearing), torch.tanh(3 * (distance - 0.5))], -1
-    )
+    return torch.cat([seen / 4, distance / 4, way, torch.tanh(4 * bearing), torch.tanh(3 * (distance - 0.5))], -1)
 
 # %% ../../../nbs/models/event/01_features.ipynb #328646fe
 MOTION_UNIT = (0.2, 0.05, 0.3)  # m, m, radians
@@ -247,9 +241,7 @@ def object_features(now: Scene, before: Scene) -> torch.Tensor:  # `[..., agent,
     from_goal = (now.objects - goal).norm(dim=-1)
     moved = (now.objects - before.objects).norm(dim=-1).clamp(max=0.5) / 0.1
     rise = (height - before.objects[..., HEIGHT]) / 0.1
-    common = torch.cat(
-        [height / 0.4, rise, moved, torch.tanh(2 * (from_goal - GOAL_RADIUS)), from_goal / 5], -1
-    )
+    common = torch.cat([height / 0.4, rise, moved, torch.tanh(2 * (from_goal - GOAL_RADIUS)), from_goal / 5], -1)
     common = common[..., None, :].expand(*now.facing.shape, common.shape[-1])
     slid = (seen_from(now) - seen_from(before))[..., : len(AGENTS), :, :2].clamp(-0.5, 0.5) / 0.1
     apart = (now.objects[..., None, :, GROUND] - now.place[..., :, None, :]).norm(dim=-1)
@@ -278,9 +270,7 @@ def features(
         )
     angles = torch.stack([now.facing, now.facing.flip(-1) - now.facing, first.facing - now.facing], -1)
     did = own_motion(now, then) / torch.tensor(MOTION_UNIT, dtype=states.dtype, device=states.device)
-    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(
-        *now.facing.shape, 1
-    )
+    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(*now.facing.shape, 1)
     parts += [angles.sin(), angles.cos(), did, did.flip(-2), now.place / 5, time, object_features(now, then)]
     return torch.cat(parts, -1).transpose(1, 2)
 
@@ -312,9 +302,7 @@ def landmark_features(
     if end is not None:
         last = Scene.of(end[:, None].expand_as(states)).objects
         facts += [(now.objects - last).norm(dim=-1), (last - goal).norm(dim=-1) - GOAL_RADIUS]
-    facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(
-        *now.facing.shape, -1, -1
-    )
+    facts = torch.stack([torch.tanh(2 * fact) for fact in facts], -1)[..., None, :, :].expand(*now.facing.shape, -1, -1)
     apart = (now.objects[..., None, :, GROUND] - now.place.flip(-2)[..., None, :]).norm(dim=-1)
     facts = torch.cat([facts, torch.tanh(apart - NEAR)[..., None]], -1)
     # objects, their starts; nothing of other landmarks

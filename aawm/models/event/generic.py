@@ -15,8 +15,7 @@ from aawm.models.event.features import (
     GROUND, MOTION_UNIT, PUSHED, STILL, Scene, describe_place, for_both, own_motion, seen_from, seen_places,
 )
 from aawm.models.event.network import (
-    CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_place, sample_token,
-    steps_in_reach,
+    CARRY_SIZE, MOTION_SIZE, EventTransformerConfig, TokenHead, Trunk, ring_place, sample_token, steps_in_reach,
 )
 from .sampling import at_context_end, sequences_at_once, step_noise
 from .tokens import Codebooks, advance, fit_codebooks, tokenise
@@ -35,9 +34,7 @@ def relative_features(
     places = torch.cat([now.place.flip(-2)[..., None, :], for_both(now.objects[..., GROUND])], -2)
     angles = torch.stack([now.facing, now.facing.flip(-1) - now.facing], -1)
     did = own_motion(now, then) / torch.tensor(MOTION_UNIT, dtype=states.dtype, device=states.device)
-    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(
-        *now.facing.shape, 1
-    )
+    time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(*now.facing.shape, 1)
     change = (now.objects - then.objects).clamp(-0.5, 0.5) / 0.1
     objects = torch.cat([now.objects[..., HEIGHT] / 0.4, change[..., HEIGHT], change.norm(dim=-1)], -1)
     slid = (seen_from(now) - seen_from(then))[..., : len(AGENTS), :, :2].clamp(-0.5, 0.5) / 0.1
@@ -49,9 +46,7 @@ def relative_features(
     return torch.cat(parts, -1).transpose(1, 2)
 
 
-RELATIVE_FEATURE_COUNT = relative_features(
-    torch.zeros(1, 1, 5, 7), torch.zeros(1, 1, 5, 7), torch.zeros(1)
-).shape[-1]
+RELATIVE_FEATURE_COUNT = relative_features(torch.zeros(1, 1, 5, 7), torch.zeros(1, 1, 5, 7), torch.zeros(1)).shape[-1]
 
 # %% ../../../nbs/models/event/08_generic.ipynb #2b29a23e
 class GenericNetwork(nn.Module):
@@ -70,9 +65,7 @@ class GenericNetwork(nn.Module):
 
     def of_objects(self, hidden: torch.Tensor, motion: torch.Tensor):
         "What both agents say of each object `[..., object, width]`, from `hidden [..., agent, width]` and their motions `[..., agent]`."
-        return functional.gelu(
-            self.objects(hidden + self.moving(motion)).unflatten(-1, (len(OBJECTS), -1)).sum(-3)
-        )
+        return functional.gelu(self.objects(hidden + self.moving(motion)).unflatten(-1, (len(OBJECTS), -1)).sum(-3))
 
 # %% ../../../nbs/models/event/08_generic.ipynb #189e8816
 @register("event_transformer_generic")
@@ -90,9 +83,7 @@ class GenericEventTransformer(WorldModel):
     @property
     def codebooks(self) -> Codebooks:
         "Motion tokens of agents and of objects. Nobody holds anything: the second part is of no use."
-        return Codebooks(
-            self.network.motion.codebook, self.network.carry.codebook, self.network.carry.codebook
-        )
+        return Codebooks(self.network.motion.codebook, self.network.carry.codebook, self.network.carry.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, grasping=False)
@@ -115,9 +106,7 @@ class GenericEventTransformer(WorldModel):
         moves = functional.binary_cross_entropy_with_logits(
             network.moves(objects)[..., 0], moved.to(hidden.dtype), reduction="none"
         )
-        parts = {
-            "motion": network.motion.nll(hidden, trials.motion).sum(-1).mean(), "moves": moves.sum(-1).mean()
-        }
+        parts = {"motion": network.motion.nll(hidden, trials.motion).sum(-1).mean(), "moves": moves.sum(-1).mean()}
         parts["carry"] = network.carry.nll(objects[moved], trials.carry[moved]).sum() / moved[..., 0].numel()
         return sum(parts.values()), {name: part.detach() for name, part in parts.items()}
 
@@ -148,9 +137,7 @@ def sampled_motions(model: GenericEventTransformer, context: Context, horizon: i
         before = now
         motion = sample_token(network.motion(hidden, motions), c.temperature, noise["motion"], context.mode)
         objects = network.of_objects(hidden, motion)
-        moves = sample_categorical(
-            functional.pad(network.moves(objects), (1, 0)), noise["holder"], context.mode
-        )
+        moves = sample_categorical(functional.pad(network.moves(objects), (1, 0)), noise["holder"], context.mode)
         carry = sample_token(network.carry(objects, carries), c.temperature, noise["carry"], context.mode)
         holder = torch.where(moves > 0, PUSHED, STILL)
         now = advance(before, model.codebooks.motion[motion], holder, model.codebooks.pushed[carry])

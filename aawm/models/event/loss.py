@@ -84,9 +84,7 @@ def intent_nll(
     start_weight: float,  # further weight of the first step of each segment
 ) -> tuple:  # of intents, and of segment ends: nats per step
     "Negative log-likelihood of what each agent heads for, and of where segments end."
-    intent = functional.cross_entropy(
-        logits.flatten(0, 2), labels.intent.flatten(), reduction="none"
-    ).view_as(weights)
+    intent = functional.cross_entropy(logits.flatten(0, 2), labels.intent.flatten(), reduction="none").view_as(weights)
     ends = network.intents.ends(intended, trials.motion, network.motion, grasp_changes(trials.holder))
     ends = functional.binary_cross_entropy_with_logits(ends, labels.ends.to(weights.dtype), reduction="none")
     begins = functional.pad(labels.ends[:, :-1], (0, 0, 1, 0))

@@ -13,15 +13,8 @@ import torch
 from ..base import Batch, Context, Logs, WorldModel, make_config, register
 from ..streams import streams_of
 from aawm.models.event.features import (
-    FEATURE_COUNT,
-    LANDMARK_FEATURE_COUNT,
-    PRIVILEGED_FEATURE_COUNT,
-    PRIVILEGED_LANDMARK_COUNT,
-    Scene,
-    features,
-    landmark_features,
-    landmarks,
-    seen_places,
+    FEATURE_COUNT, LANDMARK_FEATURE_COUNT, PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT, Scene, features,
+    landmark_features, landmarks, seen_places,
 )
 from .intents import hindsight_intents
 from .loss import EventLabels, event_labels, event_nll, intent_nll, step_weights, token_nll
@@ -74,9 +67,7 @@ class EventReader(WorldModel):
         steps = torch.arange(first, states.shape[1], device=states.device)
         return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
 
-    def read_landmarks(
-        self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor | None
-    ):
+    def read_landmarks(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor | None):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
         return self.network.landmarks(hidden, landmark_features(states, start, end))
 

@@ -67,25 +67,17 @@ class EventTransformerConfig:
     temperature: float = 1.0
 
     def __post_init__(self):
-        if min(
-            self.width, self.layers, self.heads, self.window, self.samples
-        ) < 1 or self.width % (2 * self.heads):
+        if min(self.width, self.layers, self.heads, self.window, self.samples) < 1 or self.width % (2 * self.heads):
             raise UsageError(f"width {self.width} must be a multiple of twice the heads ({self.heads}); layers, window and samples at least 1")
         if min(self.motions, self.carries) < 3 or not 0 <= self.dropout < 1 or self.resample_every < 0:
-            raise UsageError(
-                "motions and carries must be at least 3, dropout 0 to below 1, resample_every at least 0"
-            )
-        weights = [
-            getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_weight")
-        ]
+            raise UsageError("motions and carries must be at least 3, dropout 0 to below 1, resample_every at least 0")
+        weights = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_weight")]
         if not all(
             0 <= weight < math.inf for weight in (*weights, self.noise, self.guidance)
         ) or not 0 < self.temperature < math.inf:
             raise UsageError("noise, guidance and weights must be 0 or more, and temperature above 0")
         if not (0 <= self.event_threshold <= 1 and 0 <= self.unplanned <= 1):
-            raise UsageError(
-                f"event_threshold {self.event_threshold} and unplanned {self.unplanned} must be 0 to 1"
-            )
+            raise UsageError(f"event_threshold {self.event_threshold} and unplanned {self.unplanned} must be 0 to 1")
 
 # %% ../../../nbs/models/event/04_network.ipynb #b2bf536b
 class SlidingWindowAttention(Attention):
@@ -100,9 +92,7 @@ class SlidingWindowAttention(Attention):
         parts = (self.query, self.key, self.value)  # one product for all three, and one rotation for two
         weight = torch.cat([part.weight for part in parts])
         every = functional.linear(inputs, weight, torch.cat([part.bias for part in parts]))
-        turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split(
-            [2 * self.heads, self.heads], 1
-        )
+        turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split([2 * self.heads, self.heads], 1)
         query, key = rotate(turned, positions).chunk(2, 1)
         mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, *kept)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
@@ -175,9 +165,7 @@ class Trunk(nn.Module):
 
     def __init__(self, c: EventTransformerConfig, inputs: int):
         super().__init__()
-        self.embedder = nn.Sequential(
-            nn.Linear(inputs, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width)
-        )
+        self.embedder = nn.Sequential(nn.Linear(inputs, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
         self.drop = nn.Dropout(c.dropout)
         self.stack = Stack(c, rotary=True)
         for block in self.stack.blocks:
@@ -229,9 +217,7 @@ class TokenHead(nn.Module):
     def nll(self, hidden: torch.Tensor, token: torch.Tensor):
         "Negative log-likelihood of `token`, in nats, of its shape."
         logits = self(hidden)
-        return functional.cross_entropy(
-            logits.flatten(0, -2), token.flatten(), reduction="none"
-        ).view_as(token)
+        return functional.cross_entropy(logits.flatten(0, -2), token.flatten(), reduction="none").view_as(token)
 
 
 def sample_token(
@@ -309,17 +295,11 @@ class IntentHead(nn.Module):
         if c.planned:
             facts = len(OBJECTS) * PLAN_FACTS
             self.mark = nn.Linear(PLAN_FACTS, c.width)
-            self.all = nn.Sequential(
-                nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width)
-            )
+            self.all = nn.Sequential(nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width))
             self.mixed = nn.Linear(c.width, c.width)
             inside += facts
-        self.condition_on = nn.Sequential(
-            nn.Linear(inside, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width)
-        )
-        self.end = nn.ModuleList(
-            [nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)]
-        )
+        self.condition_on = nn.Sequential(nn.Linear(inside, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
+        self.end = nn.ModuleList([nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)])
 
     def logits(self, hidden: torch.Tensor, read: torch.Tensor, plan: torch.Tensor):
         "Logits of intents `[..., agent, landmark or none]`; `read`: see `LandmarkReader`; `plan`: see `plan_facts`."
@@ -377,15 +357,11 @@ class CarryHead(nn.Module):
         super().__init__()
         self.moving = nn.Embedding(c.motions, c.width)
         self.holding, self.pushing = nn.Linear(c.width, c.width), nn.Linear(c.width, c.width)
-        self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(
-            c.width, c.carries, CARRY_SIZE
-        )
+        self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(c.width, c.carries, CARRY_SIZE)
         self.planned = c.planned
         if c.planned:
             place = (2 * len(WAVES) + 1) * 3
-            self.where = nn.Sequential(
-                nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width)
-            )
+            self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
 
     def forward(self, hidden: torch.Tensor, motion: torch.Tensor, holder: torch.Tensor, seen: torch.Tensor):
         """What is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
@@ -459,9 +435,7 @@ class Network(nn.Module):
         self.trunk = Trunk(c, inputs)
         self.motion = TokenHead(c.width, c.motions, MOTION_SIZE)
         self.grasp, self.carry = GraspHead(c), CarryHead(c)
-        self.landmarks, self.intents, self.events = LandmarkReader(
-            c.width, marks
-        ), IntentHead(c), EventHead(c)
+        self.landmarks, self.intents, self.events = LandmarkReader(c.width, marks), IntentHead(c), EventHead(c)
         start_small(self)
         read = self.landmarks
         intents = self.intents

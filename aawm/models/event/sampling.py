@@ -67,9 +67,7 @@ def clipped_paths(
     trials, samples, steps = imagined.shape[:3]
     paths = torch.cat([last[:, None, None].expand(-1, samples, 1, -1, -1), imagined], 2)
     past_end = torch.arange(steps + 1, device=left.device) > left[:, None]
-    frozen = paths.gather(
-        2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:])
-    )
+    frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
     return torch.where(past_end[:, None, :, None, None], frozen, paths).flatten(0, 1)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
@@ -372,9 +370,7 @@ def sample_intents(
     c = outset.model.config
     read = read_now(outset, futures, rows)
     logits = outset.model.network.intents.logits(futures.hidden[rows], read, plans_of(c, futures.ahead[rows]))
-    return sample_categorical(
-        guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None
-    )
+    return sample_categorical(guided(logits, c.guidance), None if uniform is None else uniform[rows], uniform is None)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e6
 def sample_next(
@@ -388,9 +384,7 @@ def sample_next(
     plan = plans_of(outset.model.config, futures.ahead)[:, :, None]
     hidden, now, intent = (part[:, None] for part in (futures.hidden, futures.now, futures.intent))
     intended = outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
-    futures.now, motion, futures.held = sample_step(
-        outset.model, before, outset.start, intended, noise, outset.weights
-    )
+    futures.now, motion, futures.held = sample_step(outset.model, before, outset.start, intended, noise, outset.weights)
     futures.sampled[:, step - 1] = futures.now
     if step == outset.horizon:
         return

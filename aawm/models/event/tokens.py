@@ -14,18 +14,7 @@ from torch.nn import functional
 
 from ..codebooks import codebook, hold_last, nearest_token
 from aawm.models.event.features import (
-    GROUND,
-    PUSHED,
-    STILL,
-    Scene,
-    heading,
-    holders,
-    in_holder_frame,
-    own_frame,
-    own_motion,
-    seen_from,
-    turned,
-    wrapped,
+    GROUND, PUSHED, STILL, Scene, heading, holders, in_holder_frame, own_frame, own_motion, seen_from, turned, wrapped,
 )
 from ...schema import AGENT_INDEX, AGENTS, HEIGHT, OBJECT_INDEX, ROTATION
 
@@ -122,9 +111,7 @@ def advance(
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
     ground = now.place + own_frame(motion[..., :2], now.facing)
-    agents = torch.cat(
-        [upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1
-    )
+    agents = torch.cat([upright(ground, agents[..., HEIGHT]), turned(agents[..., ROTATION], motion[..., 2])], -1)
     frame = (holder - 1).clamp(min=0)
     place = functional.pad(ground, (0, 0, 0, 1)).gather(-2, frame[..., None].expand(*frame.shape, 2))
     turn = functional.pad(motion[..., 2], (0, 1))
@@ -171,9 +158,7 @@ def with_input_noise(
     arm = own_frame(own_frame(ground - scene.place.gather(2, pair), facing), facing + turn)
     shift = torch.cat([place.gather(2, pair) + arm - ground, turn[..., None]], -1)
     shift = hold_last(shift * held[..., None], held)
-    agents = torch.cat(
-        [upright(place, agents[..., HEIGHT]), turned(agents[..., ROTATION], error[..., 2])], -1
-    )
+    agents = torch.cat([upright(place, agents[..., HEIGHT]), turned(agents[..., ROTATION], error[..., 2])], -1)
     where = upright(ground + shift[..., :2], objects[..., HEIGHT])
     return torch.cat([torch.cat([where, turned(objects[..., ROTATION], shift[..., 2])], -1), agents], -2)
 
