@@ -47,13 +47,12 @@ def right_object(
     model: object,  # anything `evaluate` takes
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
     split: str | None = "validation",  # "validation", "train", or `None` for every trial
-    seed: int = 0,
     device: str = "auto",
 ) -> dict:  # as `pair_share`
     "How often the object that is picked up moves farther in a rollout than another. A failed rollout wins no pair."
     test = trial_set(trials, split)
     plan = pickup_rows(test)
-    rollouts = roll_out(take_model(model)[0], collect(plan), test, seed, device=device, progress=False)
+    rollouts = roll_out(take_model(model)[0], collect(plan), test, device=device, progress=False)
     which = rollouts.find(plan)
     objects = positions(unflatten(rollouts.take(which)))[:, :, OBJECT_INDEX]
     start = positions(unflatten(shown_last(plan, test)))[:, None, OBJECT_INDEX]
