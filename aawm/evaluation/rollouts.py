@@ -15,7 +15,6 @@ __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ON
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import contextlib
 import functools
-import hashlib
 import inspect
 import itertools
 import types
@@ -36,6 +35,7 @@ from ..events.tensors import near_goal
 from ..files import digest, read_json, write_json
 from ..models.base import OutsideModel, choose_device, defined_at, float32_products
 from ..models.streams import Streams, combined
+from ..models.weights import tensor_digest
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
@@ -575,11 +575,9 @@ def rollout_key(
 ) -> str:
     "A hash of all that rollouts depend on."
     networks = networks_of(model)
-    weights = hashlib.sha256()
-    for value in (value for network in networks for value in network.state_dict().values()):
-        weights.update(value.cpu().numpy().tobytes())
+    weights = [tensor_digest(network.state_dict(), "") for network in networks]
     settings = repr([getattr(network, "config", None) for network in networks])
-    who = [model.name, model.variant, settings, weights.hexdigest(), test.data_hash]
+    who = [model.name, model.variant, settings, weights, test.data_hash]
     return digest([*who, test.trial.tolist(), requests.to_numpy().tolist(), choices])
 
 
