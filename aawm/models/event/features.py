@@ -147,37 +147,21 @@ def grasped_by(
 # %% ../../../nbs/models/event/01_features.ipynb #5da3ca6f
 def errand() -> torch.Tensor:  # `[1, 300, 5, 7]`
     "A trial made by hand: one robot fetches an object, the other stands still."
-    states = torch.zeros(1, STEPS, 5, 7)
+    states = torch.zeros(STEPS, 5, 7)
     states[..., -1] = 1.0  # no rotation
     for entity, (x, z) in enumerate(((0.0, 4.0), (3.0, 3.0), (-3.0, 2.0), (0.0, 1.0), (4.0, -3.0))):
-        states[..., entity, 0], states[..., entity, 2] = x, z
-    z = 1.0
-    angle = 0.0
-    height = 0.0
-    holding = False
-    for step in range(STEPS):
-        if not holding and angle == 0 and z < 3.5:
-            z += 0.1
-        elif angle == 0 and height < 0.4:
-            height = height + 0.05
-            holding = True
-        elif angle < math.pi - 1e-6:
-            angle = min(angle + 0.3, math.pi)
-        elif z > -4.0 and holding:
-            z -= 0.1
-        elif holding:
-            height = 0.0
-            holding = False
-        elif height == 0 and z < 1.0:
-            z += 0.1
-        states[0, step, 3, 2] = z
-        states[0, step, 3, 3:] = turned(torch.tensor([0.0, 0, 0, 1]), torch.tensor(angle))
-        if holding:
-            arm = own_frame(torch.tensor([0.5, 0.0]), torch.tensor(angle))
-            states[0, step:, 0, :3] = torch.tensor([arm[0], height, z + arm[1]])
-        elif angle:
-            states[0, step:, 0, 1] = 0.0
-    return states
+        states[:, entity, 0], states[:, entity, 2] = x, z
+    # 25 steps to the object, 9 to lift it, 11 to turn, 75 to the observer, 1 to put it down, 50 home
+    step = torch.arange(STEPS)
+    ahead = 1.0 + 0.1 * ((step + 1).clamp(max=25) - (step - 44).clamp(0, 75) + (step - 120).clamp(0, 50))
+    angle = (0.3 * (step - 33).clamp(min=0)).clamp(max=math.pi)
+    states[:, 3, 2] = ahead
+    states[:, 3, 3:] = turned(torch.tensor([0.0, 0, 0, 1]), angle)
+    arm = own_frame(torch.tensor([0.5, 0.0]), angle)
+    states[25:, 0, 0] = arm[25:, 0]
+    states[25:, 0, 2] = (ahead[step.clamp(max=119)] + arm[:, 1])[25:]
+    states[25:120, 0, 1] = 0.05 * (step[25:120] - 24).clamp(max=9)
+    return states[None]
 
 # %% ../../../nbs/models/event/01_features.ipynb #02f5a21b
 OTHER = [1, 0]  # the other of two agents
