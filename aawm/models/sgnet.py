@@ -178,25 +178,21 @@ class SGNet(WorldModel):
 
     Config = SGNetConfig
     config: SGNetConfig
-    bounded = True  # the spread of latents
 
     def __init__(self, config=None, variant=None):
         super().__init__(config, variant)
         c = self.config
-        size = self.config.hidden_size
+        size = c.hidden_size
         self.embed = linear(STATE_SIZE + RELATIONS * c.relations, size)
         self.encoder = nn.GRUCell(size + size // 4, size)
         self.goals = Goals(c)
-        self.paths = Paths(c, bounded=self.bounded)
+        self.paths = Paths(c, bounded=self.variant == "corrected")
         self.drop = nn.Dropout(c.dropout)
-        self.set_scale()
-
-    def set_scale(self):
-        "Standardise states, and start from nearly standing still."
-        self.scaler, self.weighted = Scaler(), ErrorWeights()
-        with torch.no_grad():
-            self.paths.regressor.weight.mul_(0.1)
-            self.paths.regressor.bias.zero_()
+        if self.variant == "corrected":
+            self.scaler, self.weighted = Scaler(), ErrorWeights()
+            with torch.no_grad():  # starts from nearly standing still
+                self.paths.regressor.weight.mul_(0.1)
+                self.paths.regressor.bias.zero_()
 
     def distance(self, predicted: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
         "Weighted mean squares of standardised states, summed over steps: `[...]`."
@@ -316,12 +312,8 @@ class PublishedSGNet(SGNet):
 
     Config = PublishedSGNetConfig
     variants = ("published",)
-    bounded = False
     scaler = Metres()
     distance = staticmethod(distance)
-
-    def set_scale(self):
-        "Metres as they are, and weights as PyTorch initialises them."
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         context = window_context(batch)

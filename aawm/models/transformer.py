@@ -120,20 +120,15 @@ class Attention(nn.Module):
                 query, key, value, attn_mask=near, is_causal=near is None, dropout_p=dropout
             )
         else:
-            mixed = self.look_back(query, key, value, positions, *kept)
+            # write one key and value per trial at its position, and attend to all up to there
+            keys, values = kept
+            trial = torch.arange(len(query), device=query.device)
+            keys[trial, :, positions[:, 0]], values[trial, :, positions[:, 0]] = key[:, :, 0], value[:, :, 0]
+            places = int(positions.max()) + 1
+            ago = positions - torch.arange(places, device=query.device)
+            past = (ago >= 0) & (ago < (self.reach or places))
+            mixed = look_up(query, keys[:, :, :places], values[:, :, :places], past[:, None, None])
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
-
-    def look_back(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, positions: torch.Tensor,
-        keys: torch.Tensor, values: torch.Tensor,
-    ):
-        "Write one key and value per trial at its position, and attend to all up to there."
-        trial = torch.arange(len(query), device=query.device)
-        keys[trial, :, positions[:, 0]], values[trial, :, positions[:, 0]] = key[:, :, 0], value[:, :, 0]
-        places = int(positions.max()) + 1
-        ago = positions - torch.arange(places, device=query.device)
-        past = (ago >= 0) & (ago < (self.reach or places))
-        return look_up(query, keys[:, :, :places], values[:, :, :places], past[:, None, None])
 
 # %% ../../nbs/models/04_transformer.ipynb #c4677dd5
 class Block(nn.Module):

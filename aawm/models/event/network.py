@@ -94,7 +94,13 @@ class SlidingWindowAttention(Attention):
         every = functional.linear(inputs, weight, torch.cat([part.bias for part in parts]))
         turned, value = every.unflatten(-1, (3 * self.heads, -1)).transpose(1, 2).split([2 * self.heads, self.heads], 1)
         query, key = rotate(turned, positions).chunk(2, 1)
-        mixed = self.in_blocks(query, key, value) if kept is None else self.in_ring(query, key, value, *kept)
+        if kept is None:
+            mixed = self.in_blocks(query, key, value)
+        else:  # write one key and value per trial over the oldest, and attend to all in the buffer
+            keys, values, place, written = kept
+            keys[:, :, place] = key[:, :, 0]
+            values[:, :, place] = value[:, :, 0]
+            mixed = look_up(query, keys, values, written)
         return self.proj(mixed.transpose(1, 2).flatten(-2)), (key, value)
 
     def in_blocks(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor):
@@ -117,15 +123,6 @@ class SlidingWindowAttention(Attention):
             query, key, value, attn_mask=near.repeat(self.heads, 1, 1)[None], dropout_p=dropout
         )
         return mixed.unflatten(1, (self.heads, blocks)).flatten(2, 3)[:, :, :steps]
-
-    def in_ring(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-        keys: torch.Tensor, values: torch.Tensor, place: int, written: torch.Tensor | None,
-    ):
-        "Write one key and value per trial over the oldest, and attend to all in the buffer."
-        keys[:, :, place] = key[:, :, 0]
-        values[:, :, place] = value[:, :, 0]
-        return look_up(query, keys, values, written)
 
 # %% ../../../nbs/models/event/04_network.ipynb #489489aa
 def steps_in_reach(
