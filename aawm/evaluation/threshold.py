@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 
 import pandas as pd
+from tqdm.auto import tqdm
 
 from ..errors import UsageError
 from .rollouts import collect, roll_out
@@ -26,8 +27,9 @@ SETTING = "event_threshold"  # of a model's configuration
 
 def has_threshold(model) -> bool:
     "Whether a model has a decision threshold, and ranks its rollouts by it."
-    known = is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING)
-    return known and getattr(model, "ranks_rollouts", True)
+    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING) and getattr(
+        model, "ranks_rollouts", True
+    )
 
 
 def threshold_table(
@@ -37,6 +39,7 @@ def threshold_table(
     seed: int = 0,  # of all rollouts, which are told apart by their number
     device: str = "auto",
     rollouts: int = ROLLOUTS,  # of each trial
+    progress: bool = False,  # show a bar
 ) -> pd.DataFrame:  # `threshold, recall, false_positive, positives, negatives`: of third goals, strict scoring
     "Recall and false positives of third goals under each threshold, means over rollouts. The model is left as it was."
     if not has_threshold(model):
@@ -47,7 +50,7 @@ def threshold_table(
     rows = []
     plan = plan_tasks(tasks, trials, strict).query("target == '3rd'")  # the others would double the rollouts
     try:
-        for threshold in thresholds:
+        for threshold in tqdm(thresholds, "thresholds", disable=not progress):
             model.config = replace(before, **{SETTING: float(threshold)})
             for number in range(rollouts):
                 rolled = roll_out(model, collect(plan), trials, seed, device=device, progress=False, number=number)
@@ -84,12 +87,13 @@ def choose_threshold(
     bound: float = FALSE_BOUND,  # the largest rate of false third goals
     seed: int = 0,
     device: str = "auto",
+    progress: bool = False,  # show a bar
 ) -> dict:  # the choice with its table and the trials it was made on; empty where there is nothing to choose
     "Choose a decision threshold on validation trials and set it."
     if not has_threshold(model):
         return {}
     trials = trial_set(store, "validation")
-    table = threshold_table(model, trials, thresholds, seed, device)
+    table = threshold_table(model, trials, thresholds, seed, device, progress=progress)
     if table.recall.isna().all():
         return {
             "setting": SETTING, "value": getattr(model.config, SETTING),
