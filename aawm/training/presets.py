@@ -106,7 +106,7 @@ LAPTOP = {
 }
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
-def enlarge(model: str, steps: int, **sizes: int) -> tuple:
+def enlarge(steps: int, model: str, **sizes: int) -> tuple:
     "The laptop's recipe for a wider network: four times the batch, half the learning rate."
     settings, training = LAPTOP[model]
     return settings | sizes, dataclasses.replace(
@@ -123,13 +123,13 @@ GPU_EVENT = (
     )
 )
 GPU = {
-    "multistep_predictor": enlarge("multistep_predictor", 5000, embedding_size=256, recurrent_size=256, hidden_size=512),
-    "oracle": enlarge("oracle", 6000, embedding_size=256, recurrent_size=256, hidden_size=512),
-    "multistep_delta": enlarge("multistep_delta", 5000, recurrent_size=256, hidden_size=512),
-    "rssm_discrete": enlarge("rssm_discrete", 20_000, recurrent_size=384, categories=24, classes=24, hidden_size=512),
-    "rssm_continuous": enlarge("rssm_continuous", 6000, recurrent_size=384, latents=128, hidden_size=512),
-    "transformer": enlarge("transformer", 20_000, width=256, layers=4, heads=8),
-    "sgnet": enlarge("sgnet", 2000, hidden_size=192),
+    "multistep_predictor": enlarge(5000, "multistep_predictor", embedding_size=256, recurrent_size=256, hidden_size=512),
+    "oracle": enlarge(6000, "oracle", embedding_size=256, recurrent_size=256, hidden_size=512),
+    "multistep_delta": enlarge(5000, "multistep_delta", recurrent_size=256, hidden_size=512),
+    "rssm_discrete": enlarge(20_000, "rssm_discrete", recurrent_size=384, categories=24, classes=24, hidden_size=512),
+    "rssm_continuous": enlarge(6000, "rssm_continuous", recurrent_size=384, latents=128, hidden_size=512),
+    "transformer": enlarge(20_000, "transformer", width=256, layers=4, heads=8),
+    "sgnet": enlarge(2000, "sgnet", hidden_size=192),
     "event_transformer": with_plans(GPU_EVENT), "event_transformer_generic": GPU_EVENT,
     "strong_oracle": with_plans(GPU_EVENT)
 }
