@@ -172,14 +172,16 @@ def check_chunks(
     "Refuse chunks that would unpack to more than a chunk of the array holds."
     names = {codec.name for codec in about.codecs}
     kind = next((name for name in COMPRESSORS if name in names), "")
+    stated = {"blosc": blosc_size, "zstd": zstd_size}.get(kind)  # reads the size from a chunk's beginning
     for file in visible_files(path, "**/*"):
         if file.name == "zarr.json" or not file.is_file():
             continue
         packed = file.stat().st_size - 4 * ("crc32c" in names)  # bytes but for the checksum at the end
-        with file.open("rb") as chunk:
-            head = chunk.read(32)
-        size = {"blosc": blosc_size(head), "zstd": zstd_size(head), "gzip": -1}.get(kind, packed)
-        if size < 0 and kind != "blosc":  # no size is stated
+        size = -1 if kind else packed
+        if stated:
+            with file.open("rb") as chunk:
+                size = stated(chunk.read(32))
+        if size < 0 and kind in ("zstd", "gzip"):  # no size is stated
             size = streamed_size(file.read_bytes()[:packed], about.chunk_bytes, kind)
         if not 0 <= size <= about.chunk_bytes:
             what = f"would unpack to {size:,} bytes" if size >= 0 else "cannot be unpacked"

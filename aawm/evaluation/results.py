@@ -458,7 +458,7 @@ def read_kept_rollouts(
     names = (*REQUEST, "trial")
     shapes = {name: (array.shape, array.dtype.kind) for name, array in arrays.items()}
     horizon = arrays["horizon"] if shapes.get("horizon", "")[1:] == ("i",) else np.zeros(0, dtype=np.int64)
-    expected = ({name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")})
+    expected = {name: (horizon.shape, "i") for name in names} | {"steps": ((int(horizon.sum()), STATE_SIZE), "f")}
     if shapes != expected or horizon.ndim != 1 or (horizon < 1).any():
         raise BadData(f"{path} holds no rollouts: expected {', '.join(names)} and their steps; evaluate again")
     return Rollouts(pd.DataFrame({name: arrays[name] for name in names}), arrays["steps"])
