@@ -6,11 +6,11 @@
 __all__ = ['ROOMS', 'ROOM_CODES', 'ABILITIES', 'BITS', 'OPEN', 'ON', 'DUSTY', 'FURNITURE_TEXT', 'FURNITURE', 'OBJECT_TEXT',
            'OBJECTS', 'NOTHING', 'EMPTY', 'DOOR', 'WALL', 'KINDS', 'IDS', 'ACTIONS', 'NULL', 'IDLE', 'FORWARD', 'LEFT',
            'RIGHT', 'TOGGLE', 'OPENING', 'CLOSING', 'PICKUP', 'DROP', 'CLEAN', 'END', 'DOABLE', 'IDLE_STEPS',
-           'HEADINGS', 'AHEAD', 'MOVES', 'LETTERS', 'bits', 'codes_of', 'Kind', 'read_furniture', 'read_objects',
-           'kind_id', 'action_text']
+           'HEADINGS', 'AHEAD', 'MOVES', 'LETTERS', 'bits', 'codes_of', 'Kind', 'read_kinds', 'kind_id', 'action_text']
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #a72fcaf3
 from dataclasses import dataclass
+from itertools import groupby
 
 from ..errors import check_name
 
@@ -38,10 +38,10 @@ def codes_of(state: int) -> str:
     return "".join(code for code, bit in BITS.items() if state & bit)
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3ece8e88
-FURNITURE_TEXT = """3 ashcan 1x1 dt KBGSL; 8 bed 3x2 dt B; 10 bin 1x1 dt KBTGSL; 94 box 2x2 d KBTGSL; 16 bucket 1x2 dt KTG;
-17 cabinet 2x3 dot KBTSL; 89 chair 1x1 dt KBTSL; 21 car 3x2 dot G; 28 countertop 3x2 dt K; 33 electric_refrigerator 2x3 dot K;
-66 shelf 2x3 dt KBTGSL; 68 shower 3x2 tg T; 69 sink 2x2 dtg KT; 72 sofa 3x2 dt BL; 75 stove 3x2 dotg K; 77 table 3x2 dt KGSL;
-97 light 1x1 g KBTGSL; 104 laundry 2x2 og T; 30 door 1x1 dot -; 99 dog 1x2 - KBGL; 101 television 2x2 g BSL; 102 closet 2x3 o BT"""
+FURNITURE_TEXT = """KBGSL dt: 3 ashcan; B dt: 8 bed 3x2; KBTGSL dt: 10 bin; KBTGSL d: 94 box 2x2; KTG dt: 16 bucket 1x2;
+KBTSL dot: 17 cabinet 2x3; KBTSL dt: 89 chair; G dot: 21 car 3x2; K dt: 28 countertop 3x2; K dot: 33 electric_refrigerator 2x3;
+KBTGSL dt: 66 shelf 2x3; T tg: 68 shower 3x2; KT dtg: 69 sink 2x2; BL dt: 72 sofa 3x2; K dotg: 75 stove 3x2; KGSL dt: 77 table 3x2;
+KBTGSL g: 97 light; T og: 104 laundry 2x2; - dot: 30 door; KBGL -: 99 dog 1x2; BSL g: 101 television 2x2; BT o: 102 closet 2x3"""
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #8fcf3eb0
 @dataclass(frozen=True)
@@ -60,19 +60,21 @@ class Kind:
         return self.width * self.height
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #8c738b47
-def read_furniture(text: str) -> dict:  # id -> Kind
-    "The furniture types of a text `id name WxH abilities rooms; ...`."
+def read_kinds(text: str) -> dict:  # id -> Kind
+    "The types of a text `rooms abilities: id name WxH, ...; ...`; one of a single cell has no `WxH`."
     found = {}
-    for entry in text.replace("\n", " ").split(";"):
-        number, name, size, abilities, rooms = entry.split()
-        width, height = map(int, size.split("x"))
-        found[int(number)] = Kind(
-            int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-")), width, height
-        )
+    for group in text.replace("\n", " ").split(";"):
+        where, entries = group.split(":")
+        rooms, abilities = where.split()
+        places = tuple(ROOM_CODES[code] for code in rooms.strip("-"))
+        for entry in entries.split(","):
+            number, name, size = (entry + " 1x1").split()[:3]
+            width, height = map(int, size.split("x"))
+            found[int(number)] = Kind(int(number), name, bits(abilities), places, width, height)
     return found
 
 
-FURNITURE = read_furniture(FURNITURE_TEXT)
+FURNITURE = read_kinds(FURNITURE_TEXT)
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #0c9eb97e
 OBJECT_TEXT = """K -: 42 jar; K c: 20 candy, 92 sugar; K cdft: 6 banana; K cf: 9 beef, 14 bread, 18 cake, 25 chicken, 32 egg, 34 fish,
@@ -85,23 +87,7 @@ KBTSL d: 93 candle; KBTSL k: 87 pot_plant; KS dkt: 78 tea_bag; KS dt: 79 teapot;
 S d: 36 folder, 50 notebook, 90 document; S dg: 19 calculator, 59 printer; S dt: 41 highlighter, 54 pen, 55 pencil;
 - -: 84 wall, 86 window, 96 goal, 98 dogfood, 100 remote, 105 pillow; - cf: 29 date; - do: 52 package; - dt: 35 floor, 43 jewelry, 64 saw, 80
 toilet"""
-
-# %% ../../nbs/marple/01_vocabulary.ipynb #f0a0f105
-def read_objects(text: str) -> dict:  # id -> Kind
-    "The object types of a text `rooms abilities: id name, ...; ...`."
-    found = {}
-    for group in text.replace("\n", " ").split(";"):
-        where, names = group.split(":")
-        rooms, abilities = where.split()
-        for entry in names.split(","):
-            number, name = entry.split()
-            found[int(number)] = Kind(
-                int(number), name, bits(abilities), tuple(ROOM_CODES[c] for c in rooms.strip("-"))
-            )
-    return found
-
-
-OBJECTS = read_objects(OBJECT_TEXT)
+OBJECTS = read_kinds(OBJECT_TEXT)
 # what stands in arrays where no furniture or object is
 NOTHING = 0
 EMPTY = 1
@@ -133,13 +119,10 @@ def action_text(
 ) -> str:  # e.g. "FFR[open](idle x 11)"
     "A run in short: letters for moves, brackets for what is done to things."
     text = ""
-    idle = 0
-    for action in [*map(int, actions), NULL]:
-        if idle and action != IDLE:
-            text = text + f"(idle x {idle})"
-            idle = 0
+    for action, same in groupby(map(int, actions)):
+        count = len(list(same))
         if action == IDLE:
-            idle += 1
+            text += f"(idle x {count})"
         elif action != NULL:
-            text += LETTERS.get(action, f"[{ACTIONS[action]}]")
+            text += count * LETTERS.get(action, f"[{ACTIONS[action]}]")
     return text
