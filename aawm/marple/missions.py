@@ -232,19 +232,14 @@ class Pantry:
         self.state = [piece.state for piece in house.furniture]
         self.place = [thing.on for thing in house.objects]  # -1: held
 
-    def pieces(self, goal: Subgoal) -> list:
-        "The furniture that a subgoal may mean, in order."
-        rooms = self.house.rooms
-        furniture = enumerate(self.house.furniture)
-        return [
-            k
-            for k, piece in furniture
-            if piece.kind == goal.piece and (not goal.room or rooms[piece.room].type == goal.room)
-        ]
-
     def target(self, goal: Subgoal) -> int | None:
         "The piece to go to; `None` where the subgoal is true already; `BadData` where there is nothing to do it to."
-        candidates = self.pieces(goal)
+        rooms = self.house.rooms
+        candidates = [
+            k
+            for k, piece in enumerate(self.house.furniture)
+            if piece.kind == goal.piece and goal.room in ("", rooms[piece.room].type)
+        ]
         if goal.action == PICKUP:
             candidates = [k for k in candidates if self.lying(goal.thing, k) is not None]
         if goal.action == DROP:
