@@ -10,7 +10,7 @@ __all__ = ['HOUSE_PARTS', 'CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -212,17 +212,22 @@ CHANNELS = ("room", "furniture", "furniture_state", "object", "object_state", "o
 ROOM, FURNITURE_KIND, FURNITURE_STATE, OBJECT_KIND, OBJECT_STATE, OBJECT_NUMBER, AGENT, HEADING = range(8)
 
 
-def static_array(house: House,) -> np.ndarray:  # uint8 `[height, width, 8]`
+@lru_cache(maxsize=256)
+def static_array(
+    house: House,
+    released: bool = False,  # with the last door alone, and not whether it is open
+) -> np.ndarray:  # uint8 `[height, width, 8]`
     "Rooms, walls, doors and furniture as they were at the start; no objects, no agent."
     array = np.zeros((house.height, house.width, len(CHANNELS)), np.uint8)
     array[..., ROOM] = house.room_grid
     array[..., FURNITURE_KIND] = np.where(house.walls, WALL, EMPTY)
     array[..., OBJECT_KIND] = np.where(house.walls, NOTHING, EMPTY)
-    for door in house.doors:
-        array[door.y, door.x, FURNITURE_KIND : FURNITURE_STATE + 1] = DOOR, 1 + OPEN * door.open
+    for door in house.doors[-1:] if released else house.doors:
+        array[door.y, door.x, FURNITURE_KIND : FURNITURE_STATE + 1] = DOOR, 0 if released else 1 + OPEN * door.open
     for piece in house.furniture:
         for x, y in piece.cells:
             array[y, x, FURNITURE_KIND : FURNITURE_STATE + 1] = piece.kind, 1 + piece.state
+    array.flags.writeable = False  # it is kept
     return array
 
 # %% ../../nbs/marple/02_houses.ipynb #e4e91cbe
@@ -285,16 +290,12 @@ def describe(house: House,) -> str:
 
 # %% ../../nbs/marple/02_houses.ipynb #ff9a9d2f
 def reachable(
-    free: np.ndarray,  # bool `[height, width]`
+    free: np.ndarray,  # bool `[height, width]`, nowhere at the edge
 ) -> bool:
     "Whether every free cell can be reached from every other."
-    found = np.zeros_like(free)
-    seen = np.argwhere(free)[:1]
-    while len(seen):
-        found[tuple(seen.T)] = True
-        near = np.concatenate([seen + (dy, dx) for dx, dy in AHEAD])
-        near = near[free[tuple(near.T)] & ~found[tuple(near.T)]]
-        seen = np.unique(near, axis=0)
+    found = free & (np.cumsum(free).reshape(free.shape) == 1)  # the first one, then all that are next to it, and so on
+    while ((near := free & np.any([np.roll(found, ahead, (1, 0)) for ahead in AHEAD], axis=0)) > found).any():
+        found = found | near
     return bool((found == free).all())
 
 # %% ../../nbs/marple/02_houses.ipynb #e06ea0cb

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPOTS', 'TURN', 'PARTS_OF_WORLD', 'TABLE', 'pose_number', 'pose_of', 'move_tables', 'Atlas', 'atlas_of', 'World',
-           'handle', 'objects_of_kind', 'pick_up', 'put_down', 'backdrop', 'arrays']
+           'handle', 'objects_of_kind', 'pick_up', 'put_down', 'arrays']
 
 # %% ../../nbs/marple/06_worlds.ipynb #a279e83e
 from copy import copy
@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 
 from ..errors import UsageError
 from aawm.marple.houses import (
-    AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE,
+    AGENT, CHANNELS, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE,
     House, static_array
 )
 from aawm.marple.vocabulary import (
-    AHEAD, CLEAN, CLOSING, DOOR, DROP, DUSTY, EMPTY, FORWARD, FURNITURE, IDLE, KINDS, LEFT, ON, OPEN, OPENING,
+    AHEAD, CLEAN, CLOSING, DROP, DUSTY, FORWARD, FURNITURE, IDLE, KINDS, LEFT, ON, OPEN, OPENING,
     PICKUP, RIGHT, TOGGLE, kind_id
 )
 
@@ -73,6 +73,9 @@ class Atlas:
         self.poses = self.width * self.height * 4
         self.forward = np.concatenate([moved + k * self.poses for k, (moved, _) in enumerate(tables)]).astype(np.int32)
         self.front = np.concatenate([front for _, front in tables])
+        poses = np.arange(len(self.forward))
+        turned = [(poses & ~3) | (poses + turn & 3) for turn in (-1, 1)]
+        self.after = np.stack([self.forward, *turned])  # `[3, poses]`: the pose after a step forward, a turn left, a turn right
         count = len(self.houses)
         pieces = max(1, max(len(h.furniture) for h in self.houses))
         things = max(1, max(len(h.objects) for h in self.houses))
@@ -81,19 +84,15 @@ class Atlas:
         self.thing, self.thing_state, self.number = np.zeros((3, count, things), np.uint8)
         self.on, self.cell = np.full((2, count, things), -2, np.int16)  # -2: no such object; -1: held
         for k, house in enumerate(self.houses):
-            self.fill(k, house)
+            for j, piece in enumerate(house.furniture):
+                self.kind[k, j], self.state[k, j] = piece.kind, piece.state
+                self.spots[k, j, : FURNITURE[piece.kind].area] = [y * self.width + x for x, y in piece.cells]
+            for j, thing in enumerate(house.objects):
+                self.thing[k, j], self.thing_state[k, j], self.number[k, j] = thing.kind, thing.state, thing.number
+                self.on[k, j], self.cell[k, j] = thing.on, thing.y * self.width + thing.x
         self.abilities = np.array(
             [KINDS[kind].abilities if kind in KINDS else 0 for kind in range(256)], np.uint8
         )[self.kind]
-
-    def fill(self, k: int, house: House) -> None:
-        "Write a house's furniture and objects into the tables."
-        for j, piece in enumerate(house.furniture):
-            self.kind[k, j], self.state[k, j] = piece.kind, piece.state
-            self.spots[k, j, : FURNITURE[piece.kind].area] = [y * self.width + x for x, y in piece.cells]
-        for j, thing in enumerate(house.objects):
-            self.thing[k, j], self.thing_state[k, j], self.number[k, j] = thing.kind, thing.state, thing.number
-            self.on[k, j], self.cell[k, j] = thing.on, thing.y * self.width + thing.x
 
     def __repr__(self) -> str:
         return f"Atlas({len(self.houses)} houses on a grid of {self.width} x {self.height})"
@@ -119,21 +118,18 @@ class World:
         poses,  # int `[agents, 3]`: x, y, heading
         which=0,  # int `[agents]`: the house of each
     ):
-        self.atlas = houses if isinstance(houses, Atlas) else atlas_of(houses) if isinstance(
-            houses, House
-        ) else Atlas(houses)
+        atlas = houses if isinstance(houses, Atlas) else atlas_of(houses) if isinstance(houses, House) else Atlas(houses)
+        self.atlas = atlas
         poses = np.atleast_2d(np.asarray(poses, dtype=np.int64))
         self.which = np.broadcast_to(np.asarray(which, np.int32), len(poses)).copy()
-        self.place = (pose_number(poses, self.atlas.width) + self.which * self.atlas.poses).astype(np.int32)
+        self.place = (pose_number(poses, atlas.width) + self.which * atlas.poses).astype(np.int32)
         for k, (x, y, heading) in zip(self.which.tolist(), poses.tolist()):
-            house = self.atlas.houses[k]
+            house = atlas.houses[k]
             if not (0 <= x < house.width and 0 <= y < house.height and 0 <= heading < 4 and house.free[y, x]):
                 raise UsageError(f"no agent can stand at ({x}, {y}) with heading {heading} in {house!r}")
-        atlas = self.atlas
-        k = self.which
-        self.state = atlas.state[k]
-        self.on = atlas.on[k]
-        self.cell = atlas.cell[k]
+        self.state = atlas.state[self.which]
+        self.on = atlas.on[self.which]
+        self.cell = atlas.cell[self.which]
         self.since = np.zeros(self.on.shape, np.int16)  # when a held object was picked up
         # action and target of the last thing done, 0 nothing yet; idling is nothing
         self.last = np.zeros((len(poses), 2), np.uint8)
@@ -245,17 +241,6 @@ def put_down(world: World, rows: np.ndarray, piece: np.ndarray, targets: np.ndar
     world.on[rows, thing], world.cell[rows, thing] = piece, cell
     return done
 
-# %% ../../nbs/marple/06_worlds.ipynb #a5e67d9b
-@lru_cache(maxsize=256)
-def backdrop(house: House, released: bool) -> np.ndarray:  # uint8 `[height, width, 8]`
-    "What no action changes."
-    array = static_array(house).copy()
-    if released:
-        for door in house.doors[:-1]:
-            array[door.y, door.x, FURNITURE_KIND : FURNITURE_STATE + 1] = EMPTY, 0
-        array[array[..., FURNITURE_KIND] == DOOR, FURNITURE_STATE] = 0
-    return array
-
 # %% ../../nbs/marple/06_worlds.ipynb #dbad0097
 def arrays(
     world: World,
@@ -266,7 +251,7 @@ def arrays(
     drawn = np.zeros((len(world), atlas.height, atlas.width, len(CHANNELS)), np.uint8)
     for k in np.unique(world.which).tolist():
         house = atlas.houses[k]
-        drawn[world.which == k, : house.height, : house.width] = backdrop(house, released)
+        drawn[world.which == k, : house.height, : house.width] = static_array(house, released)
     flat = drawn.reshape(len(world), -1, len(CHANNELS))
     rows, pieces, spots = np.nonzero(atlas.spots[world.which] >= 0)
     cells = atlas.spots[world.which[rows], pieces, spots]
