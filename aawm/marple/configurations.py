@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVa
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from ..errors import AawmError, BadData, EnvironmentProblem, UsageError
+from ..errors import AawmError, BadData, UsageError
 from ..files import visible_files, write_json
 from ..small_files import Form, Line, in_form, read_small
 from .houses import Door, House, Piece, Room, Thing
@@ -160,9 +160,9 @@ def grid_house(
 
 def read_configuration(
     content: object,  # a released configuration, as JSON gives it
-    where: str | Path = "the configuration",  # the file, for the message
 ) -> House:
     "The house of a configuration; `BadData` names the place of the first fault."
+    where = "the configuration"
     return grid_house(in_form(content, Configuration, where).Grid, where)
 
 
@@ -232,8 +232,6 @@ def import_houses(
     read = {name: read_small(path, Configuration, LARGEST) for name, path in files.items()}
     found = {name: grid_house(form.Grid, files[name]) for name, form in read.items()}
     file = Path(out) / HOUSES
-    if Path(out).is_file():
-        raise EnvironmentProblem(f"{out} is a file where a folder should be; choose another place")
     kept = kept_configurations(out) if file.is_file() else {}
     write_json(file, HousesForm(houses=kept | read).model_dump())
     return found

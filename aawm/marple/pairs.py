@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SPLITS', 'TEST_HOUSES', 'LONGEST', 'CHUNK', 'PAIR_COLUMNS', 'LAYOUT', 'WHAT', 'HOLDS', 'RANDOM_HOUSES',
            'IMPORTED_HOUSES', 'DIFFERENCES', 'LICENCE', 'Pair', 'draw_pair', 'house_of', 'Plan', 'pair_arrays',
-           'pair_row', 'house_rows', 'kept_pairs', 'generate_pairs', 'join_tables', 'imported_pairs',
-           'read_house_tables', 'open_pairs', 'read_pair', 'replays', 'verify_pairs', 'statistics', 'dataset_card']
+           'pair_row', 'kept_pairs', 'generate_pairs', 'join_tables', 'imported_pairs', 'read_house_tables',
+           'open_pairs', 'read_pair', 'replays', 'verify_pairs', 'statistics', 'dataset_card']
 
 # %% ../../nbs/marple/10_pairs.ipynb #e5300a7a
 from dataclasses import asdict, dataclass, field, fields
@@ -102,15 +102,11 @@ class Plan:
         if self.houses > TEST_HOUSES:
             raise UsageError(f"{self.houses} houses of a scenario; give 1 to {TEST_HOUSES}, since later ones belong to the split 'ood'")
 
-    def place(self, index: int) -> tuple:  # scenario, house number, pair number
-        "Which pair stands at an index of the store."
+    def pair(self, index: int) -> Pair:
+        "The pair at an index of the store."
         scenario = self.scenarios[index // self.pairs]
         number = index % self.pairs
-        return scenario, TEST_HOUSES + number if self.split == "ood" else number % self.houses, number
-
-    def pair(self, index: int) -> Pair:
-        "The pair at an index."
-        scenario, house, number = self.place(index)
+        house = TEST_HOUSES + number if self.split == "ood" else number % self.houses
         seed = (self.seed, 2 + SPLITS.index(self.split), list(SCENARIOS).index(scenario), house, number)
         return draw_pair(house_of(scenario, house, self.seed, self.all_missions), scenario, seed, f"{scenario} {house}")
 
@@ -169,20 +165,16 @@ def pair_row(pair: Pair, split: str) -> dict:
     return row
 
 # %% ../../nbs/marple/10_pairs.ipynb #378fea76
-def house_rows(houses: dict) -> dict:  # table -> rows
-    "Houses as rows of tables: one of houses, and one for each kind of part."
-    whole = [{"house": name, "width": house.width, "height": house.height, "key": house.key} for name, house in houses.items()]
-    parts = {
+def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
+    "What a store keeps of some pairs; of houses a row, and one for each part."
+    houses = {pair.group: pair.house for pair in pairs}
+    rows = {
         part: [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
         for part in HOUSE_PARTS
     }
-    return {"houses": whole} | parts
-
-
-def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
-    "What a store keeps of some pairs."
-    houses = {pair.group: pair.house for pair in pairs}
-    return pair_arrays(pairs), house_rows(houses) | {"pairs": [pair_row(pair, split) for pair in pairs]}
+    rows["houses"] = [{"house": name, "width": house.width, "height": house.height, "key": house.key} for name, house in houses.items()]
+    rows["pairs"] = [pair_row(pair, split) for pair in pairs]
+    return pair_arrays(pairs), rows
 
 # %% ../../nbs/marple/10_pairs.ipynb #b9bf5ec8
 def generate_pairs(
@@ -352,18 +344,18 @@ this package."""
 # %% ../../nbs/marple/10_pairs.ipynb #d74c7971
 def statistics(path: str | Path) -> pd.DataFrame:  # a row for each scenario
     "What happens in each scenario of a store."
-    table = read_table(path, LAYOUT, "pairs", read_manifest(path, LAYOUT))
-    if table is None:
-        raise BadData(f"{path} has no table of pairs")
-    rows = {}
-    for scenario, here in table.groupby("scenario", sort=False):
-        rows[scenario] = {
-            "pairs": len(here), "houses": here.house.nunique(), "T, mean": here.horizon.mean(),
-            "T, sd": here.horizon.std(ddof=0), "T, published": SCENARIOS[scenario].horizon,
-            "culprit is A": (here.culprit == 0).mean(),
-            "steps, mean": (here.steps_a.sum() + here.steps_b.sum()) / (2 * len(here))
+    table = open_store(path, LAYOUT)[list(PAIR_COLUMNS)].to_dataframe()
+    here = table.groupby("scenario", sort=False)
+    count = here.size()
+    return pd.DataFrame(
+        {
+            "pairs": count, "houses": here.house.nunique(), "T, mean": here.horizon.mean(),
+            "T, sd": here.horizon.apply(pd.Series.std, ddof=0),
+            "T, published": [SCENARIOS[name].horizon for name in count.index],
+            "culprit is A": (table.culprit == 0).groupby(table.scenario, sort=False).mean(),
+            "steps, mean": (here.steps_a.sum() + here.steps_b.sum()) / (2 * count)
         }
-    return pd.DataFrame.from_dict(rows, orient="index")
+    ).rename_axis(None)
 
 # %% ../../nbs/marple/10_pairs.ipynb #824fb001
 def dataset_card(path: str | Path) -> str:  # Markdown
