@@ -49,42 +49,26 @@ class Advisor:
         }
 
     @torch.no_grad()
-    def fields(self, world: World, agents: list, mixture: int, language: tuple | None) -> list:  # of `[poses, 12]`, `[poses, 106]`
-        "Chances of actions, and logits of objects, at every pose of some agents' scenes; new scenes are evaluated together."
-        keys = [scene_key(world, mixture, language, agent) for agent in agents]
-        new = [agent for agent, key in zip(agents, keys) if key not in self.known]
-        if len(self.known) + len(new) > REMEMBERED:
-            self.known = {}
-            new = list(agents)
-        for first in range(0, len(new), TOGETHER):
-            some = new[first : first + TOGETHER]
-            actions, things = self.policy(self.batch(world, some, mixture, language))
-            chances = torch.softmax(actions, -1).numpy()
-            objects = things.half().numpy()
-            for place, agent in enumerate(some):
-                self.known[scene_key(world, mixture, language, agent)] = chances[place], objects[place]
-        return [self.known[key] for key in keys]
-
-    @torch.no_grad()
     def advise(self, world: World, mixture: int, language: tuple | None = None) -> tuple:  # `[agents, 12]`, list of `[106]`
-        "Chances of actions, and logits of objects, for every agent."
+        "Chances of actions, and logits of objects, for every agent; new scenes are evaluated together, for all poses."
         if not isinstance(self.policy, FieldPolicy):
             actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), list(things.numpy())
-        poses = pose_number(world.pose, SIDE)
-        chances = np.empty((len(world), 12), np.float32)
-        objects: list = [None] * len(world)
-        parts = (world.which[:, None], world.state, world.cell, world.last)
-        content = np.concatenate([values.astype(np.int64) for values in parts], 1)
-        groups: dict[bytes, list[int]] = {}  # content of a scene -> agents in it
-        for agent, row in enumerate(content):
-            groups.setdefault(row.tobytes(), []).append(agent)
-        first = [here[0] for here in groups.values()]
-        for here, (field, things) in zip(groups.values(), self.fields(world, first, mixture, language)):
-            chances[here] = field[poses[here]]
-            for agent in here:
-                objects[agent] = things[poses[agent]]
-        return chances, objects
+        keys = [scene_key(world, mixture, language, agent) for agent in range(len(world))]
+        firsts = {key: keys.index(key) for key in dict.fromkeys(keys)}  # scene -> an agent in it
+        new = [agent for key, agent in firsts.items() if key not in self.known]
+        if len(self.known) + len(new) > REMEMBERED:
+            self.known = {}
+            new = list(firsts.values())
+        for start in range(0, len(new), TOGETHER):
+            some = new[start : start + TOGETHER]
+            actions, things = self.policy(self.batch(world, some, mixture, language))
+            chances = torch.softmax(actions, -1).numpy()
+            objects = things.half().numpy()
+            self.known |= {keys[agent]: (chances[place], objects[place]) for place, agent in enumerate(some)}
+        poses = pose_number(world.pose, SIDE).tolist()
+        said = [[field[pose] for field in self.known[key]] for key, pose in zip(keys, poses)]
+        return np.stack([chances for chances, _ in said]), [objects for _, objects in said]
 
 # %% ../../nbs/marple/16_rollouts.ipynb #55601499
 ROLLOUTS = 100  # of each mission that an agent may follow

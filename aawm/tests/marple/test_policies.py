@@ -114,9 +114,7 @@ def test_scenes_hold_every_action_once():
 
 @pytest.mark.parametrize("preset", ["field", "patch"])
 def test_rollouts_of_both_networks_keep_the_contract(preset):
-    policy = policies.FieldPolicy(
-        policies.FieldSettings(8, 2)
-    ) if preset == "field" else policies.PatchPolicy(policies.PatchSettings(16, 1, 2))
+    policy = policies.FieldPolicy(8, 2) if preset == "field" else policies.PatchPolicy(16, 1, 2)
     pair = Plan(1, houses=1).pair(0)
     advisor = rollouts.Advisor(policy)
     for variant in ("V", "V+A+L"):
@@ -139,7 +137,7 @@ def test_rollouts_of_both_networks_keep_the_contract(preset):
 
 @pytest.mark.parametrize("depth, beyond", [("paper", 0), ("released", 5), (80, None)])
 def test_rollouts_go_as_far_as_their_depth_says(depth, beyond):
-    policy = policies.FieldPolicy(policies.FieldSettings(8, 2))
+    policy = policies.FieldPolicy(8, 2)
     pair = Plan(1, houses=1).pair(0)
     method, longer = (rollouts.RolloutMethod(policy, 20, depth=steps) for steps in (depth, 80))
     table = marple.score_pairs([pair], method)
