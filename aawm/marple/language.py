@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
            'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents',
-           'carried_names', 'describe_world', 'whereabouts', 'scene_graph', 'shown_moment', 'moment', 'prompt',
-           'spoken_part', 'read_answer', 'read_two_numbers', 'final_state', 'paper_moment', 'paper_case',
-           'paper_prompt', 'worked_example', 'Answer', 'AnswerForm', 'whole_lines', 'Recorded', 'share_of',
-           'language_method']
+           'carried_names', 'describe_world', 'whereabouts', 'scene_graph', 'moment', 'prompt', 'spoken_part',
+           'read_answer', 'read_two_numbers', 'final_state', 'paper_case', 'paper_prompt', 'worked_example', 'Answer',
+           'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
 
 # %% ../../nbs/marple/17_language.ipynb #62e8e9a2
 import json
@@ -35,21 +34,19 @@ from .inference import exact
 from .pairs import draw_pair
 from .scores import combine
 from aawm.marple.vocabulary import (
-    ABILITIES, BITS, CLEAN, CLOSING, DROP, DUSTY, HEADINGS, IDLE, KINDS, ON, OPEN, OPENING, PICKUP, TOGGLE,
+    CLEAN, CLOSING, DUSTY, HEADINGS, IDLE, KINDS, ON, OPEN, OPENING, PICKUP, TOGGLE,
 )  # fmt: skip
 from .worlds import World
 
 # %% ../../nbs/marple/17_language.ipynb #e3491e9e
-SHOWN = {code: name for code, name in ABILITIES.items() if code in "dog"}  # states that missions change
+SHOWN = {DUSTY: ("", "dusty"), OPEN: ("closed", "open"), ON: ("off", "on")}  # states that missions change: how they are said
 
 
 def state_words(kind: int, state: int) -> str:
     "A piece of furniture with the states that matter."
     can = KINDS[kind].abilities
-    unset = {"open": "closed", "on": "off", "dusty": ""}
-    words = [name if state & BITS[code] else unset[name] for code, name in SHOWN.items() if can & BITS[code]]
-    words = [word for word in words if word]
-    return spoken(KINDS[kind].name) + (f" ({', '.join(words)})" if words else "")
+    words = ", ".join(filter(None, (said[state & bit > 0] for bit, said in SHOWN.items() if can & bit)))
+    return spoken(KINDS[kind].name) + (f" ({words})" if words else "")
 
 # %% ../../nbs/marple/17_language.ipynb #49982b92
 def contents(world: World) -> list:  # of (Room, list of (Piece, its state, names of what lies on it))
@@ -127,9 +124,9 @@ Answer: N
 where N is a whole number from 0 to 100: 100 if it was surely {0}, 0 if it was surely {1}, 50 if you cannot tell."""
 
 # %% ../../nbs/marple/17_language.ipynb #2cf67459
-def shown_moment(
+def moment(
     evidence: Evidence,
-    who: str,
+    who: str,  # such as "agent A"
     headings: tuple,  # of the state one step earlier, of the present one
     show: Callable[[World], str],
 ) -> str:
@@ -145,11 +142,6 @@ def shown_moment(
         lines.append(f"{who[0].upper()}{who[1:]} says: {intention(evidence.told)}")
     return "\n".join(lines)
 
-
-def moment(evidence: Evidence, name: str) -> str:
-    "What is shown of one person."
-    return shown_moment(evidence, name, (f"{name}, one step earlier:\n", f"{name}, now:\n"), describe_world)
-
 # %% ../../nbs/marple/17_language.ipynb #c3e8f7ff
 def prompt(
     evidence: tuple,  # of A, of B
@@ -157,7 +149,10 @@ def prompt(
     first: int = 0,  # who is called Person 1: 0 A, 1 B
 ) -> str:
     "The case in words."
-    shown = [moment(evidence[agent], name) for name, agent in zip(NAMES, (first, 1 - first))]
+    shown = [
+        moment(evidence[agent], name, (f"{name}, one step earlier:\n", f"{name}, now:\n"), describe_world)
+        for name, agent in zip(NAMES, (first, 1 - first))
+    ]
     thing, action = query
     end = f"In the end the {spoken(KINDS[thing].name)} was {DONE[action]}."
     return "\n\n".join([TASK, *shown, end, f"Who did it, {NAMES[0]} or {NAMES[1]}?", ANSWER.format(*NAMES)])
@@ -224,16 +219,7 @@ PAPER_ANSWER = """Reason step by step about what each agent is doing. Then end w
 A: N
 B: N
 where each N is a whole number from 0 to 100, the probability that it was this agent."""
-DOES = {
-    PICKUP: "pick up", DROP: "put down", TOGGLE: "turn on", OPENING: "open", CLOSING: "close", CLEAN: "clean",
-    IDLE: "use"
-}
-
-# %% ../../nbs/marple/17_language.ipynb #64e4ea06
-def paper_moment(evidence: Evidence, name: str) -> str:
-    "What is shown of one agent, as scene graphs."
-    headings = (f"Previous state of agent {name}: ", f"Current state of agent {name}: ")
-    return shown_moment(evidence, f"agent {name}", headings, lambda world: json.dumps(scene_graph(world)))
+DOES = DOING | {TOGGLE: "turn on the", IDLE: "use the"}
 
 # %% ../../nbs/marple/17_language.ipynb #a6592e5b
 def paper_case(
@@ -242,10 +228,14 @@ def paper_case(
     first: int = 0,  # who is called A: the first, or the second
 ) -> str:
     "The case in scene graphs, from the previous states to the question."
-    shown = [paper_moment(evidence[agent], name) for name, agent in zip("AB", (first, 1 - first))]
+    states = ("Previous state of ", "Current state of ")
+    shown = [
+        moment(evidence[agent], who, tuple(f"{state}{who}: " for state in states), lambda world: json.dumps(scene_graph(world)))
+        for who, agent in zip(("agent A", "agent B"), (first, 1 - first))
+    ]
     thing, action = query
     end = f"Final state: {json.dumps(final_state(evidence[0].house, query))}"
-    deed = f"{DOES[action]} the {spoken(KINDS[thing].name)}"
+    deed = f"{DOES[action]} {spoken(KINDS[thing].name)}"
     asked = f"Given the previous, current and final states, which agent is more likely to be the agent that will {deed}?"
     return "\n\n".join([*shown, end, asked])
 
@@ -333,18 +323,13 @@ class Recorded:
         self.lock = Lock()
         lines = whole_lines(self.path) if self.path.is_file() else []
         for number, line in enumerate(lines, start=1):
-            self.take(number, line)
-
-    def take(self, number: int, line: str) -> None:
-        "Read one line of the file."
-        where = f"{self.path}, line {number} is no recorded answer; remove that line"
-        entry = in_form(parse_json(line, where), dict, where)
-        if "answers of" not in entry:
-            in_form(entry, AnswerForm, where)
-            self.kept.setdefault(entry["prompt"], []).append(Answer(entry["text"], entry["finish"], *entry["tokens"]))
-            return
-        if self.about is not None and entry["answers of"] != self.about:
-            raise UsageError(f"{self.path} has answers of {entry['answers of']}, not of {self.about}; give another file of answers")
+            where = f"{self.path}, line {number} is no recorded answer; remove that line"
+            entry = in_form(parse_json(line, where), dict, where)
+            if "answers of" not in entry:
+                in_form(entry, AnswerForm, where)
+                self.kept.setdefault(entry["prompt"], []).append(Answer(entry["text"], entry["finish"], *entry["tokens"]))
+            elif self.about is not None and entry["answers of"] != self.about:
+                raise UsageError(f"{self.path} has answers of {entry['answers of']}, not of {self.about}; give another file of answers")
 
     def missing(self, text: str, count: int) -> int:
         "How many answers to a prompt are not there yet."
