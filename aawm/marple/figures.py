@@ -5,10 +5,12 @@
 # %% auto #0
 __all__ = ['A_COLOR', 'B_COLOR', 'CHECK', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'GIVEN', 'TAUGHT', 'SEEN', 'look_of',
            'draw_rooms', 'draw_things', 'draw_agent', 'draw_state', 'fig_house', 'fig_replay', 'curve_table',
-           'draw_curve', 'frame', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table',
+           'draw_panel', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table',
            'seed_table', 'draw_needed', 'fig_evidence', 'fig_learned']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
+from collections.abc import Callable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -22,7 +24,7 @@ from .inference import WASTED
 from .missions import SCENARIOS
 from .pairs import Pair
 from .planner import Run
-from .scores import LEVEL, PARTS, bootstrap, evidence_needed, needed, recombine, scored_at, summary
+from .scores import LEVEL, PARTS, bootstrap, needed, recombine, scored_at, summary
 from .vocabulary import AHEAD, KINDS
 from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title
 
@@ -109,20 +111,15 @@ def fig_house(pair: Pair):  # figure, table of what is drawn
     "Both runs of a pair in their house, whole."
     with house_style():
         figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
-        rows = []
         for agent, (ax, run, color) in enumerate(zip(axes, pair.runs, (A_COLOR, B_COLOR))):
             draw_state(ax, run, len(run), color)
             x, y, heading = run.poses[0]
             draw_agent(ax, x, y, heading, "#FFFFFF", 0.3)
             panel_title(ax, "AB"[agent], f"{run.mission.replace('_', ' ')}, {len(run)} actions")
-            named = {"agent": "AB"[agent], "mission": run.mission}
-            rows += [
-                named | {"step": t, "x": x, "y": y, "heading": heading}
-                for t, (x, y, heading) in enumerate(run.poses)
-            ]
         query = f"{pair.scenario.question} {'AB'[pair.culprit]} did, at step {pair.horizon - 1}."
         add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects."])
-    return figure, pd.DataFrame(rows)
+    poses = {(name, run.mission): pd.DataFrame(run.poses, columns=["x", "y", "heading"]) for name, run in zip("AB", pair.runs)}
+    return figure, pd.concat(poses, names=["agent", "mission", "step"]).reset_index()
 
 
 def fig_replay(
@@ -162,16 +159,21 @@ def curve_table(
     return pd.concat(tables, names=["series"]).reset_index()
 
 # %% ../../nbs/marple/19_figures.ipynb #27786109
-def draw_curve(axes: plt.Axes, rows: pd.DataFrame, series: str, label: str = "") -> None:
-    "A curve with its band."
-    color, marker, dashes = look_of(series)
-    x = rows.part / PARTS
-    axes.fill_between(x, rows.low, rows.high, color=color, alpha=0.15, lw=0)
-    axes.plot(x, rows.value, color=color, marker=marker, ls=dashes, ms=3.5, label=label or series)
-
-
-def frame(axes: plt.Axes, title: str, letter: str = "", left: bool = True) -> None:
-    "Axes of a curve over time."
+def draw_panel(
+    axes: plt.Axes,
+    drawn: pd.DataFrame,  # of `curve_table`
+    title: str,
+    letter: str = "",
+    left: bool = True,  # with a label beside it
+    scenario: str = "mean",
+    label: Callable[[str], str] = str,  # a series -> its words in the legend
+) -> None:
+    "The curves of one scenario with their bands."
+    for series, rows in drawn[drawn.scenario == scenario].groupby("series", sort=False):
+        color, marker, dashes = look_of(series)
+        x = rows.part / PARTS
+        axes.fill_between(x, rows.low, rows.high, color=color, alpha=0.15, lw=0)
+        axes.plot(x, rows.value, color=color, marker=marker, ls=dashes, ms=3.5, label=label(series))
     axes.axhline(LEVEL, color=SOFT_INK, lw=0.7, ls=":")
     axes.axhline(0.5, color=SOFT_INK, lw=0.5)
     axes.set(xlim=(-0.03, 1.03), ylim=(0.4, 1.03), xticks=(0, 0.5, 1), yticks=(0.5, 0.8, 1), xlabel=SEEN)
@@ -212,10 +214,10 @@ def fig_accuracy(
     with house_style():
         figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharey=True)
         for ax, name, letter in zip(axes.flat, [*SCENARIOS, "mean"], "ABCDEF"):
-            for one, rows in shown[shown.scenario == name].groupby("series", sort=False):
-                draw_curve(ax, rows, one, f"exact inference, {one}" if one in VARIANTS else one)
             question = SCENARIOS[name].question if name in SCENARIOS else "Mean of the five"
-            frame(ax, question, letter, ax in axes[:, 0])
+            draw_panel(
+                ax, shown, question, letter, ax in axes[:, 0], name, lambda one: f"exact inference, {one}" if one in VARIANTS else one
+            )
         marks = draw_published(axes[1, 2], published)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         for name in published:
@@ -246,9 +248,10 @@ def fig_preferences(
         tables = []
         for ax, rule, letter in zip(axes[0], rules, "ABC"):
             drawn = curve_table(table[table.rule == rule], "prior").assign(rule=rule)
-            for one, rows in drawn[drawn.scenario == "mean"].groupby("series", sort=False):
-                draw_curve(ax, rows, one, "any of ten missions" if one == "open" else f"w = {one}")
-            frame(ax, f"rule {rule}", letter, ax is axes[0][0])
+            draw_panel(
+                ax, drawn, f"rule {rule}", letter, ax is axes[0][0],
+                label=lambda one: "any of ten missions" if one == "open" else f"w = {one}"
+            )
             tables.append(drawn)
         legend_above(figure, axes[0][0])
         given = GIVEN if "1.0" in set(table.prior) else ""
@@ -260,14 +263,11 @@ def needed_table(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
 ) -> pd.DataFrame:  # series, scenario, value, low, high, reached
     "Evidence needed by series and scenario, with intervals over houses."
-    rows = []
-    for name, here in table.groupby("variant", sort=False):
-        curve = here.groupby(["scenario", "part"]).accuracy.mean().unstack()
-        for scenario, values in bootstrap(here, needed, 1000).iterrows():
-            meant = curve.to_numpy() if scenario == "mean" else curve.loc[[scenario]].to_numpy()
-            reached = all(evidence_needed(one)[1] for one in meant)
-            rows.append({"series": name, "scenario": scenario, **values, "reached": reached})
-    return pd.DataFrame(rows)
+    tables = {
+        name: bootstrap(here, needed, 1000).assign(reached=summary(here).reached.astype(bool))
+        for name, here in table.groupby("variant", sort=False)
+    }
+    return pd.concat(tables, names=["series"]).reset_index()
 
 # %% ../../nbs/marple/19_figures.ipynb #5c1e77a1
 def seed_table(
@@ -382,10 +382,11 @@ def fig_learned(
                     & learned.variant.isin(("V", "V+L"))
                 ]
                 drawn = curve_table(pd.concat([recombine(here, rule), beside] if row else [recombine(here, rule)]))
-                for one, curve in drawn[drawn.scenario == "mean"].groupby("series", sort=False):
-                    draw_curve(ax, curve, one, f"policies, {one}" if one in VARIANTS else one)
+                draw_panel(
+                    ax, drawn, panel, "ABCD"[len(trainings) * row + column], column == 0,
+                    label=lambda one: f"policies, {one}" if one in VARIANTS else one
+                )
                 marks = [] if row else draw_published(ax, ("V", "V+L"), training)
-                frame(ax, panel, "ABCD"[len(trainings) * row + column], column == 0)
                 ax.set_xlabel(SEEN if row else "")
                 parts += [rows.assign(panel=panel) for rows in (drawn, pd.DataFrame(marks)) if len(rows)]
         legend_above(figure, axes[1, 0], 4)

@@ -133,8 +133,7 @@ LEVEL = 0.8  # of accuracy
 
 def curves(table: pd.DataFrame) -> pd.DataFrame:  # index scenario, columns parts 0 .. 10
     "Mean accuracy by scenario and time, of a table of `score_pairs`."
-    order = list(dict.fromkeys(table.scenario))
-    return table.groupby(["scenario", "part"]).accuracy.mean().unstack().loc[order]
+    return table.groupby(["scenario", "part"]).accuracy.mean().unstack().loc[table.scenario.unique()]
 
 # %% ../../nbs/marple/13_scores.ipynb #57943e9f
 def evidence_needed(

@@ -90,12 +90,13 @@ def test_the_prior_open_runs_where_all_missions_can_be_done(tmp_path):
 def test_one_house_a_scenario_decides_no_claim():
     def ledger(houses):
         table = marple.score_pairs([Plan(2, houses=houses).pair(k) for k in range(10)], marple.exact_method)
-        return check_claims([CLAIMS[1], CLAIMS[5]], {("exact",): Scored(table)}, ("method",)), Scored(table)
+        accuracy = Scored(table).measure("accuracy at 0.3 T", lambda curves: curves[3].mean())
+        return check_claims([CLAIMS[1], CLAIMS[5]], {("exact",): Scored(table)}, ("method",)), accuracy
 
     alone, known = ledger(1)
     assert alone.verdict.tolist() == ["undecided"] * 2 and alone.needs.tolist() == ["trials"] * 2
-    assert np.isnan(known.at(3).ends()).all()
-    low, high = ledger(2)[1].at(3).ends()
+    assert np.isnan(known.ends()).all()
+    low, high = ledger(2)[1].ends()
     assert low < high
 
 
