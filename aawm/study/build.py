@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ASSETS', 'JSPSYCH', 'POLICY', 'STEP_IN_HOUSES', 'HOUSE_LOOKS', 'STUDY_TASKS', 'STUDY_FORMAT', 'FAST_MS', 'MOST_FAST',
-           'ENOUGH_TRIALS', 'asset', 'study_words', 'page_item', 'key_item', 'room_look', 'arena_contents',
-           'house_contents', 'StudyTask', 'study_contents', 'embedded', 'filled', 'study_page', 'build_study',
-           'host_readme', 'small_store']
+           'ENOUGH_TRIALS', 'asset', 'study_words', 'page_item', 'room_look', 'arena_contents', 'house_contents',
+           'StudyTask', 'study_contents', 'embedded', 'filled', 'study_page', 'build_study', 'host_readme',
+           'small_store']
 
 # %% ../../nbs/study/03_build.ipynb #42636512
 import json
@@ -76,17 +76,6 @@ def page_item(test: TrialSet, item: StudyItem) -> dict:
     return content | {"tracks": tracks(test.states[item.row, : item.shown])}
 
 
-def key_item(test: TrialSet, item: StudyItem) -> dict:
-    "An item as the scores need it."
-    return {
-        "kind": item.kind, "task": item.task, "questions": item.questions,
-        "happened": [OBJECTS[thing] for thing in item.happened],
-        "rows": [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows],
-        "scenario": item.scenario, "behavior": str(test.behavior[item.row]),
-        "store_trial": int(test.trial[item.row])
-    }
-
-
 def room_look() -> dict:
     "What a page has to know to draw the arena."
     return {
@@ -107,8 +96,18 @@ def arena_contents(
     items = study_items(test, trials, seed, task)
     page = room_look()
     page["items"] = [page_item(test, item) for item in items]
-    key = {"scoring": "strict", "data_hash": test.data_hash, "split": test.split or "all"}
-    return page, key | {"items": [key_item(test, item) for item in items]}
+    key: dict = {"scoring": "strict", "data_hash": test.data_hash, "split": test.split or "all"}
+    key["items"] = [
+        {
+            "kind": item.kind, "task": item.task, "questions": item.questions,
+            "happened": [OBJECTS[thing] for thing in item.happened],
+            "rows": [{"object": OBJECTS[thing], "target": target, "truth": truth} for thing, target, truth in item.rows],
+            "scenario": item.scenario, "behavior": str(test.behavior[item.row]),
+            "store_trial": int(test.trial[item.row])
+        }
+        for item in items
+    ]
+    return page, key
 
 # %% ../../nbs/study/03_build.ipynb #deeac31a
 STEP_IN_HOUSES = 0.5  # seconds

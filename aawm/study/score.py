@@ -54,6 +54,13 @@ class KeyItem(Form):
     questions: Annotated[int, Field(ge=1, le=PARTS + 1)]
     store_trial: Annotated[int, Field(ge=0)]
 
+    def may_follow(self, given: list, answer: object) -> bool:
+        "Can this be the next answer after those given?"
+        return not self.is_whole(given)
+
+    def is_whole(self, given: list) -> bool:
+        return len(given) == self.questions or "none" in given
+
 
 class ChoiceItem(KeyItem):
     "One item of the arena, with what truly happens."
@@ -61,12 +68,8 @@ class ChoiceItem(KeyItem):
     rows: list[ScoredRow]
     behavior: Line
 
-    def may_follow(self, given: list, answer: str) -> bool:
-        "Can this be the next answer after those given?"
-        return len(given) < self.questions and "none" not in given and answer not in given
-
-    def is_whole(self, given: list) -> bool:
-        return len(given) == self.questions or "none" in given
+    def may_follow(self, given: list, answer: object) -> bool:
+        return answer not in given and super().may_follow(given, answer)
 
     def is_right(self, answer: str) -> bool:
         "Of a catch item."
@@ -80,13 +83,6 @@ class RatingItem(KeyItem):
     parts: list[Annotated[int, Field(ge=0, le=PARTS)]]
     taus: list[Annotated[int, Field(ge=0)]]
     culprit: Literal[0, 1]
-
-    def may_follow(self, given: list, answer: int) -> bool:
-        "Can this be the next answer after those given?"
-        return len(given) < self.questions
-
-    def is_whole(self, given: list) -> bool:
-        return len(given) == self.questions
 
     def is_right(self, answer: int) -> bool:
         "Of a catch item: on the culprit's side of 50."
