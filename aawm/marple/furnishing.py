@@ -66,13 +66,10 @@ def floor_plan(
         raise UsageError(f"a floor plan of {width} x {height} cells; sides must be {SIDES[0]} to 64")
     rng = np.random.default_rng(seed)
     rng.integers(2, size=3)  # not used; without it a seed would draw another house than before
-    rooms, walls = cut_rooms(width, height, rng)
-    types = rng.permutation(ROOM_TYPES)
-    floor = np.zeros((height, width), bool)
-    for x, y, w, h in rooms:
-        floor[y : y + h, x : x + w] = True
-    doors = tuple(draw_door(wall, floor, rng) for wall in walls)
-    return House(width, height, tuple(Room(str(kind), *box) for kind, box in zip(types, rooms)), doors)
+    boxes, walls = cut_rooms(width, height, rng)
+    rooms = tuple(Room(str(kind), *box) for kind, box in zip(rng.permutation(ROOM_TYPES), boxes))
+    floor = House(width, height, rooms, ()).room_grid > 0
+    return House(width, height, rooms, tuple(draw_door(wall, floor, rng) for wall in walls))
 
 # %% ../../nbs/marple/05_furnishing.ipynb #dd4ec92b
 BARE = ("shower", "television")  # nothing is ever put on these

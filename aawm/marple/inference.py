@@ -45,7 +45,6 @@ class Moves:
         # `[furniture, 3, poses]`
         self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)
         self.count = self.best.sum(1)  # `[furniture, poses]`
-        self.width = house.width
 
 # %% ../../nbs/marple/12_inference.ipynb #442f19c6
 moves_of = lru_cache(maxsize=512)(Moves)  # of a house, made once
@@ -81,7 +80,7 @@ def read_prefix(
     "How well a mission explains what was seen, and how far it has come."
     moves = moves_of(house)
     steps = stages(house, mission)
-    poses = pose_number(evidence.poses, moves.width).tolist()
+    poses = pose_number(evidence.poses, house.width).tolist()
     total = 0.0
     stage = 0
     for pose, (action, target) in zip(poses, evidence.steps):
