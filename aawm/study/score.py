@@ -503,9 +503,8 @@ def score_study(
         raise BadData(f"nobody can be scored: {people.index[0]} has {people.why.iloc[0]}; look at the answers")
     included = outcomes.participant.map(people.included)
     variant = f"n = {int(people.included.sum())}"
-    scores = scores_of(outcomes[included])
-    for place, (name, value) in enumerate({"model": "people", "variant": variant, "seed": 0}.items()):
-        scores.insert(place, name, value)
+    scores = scores_of(outcomes[included]).assign(model="people", variant=variant, seed=0)
+    scores = scores[["model", "variant", "seed", *SCORE_COLUMNS]]
     tables = {
         "people.csv": people.reset_index(), "scores.csv": scores,
         "outcomes.csv": outcomes.assign(included=included),
