@@ -97,7 +97,7 @@ def measure_learning(
     module.eval()
     with torch.no_grad():
         parts = [torch.cat(each).double() for each in zip(*map(module.measured, batches))]
-        losses = [float(module.rule_loss(batch)) for batch in batches]
+        losses = [float(module.rule_error(batch).mean()) for batch in batches]
     own, rule, onset = parts
     if not len(own):
         raise BadData("nothing moves in the held-out episodes; add some to the training sets")

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FRONTS', 'STEP', 'MOST_STEPS', 'CLASSES', 'VARIED', 'ONSETS', 'NEW_COLORS', 'BEFORE', 'NOW', 'SPREAD', 'PARSED',
            'ObjectConfig', 'class_of', 'turned_places', 'turned_plan', 'history_features', 'present_features',
-           'recolored', 'examples', 'ObjectBatches', 'spot', 'Ways', 'StepPredictor', 'ObjectTransformer', 'regions_by',
+           'recolored', 'examples', 'object_batches', 'spot', 'Ways', 'ObjectTransformer', 'regions_by',
            'ObjectObserver']
 
 # %% ../../nbs/infant/29_objects.ipynb #b8c0e452
@@ -172,29 +172,27 @@ def examples(
     return {name: torch.as_tensor(np.ascontiguousarray(values)).to(device) for name, values in found.items()}
 
 
-@dataclass(eq=False)
-class ObjectBatches:
-    "Batches of a run: `batches(step) -> dict` of tensors on the device."
+def object_batches(
+    pick: Callable,  # rng -> `Regions` of one store
+    size: int,  # examples in a batch
+    seed: int,
+    device: torch.device | str = "cpu",
+    augment: bool = True,
+) -> Callable[[int], dict[str, torch.Tensor]]:
+    "Batches of a run: a function of the step that gives a dict of tensors on the device."
 
-    pick: Callable  # rng -> `Regions` of one store
-    config: ObjectConfig
-    batch: int
-    seed: int
-    device: torch.device | str = "cpu"
-    augment: bool = True
-
-    def __call__(self, step: int) -> dict[str, torch.Tensor]:
-        "The batch of a step."
-        rng = np.random.default_rng((self.seed, step))
-        regions = self.pick(rng)
-        video = rng.integers(len(regions.count), size=self.batch)
-        trials = rng.permuted(np.tile(np.arange(TRIALS), (self.batch, 1)), axis=1)
+    def make(step: int) -> dict[str, torch.Tensor]:
+        rng = np.random.default_rng((seed, step))
+        regions = pick(rng)
+        video = rng.integers(len(regions.count), size=size)
+        trials = rng.permuted(np.tile(np.arange(TRIALS), (size, 1)), axis=1)
         trial = trials[:, 0]
-        sample = (rng.random(self.batch) * (regions.count[video, trial] - 1)).astype(int)
-        sample[rng.random(self.batch) < ONSETS] = 0
-        read = np.arange(TRIALS - 1) < rng.integers(1, TRIALS, size=(self.batch, 1))
-        chosen = rng if self.augment else None
-        return examples(regions, video, trial, sample, trials[:, 1:], read, self.device, chosen)
+        sample = (rng.random(size) * (regions.count[video, trial] - 1)).astype(int)
+        sample[rng.random(size) < ONSETS] = 0
+        read = np.arange(TRIALS - 1) < rng.integers(1, TRIALS, size=(size, 1))
+        return examples(regions, video, trial, sample, trials[:, 1:], read, device, rng if augment else None)
+
+    return make
 
 # %% ../../nbs/infant/29_objects.ipynb #d23b7f24
 BEFORE, NOW = 13, 11  # numbers of a token of history, of the present
@@ -231,38 +229,11 @@ class Ways(nn.Module):
         numbers = [4 * gap, 4 * gap.norm(dim=-1, keepdim=True), 8 * step, here]
         return self.head(torch.cat([*at, *numbers], -1)).log_softmax(-1)
 
-# %% ../../nbs/infant/29_objects.ipynb #d82df1af
-class StepPredictor(nn.Module):
-    "The errors and the loss of a network that says how likely each step is."
+# %% ../../nbs/infant/29_objects.ipynb #b58188f5
+class ObjectTransformer(nn.Module):
+    "Goals by attention over regions, ways by convolution, steps as a mixture."
 
     rule = "go on as before"  # what it must beat
-
-    def error(self, batch: dict) -> torch.Tensor:  # `[B]`
-        "The negative log-likelihood of each step that came."
-        return functional.nll_loss(self(batch), batch["next"], reduction="none")
-
-    def rule_error(self, batch: dict) -> torch.Tensor:  # `[B]`
-        "The same, of going on as before; how often that is wrong is known to the rule."
-        same = batch["last"] == batch["next"]
-        share = same.float().mean().clamp(0.01, 0.99)
-        return torch.where(same, -share.log(), -((1 - share) / (CLASSES - 1)).log())
-
-    def measured(self, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        "Errors of its own and of the rule, and which are of a first step, each `[n]`."
-        return self.error(batch), self.rule_error(batch), batch["onset"]
-
-    def rule_loss(self, batch: dict) -> torch.Tensor:
-        "What the loss would be, did it go on as before."
-        return self.rule_error(batch).mean()
-
-    def loss(self, batch: dict) -> tuple[torch.Tensor, dict]:
-        "The mean negative log-likelihood."
-        loss = self.error(batch).mean()
-        return loss, {"nll": loss.detach()}
-
-# %% ../../nbs/infant/29_objects.ipynb #b58188f5
-class ObjectTransformer(StepPredictor):
-    "Goals by attention over regions, ways by convolution, steps as a mixture."
 
     def __init__(self, config: ObjectConfig | None = None):
         super().__init__()
@@ -293,6 +264,25 @@ class ObjectTransformer(StepPredictor):
         steps[row, slot] = ways
         mixed = (steps + self.goals(batch)[..., None]).logsumexp(1)
         return torch.logaddexp(mixed + math.log(1 - SPREAD), mixed.new_tensor(math.log(SPREAD / CLASSES)))
+
+    def error(self, batch: dict) -> torch.Tensor:  # `[B]`
+        "The negative log-likelihood of each step that came."
+        return functional.nll_loss(self(batch), batch["next"], reduction="none")
+
+    def rule_error(self, batch: dict) -> torch.Tensor:  # `[B]`
+        "The same, of going on as before; how often that is wrong is known to the rule."
+        same = batch["last"] == batch["next"]
+        share = same.float().mean().clamp(0.01, 0.99)
+        return torch.where(same, -share.log(), -((1 - share) / (CLASSES - 1)).log())
+
+    def measured(self, batch: dict) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        "Errors of its own and of the rule, and which are of a first step, each `[n]`."
+        return self.error(batch), self.rule_error(batch), batch["onset"]
+
+    def loss(self, batch: dict) -> tuple[torch.Tensor, dict]:
+        "The mean negative log-likelihood."
+        loss = self.error(batch).mean()
+        return loss, {"nll": loss.detach()}
 
 # %% ../../nbs/infant/29_objects.ipynb #48d5d6b7
 PARSED: WeakKeyDictionary = WeakKeyDictionary()  # batch -> front end -> regions

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['OBJECTS', 'WHOLE_FRAMES', 'PRESETS', 'LEARNERS', 'STEPS', 'OBJECT_BATCH', 'BATCH', 'VALIDATIONS', 'VALIDATION_SEED',
            'VALIDATION_BATCH', 'BIB_SHARE', 'EXCHANGED', 'WRAPS', 'build', 'loop_settings', 'split_of', 'regions_of',
-           'Episodes', 'rebuild', 'batches_of', 'validation_batches', 'check_learning', 'fit', 'load_observer']
+           'pick_from', 'rebuild', 'batches_of', 'validation_batches', 'check_learning', 'fit', 'load_observer']
 
 # %% ../../nbs/infant/16_training.ipynb #0fc90b1d
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ import numpy as np
 from ..errors import BadData, UsageError, check_name
 from .episodes import Batch, make_batch, open_episodes
 from .learning_check import LearningCheck, history_share, measure_learning, read_check, write_check
-from .objects import FRONTS, ObjectBatches, ObjectConfig, ObjectObserver, ObjectTransformer
+from .objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer, object_batches
 from .regions import Regions
 from .stage import BIB_TRAINING, TRAINING_SETS
-from .transformer import TransformerBatches, TransformerConfig, TransformerObserver, VideoTransformer
+from .transformer import TransformerConfig, TransformerObserver, VideoTransformer, transformer_batches
 from ..models.base import choose_device
 from ..training.folder import load_run, run_settings
 from ..training.run import train_run
@@ -112,35 +112,23 @@ def regions_of(store: Path, split: str, front: str, data_hash: str) -> Regions:
     return FRONTS[front](split_of(store, split))
 
 
-class Episodes:
-    "The episodes of a split of several stores, ready to be drawn from."
-
-    def __init__(
-        self,
-        stores: Iterable[str | Path],
-        split: str,  # train or validation
-        front: str = "",  # of `FRONTS`: draw regions in place of episodes
-    ):
-        self.parts = []
-        kinds = []
-        for store in stores:
-            episodes = open_episodes(store)
-            self.parts.append(
-                regions_of(Path(store), split, front, episodes.attrs["data_hash"])
-                if front else split_of(store, split)
-            )
-            kinds.append(str(episodes["set"].values[0]) in BIB_TRAINING)
-        weight = np.where(kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds)))
-        self.shares = weight / weight.sum()
-
-    def pick(self, rng: np.random.Generator) -> Any:  # a `Batch`, or `Regions` where there is a front
-        "All of one store, drawn by its share."
-        return self.parts[rng.choice(len(self.parts), p=self.shares)]
-
-    def __call__(self, rng: np.random.Generator, count: int) -> Batch:
-        "Some episodes of one store, the store drawn first."
-        part = self.pick(rng)
-        return part[rng.integers(len(part), size=count)]
+def pick_from(
+    stores: Iterable[str | Path],
+    split: str,  # train or validation
+    front: str = "",  # of `FRONTS`: give regions in place of episodes
+) -> Callable[[np.random.Generator], Any]:  # gives a `Batch`, or `Regions` where there is a front
+    "A function that picks one of several stores by its share, and gives all episodes of its split."
+    parts = []
+    kinds = []
+    for store in stores:
+        episodes = open_episodes(store)
+        parts.append(
+            regions_of(Path(store), split, front, episodes.attrs["data_hash"])
+            if front else split_of(store, split)
+        )
+        kinds.append(str(episodes["set"].values[0]) in BIB_TRAINING)
+    weight = np.where(kinds, BIB_SHARE / max(1, sum(kinds)), (1 - BIB_SHARE) / max(1, len(kinds) - sum(kinds)))
+    return lambda rng: parts[rng.choice(len(parts), p=weight / weight.sum())]
 
 # %% ../../nbs/infant/16_training.ipynb #5477e43e
 def rebuild(settings: dict) -> ObjectTransformer | VideoTransformer:
@@ -155,13 +143,13 @@ def batches_of(
     batch: int,
     seed: int,
     device: object,
-) -> ObjectBatches | TransformerBatches:
+) -> Callable[[int], dict]:
     "Batches for a network."
     trains = split == "train"
     if isinstance(module, ObjectTransformer):
-        pick = Episodes(stores, split, module.name).pick
-        return ObjectBatches(pick, module.config, batch if trains else VALIDATION_BATCH, seed, device, trains)
-    return TransformerBatches(Episodes(stores, split), module.config, batch, seed, device)
+        pick = pick_from(stores, split, module.name)
+        return object_batches(pick, batch if trains else VALIDATION_BATCH, seed, device, trains)
+    return transformer_batches(pick_from(stores, split), module.config, batch, seed, device)
 
 
 def validation_batches(module: ObjectTransformer | VideoTransformer, stores: list, batch: int, device: object) -> list[dict]:

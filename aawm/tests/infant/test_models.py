@@ -150,8 +150,8 @@ def test_a_network_that_diverged_has_no_check():
         def measured(self, batch):
             return batch * torch.nan, batch, batch > 0
 
-        def rule_loss(self, batch):
-            return batch.mean()
+        def rule_error(self, batch):
+            return batch
 
     with pytest.raises(ModelContractError, match="diverged, seed 3: its error is nan"):
         measure_learning(Diverged(), [torch.ones(2)], 3)
