@@ -91,19 +91,14 @@ def scattered_walls(
 # %% ../../nbs/infant/04_layouts.ipynb #370272c4
 def connected(walls: np.ndarray) -> bool:
     "Can every free cell be reached from every other without cutting a corner?"
-    free = ~np.asarray(walls, bool)
-    seen = np.zeros_like(free)
-    seen.flat[free.argmax()] = True
-    for _ in range(CELLS * CELLS):
-        grown = seen.copy()
-        for axis in (0, 1):
-            for step in (1, -1):
-                grown |= np.roll(seen, step, axis)
-        grown &= free
-        if (grown == seen).all():
-            break
-        seen = grown
-    return bool((seen == free).all())
+    left = set(map(tuple, np.argwhere(~walls).tolist()))
+    waiting = [left.pop()]
+    while waiting:
+        row, column = waiting.pop()
+        beside = left & {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
+        left -= beside
+        waiting += beside
+    return not left
 
 # %% ../../nbs/infant/04_layouts.ipynb #287cec48
 STOPS_WITHIN = 12.5  # px of its goal

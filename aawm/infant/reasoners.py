@@ -51,15 +51,15 @@ class View:
     def closed(self, trial: int = TEST, frame: int = 0) -> np.ndarray:
         return self.walls[trial] | (self.gate[trial] > frame)
 
-    def walk(self, entity: int, trial: int) -> tuple:
-        "First and last frame of an entity's last walk."
-        first, last = last_walk(self.batch, np.array([entity]), trial)
-        return int(first[0]), int(last[0])
+    def walk(self, entity: int, trial: int = TEST) -> tuple:  # frames; px `[N, 2]`, from the frame before
+        "First and last frame of an entity's last walk, and its path."
+        first, last = (int(frame[0]) for frame in last_walk(self.batch, np.array([entity]), trial))
+        return first, last, self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1]
 
     def shown(self, entity: int, trial: int) -> np.ndarray:  # px `[N, 2]`
         "The path of an entity's last walk, from where it started."
-        first, last = self.walk(entity, trial)
-        return self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1] - self.place(entity, trial, first - 1)
+        track = self.walk(entity, trial)[2]
+        return track - track[0]
 
 # %% ../../nbs/infant/11_reasoners.ipynb #b2ed337d
 def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray | tuple) -> float:  # px, infinite where there is no way
@@ -70,8 +70,7 @@ def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray |
 # %% ../../nbs/infant/11_reasoners.ipynb #850c2064
 def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | None = None) -> tuple:  # frames `[N]`, px `[N]`
     "How much longer the walk has become than the shortest to `goal`; `through`: a place on the way to it."
-    first, last = view.walk(view.agent, TEST)
-    track = view.state[TEST, first - 1 : last + 1, view.agent, ROW : COLUMN + 1]
+    first, last, track = view.walk(view.agent)
     closed = view.closed(frame=first)
     aim = goal if through is None else through
     travelled = np.concatenate([[0], np.linalg.norm(np.diff(track, axis=0), axis=1).cumsum()])
@@ -112,8 +111,7 @@ def needless(view: View) -> bool:
     "Has this agent always walked farther than it had to?"
     shares = []
     for trial in range(TEST):
-        first, last = view.walk(view.agent, trial)
-        track = view.state[trial, first - 1 : last + 1, view.agent, ROW : COLUMN + 1]
+        first, _, track = view.walk(view.agent, trial)
         shares.append(length(track) / max(1.0, way_length(view.closed(trial, first), track[0], track[-1])))
     return float(np.mean(shares)) > 1.08
 
@@ -154,7 +152,7 @@ def pattern_gap(view: View):
     "Approach: how far the agent is from doing what the liked model did."
     explained = any(view.seen(thing, TEST) for thing in view.which("object"))
     weights = even(view.others) if explained else known_or_even(taken(view, view.others), view.others)
-    first = view.walk(view.agent, TEST)[0]
+    first = view.walk(view.agent)[0]
     own = view.shown(view.agent, TEST)
     gap = sum(
         weight * np.linalg.norm(view.shown(model, TEST)[: len(own)] - own, axis=1)
@@ -174,7 +172,7 @@ def helper(view: View) -> dict:
 # %% ../../nbs/infant/11_reasoners.ipynb #9d3a9b54
 def believed(view: View):
     "Regret to where the agent last saw the object, or, behind a slab, saw it being put."
-    first = view.walk(view.agent, TEST)[0]
+    first = view.walk(view.agent)[0]
     present = np.flatnonzero(view.state[TEST, :first, view.agent, VISIBLE])
     thing = view.which("object")[0]
     track = view.state[TEST, present, thing, ROW : COLUMN + 1]
@@ -320,10 +318,9 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
         counts[thing] += 1
     walks = [(trial, thing, *view.walk(view.agent, trial)) for trial, thing in ends.items() if trial not in carried]
     if walks:
-        closed = np.stack([view.closed(trial, first) for trial, _, first, _ in walks])
-        left = way_left(closed, [view.place(thing, trial, first) for trial, thing, first, _ in walks])
-        for field, (trial, _, first, last) in zip(left, walks):
-            track = view.state[trial, first - 1 : last + 1, view.agent, ROW : COLUMN + 1]
+        closed = np.stack([view.closed(trial, first) for trial, _, first, *_ in walks])
+        left = way_left(closed, [view.place(thing, trial, first) for trial, thing, first, *_ in walks])
+        for field, (*_, track) in zip(left, walks):
             log += step_log(field, strides(track)[0]).sum(0)
     return counts, log
 
@@ -348,12 +345,11 @@ class Bayesian(Observer):
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
         "The surprise of each step of the last walk."
-        first, last = view.walk(view.agent, TEST)
+        first, _, track = view.walk(view.agent)
         ways = ways_to(view, first - 1)
         counts, log_beta = history_of(view, candidates(view))
         prior = np.array([counts[thing] + 1.0 for thing in ways])
         log = np.log(prior / prior.sum())[:, None] + (log_beta - np.logaddexp.reduce(log_beta))[None]
-        track = view.state[TEST, first - 1 : last + 1, view.agent, ROW : COLUMN + 1]
         if len(track) < 2:
             return np.zeros(0, int), np.zeros(0)
         places, frames = strides(track)
