@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE', 'INFANTS', 'UNEXPECTED_IS',
-           'OBSERVER_STYLES', 'LEFT_OUT', 'METADATA', 'HIDDEN', 'STILL_TRIALS', 'KINDS_OF_PAIRS', 'ROW_KEYS', 'MARKED',
-           'SHORTCUTS', 'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published_scores', 'observer_label',
-           'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows',
+           'OBSERVER_STYLES', 'LEFT_OUT', 'HIDDEN', 'STILL_TRIALS', 'KINDS_OF_PAIRS', 'ROW_KEYS', 'MARKED', 'SHORTCUTS',
+           'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published_scores', 'observer_label', 'still',
+           'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows',
            'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note', 'above_controls', 'accuracy_headline',
            'add_headline', 'shade_sets', 'fig_accuracy', 'unexpected_rows', 'short_headline', 'draw_endings',
            'draw_shown', 'fig_expectations', 'controls_headline', 'fig_controls', 'draw_table', 'fig_privileges',
@@ -33,7 +33,7 @@ from .observers import LEARNER_LINES
 from .scores import BIB_RULE, CROSSED, DRAFT_RULE, FIRST_STEP, on_own_scale
 from .stage import BIB_SETS, COLORS, LIT, SETS, SIZE, TEST
 from .filming import OUTCOME_WORDS, WALK
-from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
+from ..viz.style import INK, PRIVILEGED_MARK, SOFT_INK, WIDTH, add_note, house_style, panel_title, plain_label
 
 if TYPE_CHECKING:
     from aawm.infant.transformer import TransformerConfig
@@ -130,12 +130,9 @@ OBSERVER_STYLES = {  # observer -> label, colour, marker
 LEFT_OUT = ("shorter_odd",)  # of figures
 
 # %% ../../nbs/infant/17_figures.ipynb #ad42fb2c
-METADATA = "\u2020"  # after the label of an observer that is given metadata
-
-
 def observer_label(name: str, needs: str = "frames") -> str:
     "The label of an observer, with a dagger where it is given metadata."
-    return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {METADATA}" if needs == "states" else "")
+    return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {PRIVILEGED_MARK}" if needs == "states" else "")
 
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
 HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is seen
@@ -409,7 +406,7 @@ def accuracy_note(
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs.{trained}",
         given * (version == "faithful"),
         f"Infants of 11 months: + looked longer at the unexpected video, 0 did not ({INFANTS_SOURCE}; one task on efficiency)." if seen else "",
-        f"{METADATA} is given more than pictures. Observers of objects are given which thing will move.",
+        f"{PRIVILEGED_MARK} is given more than pictures. Observers of objects are given which thing will move.",
     ]
 
 # %% ../../nbs/infant/17_figures.ipynb #b700ef4e
@@ -588,7 +585,7 @@ def fig_expectations(
         idle = any("not learnt" in label for label in labels.values())
         add_note(figure, [
             f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals.",
-            f"{METADATA} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
+            f"{PRIVILEGED_MARK} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
             "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else "", note,
         ])
     plt.close(figure)
@@ -633,7 +630,7 @@ def fig_controls(
             *accuracy_note(table, "")[:2],
             "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on,",
             f"a short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over",
-            f"the frames of motion, where the next picture is predicted over all frames. {METADATA} is given more than pictures.",
+            f"the frames of motion, where the next picture is predicted over all frames. {PRIVILEGED_MARK} is given more than pictures.",
             "Empty: these sets are even by design and drawn once." if empty else "", note,
         ])
     plt.close(figure)
@@ -686,7 +683,7 @@ def fig_privileges(note: str = ""):  # figure, table
         draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
         add_note(figure, [
             "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: controls.",
-            f"Other figures mark with {METADATA} who is given more than pictures.", note,
+            f"Other figures mark with {PRIVILEGED_MARK} who is given more than pictures.", note,
         ])
     plt.close(figure)
     return figure, PRIVILEGES

@@ -177,15 +177,12 @@ class Detour:
         self.aside = [(edge, 2 + k) for k in range(len(rows))]
         # beside them, as many tiles as the tall barrier has more
         self.posts = [(edge, 2 + k) for k in range(len(rows), len(self.tall))]
-        self.walls = self.scenery(rng, first, last)
-        # px `[k, 2]`; there always is one
-        self.way = np.asarray(route(self.with_walls(self.barrier), self.start, self.goal))
-
-    def scenery(self, rng: np.random.Generator, first: int, last: int) -> np.ndarray:  # bool `[10, 10]`
-        "Walls left of the start and right of the goal, out of the way of every walk."
         columns = [column for column in range(1, CELLS - 1) if not first - 1 <= column <= last + 1]
         cells = [(row, column) for column in columns for row in range(2, 8)]
-        return walled(ring(), (cells[k] for k in rng.permutation(len(cells))[: rng.integers(3, 9)]))
+        # left of the start and right of the goal, out of the way of every walk
+        self.walls = walled(ring(), (cells[k] for k in rng.permutation(len(cells))[: rng.integers(3, 9)]))
+        # px `[k, 2]`; there always is one
+        self.way = np.asarray(route(self.with_walls(self.barrier), self.start, self.goal))
 
     def with_walls(self, cells: Iterable[tuple] = ()) -> np.ndarray:  # bool `[10, 10]`
         "The scenery and further walls."

@@ -6,12 +6,12 @@
 __all__ = ['STRIDE', 'ARRIVED', 'COST_UNIT', 'BETAS', 'GRID', 'EVERY', 'SIDE', 'HOPS', 'PASSED', 'FAR', 'AROUND', 'WAYS', 'View',
            'way_length', 'regret', 'taken', 'even', 'known_or_even', 'needless', 'goal_regret', 'mean_regret',
            'imitated', 'pattern_gap', 'helper', 'believed', 'self_moved', 'Ideal', 'shifted', 'way_left', 'left_at',
-           'step_log', 'strides', 'candidates', 'history_of', 'ways_to', 'Bayesian']
+           'step_log', 'strides', 'history_of', 'ways_to', 'Bayesian']
 
 # %% ../../nbs/infant/11_reasoners.ipynb #914169c7
 import numpy as np
 
-from .episodes import Batch, actor, last_walk, moving
+from .episodes import Batch, actor, goals, last_walk, moving
 from .observers import Observer, observer
 from .planner import cell_of, length, route
 from .stage import CELLS, COLUMN, LIT, ROW, SIZE, TEST, VISIBLE
@@ -32,6 +32,7 @@ class View:
         self.gate = batch.gate[row]
         self.kind = batch.kind[row]
         self.agent = int(actor(self.batch)[0])
+        self.goals = np.flatnonzero(goals(self.batch)[0]).tolist()
         self.others = [one for one in self.which("agent") if one != self.agent]
         self.moves = [moving(self.batch, trial)[0] for trial in range(TEST + 1)]
 
@@ -300,18 +301,12 @@ def strides(track: np.ndarray) -> tuple:  # px `[T + 1, 2]`, frames of the steps
     looks = np.unique([*range(0, len(track), EVERY), len(track) - 1])
     return track[looks].astype(float), looks[1:]
 
-# %% ../../nbs/infant/11_reasoners.ipynb #f2d9f9e2
-def candidates(view: View) -> list:
-    "Objects and keys that are seen in the test; other agents where there is none."
-    things = [one for kind in ("object", "key") for one in view.which(kind) if view.seen(one, TEST)]
-    return things or [one for one in view.others if view.seen(one, TEST)]
-
 # %% ../../nbs/infant/11_reasoners.ipynb #33179981
-def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likelihood of each beta
+def history_of(view: View) -> tuple:  # counts of goals, log-likelihood of each beta
     "What the judged agent's history says."
-    counts = dict.fromkeys(things, 0)
+    counts = dict.fromkeys(view.goals, 0)
     log = np.zeros(len(BETAS))
-    ends = taken(view, things)
+    ends = taken(view, view.goals)
     moved = lambda key, trial: (view.place(key, trial) != view.end(key, trial)).any()
     carried = [trial for trial in range(TEST) if any(moved(key, trial) for key in view.which("key"))]
     for thing in ends.values():
@@ -327,12 +322,11 @@ def history_of(view: View, things: list) -> tuple:  # counts of goals, log-likel
 # %% ../../nbs/infant/11_reasoners.ipynb #b2a596b7
 def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the way left
     "What the agent may be after, and how far it is; a closed-in object is reached by way of the key."
-    things = candidates(view)
-    keys = [one for one in things if view.kind[one] == "key"]
-    spots = [view.place(one, TEST, first) for one in things]
-    left = dict(zip(things, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
+    keys = [one for one in view.goals if view.kind[one] == "key"]
+    spots = [view.place(one, TEST, first) for one in view.goals]
+    left = dict(zip(view.goals, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
     can = {one: field for one, field in left.items() if left_at(field, view.place(view.agent, TEST, first)) < FAR}
-    closed_in = {one: left[keys[0]] for one in things if keys and one not in can}
+    closed_in = {one: left[keys[0]] for one in view.goals if keys and one not in can}
     return can | closed_in or left
 
 # %% ../../nbs/infant/11_reasoners.ipynb #f8ee97a0
@@ -347,7 +341,7 @@ class Bayesian(Observer):
         "The surprise of each step of the last walk."
         first, _, track = view.walk(view.agent)
         ways = ways_to(view, first - 1)
-        counts, log_beta = history_of(view, candidates(view))
+        counts, log_beta = history_of(view)
         prior = np.array([counts[thing] + 1.0 for thing in ways])
         log = np.log(prior / prior.sum())[:, None] + (log_beta - np.logaddexp.reduce(log_beta))[None]
         if len(track) < 2:

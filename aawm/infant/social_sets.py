@@ -5,11 +5,10 @@
 # %% auto #0
 __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_ROW', 'PUSH_ROW', 'KEPT_OUT', 'HIDING', 'SLABS',
            'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'STRIKE_REACH', 'pattern', 'boxed', 'models_cast',
-           'sides_in_turn', 'inner_block', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation',
-           'approach_history', 'approach', 'rooms', 'seeker_take', 'goal_in_room', 'slide', 'helping_trial',
-           'helping_history', 'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take',
-           'carries', 'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial',
-           'goal_attribution']
+           'sides_in_turn', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation', 'approach_history',
+           'approach', 'rooms', 'seeker_take', 'goal_in_room', 'slide', 'helping_trial', 'helping_history',
+           'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries',
+           'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
 from collections.abc import Callable, Sequence
@@ -57,8 +56,8 @@ def sides_in_turn(rng: np.random.Generator) -> tuple:  # of eight words
     return ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
 
 # %% ../../nbs/infant/06_social_sets.ipynb #f3086dbf
-def inner_block(points: np.ndarray) -> list:  # of cells
-    "The four cells inside an L, which leave it as the only short way."
+def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
+    "The stage with obstacles on the four cells inside an L, which leave it as the only short way."
     cells = {(row, column) for row in range(3) for column in range(3)}
     low = points.min(0) // 20
     passed = {
@@ -66,12 +65,7 @@ def inner_block(points: np.ndarray) -> list:  # of cells
         for one, other in zip(points, points[1:])
         for place in np.linspace(one, other, 5).astype(int)
     }
-    return [tuple(np.add(cell, low)) for cell in sorted(cells - passed)]
-
-
-def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
-    "The stage with an L's obstacles."
-    return walled(ring(), inner_block(points))
+    return walled(ring(), (tuple(np.add(cell, low)) for cell in cells - passed))
 
 # %% ../../nbs/infant/06_social_sets.ipynb #4d329b81
 def demonstration(

@@ -9,7 +9,7 @@ from aawm import infant
 from aawm.errors import AawmError
 from aawm.infant import episodes, scores
 from aawm.infant.layouts import motion
-from aawm.infant.stage import BIB_SETS, ITEMS, NAVIGATED, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
+from aawm.infant.stage import BIB_SETS, ITEMS, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
 
 # sets in which histories differ
 CONTRAST = {"efficiency_irrational": 1, "imitation": 2, "goal_attribution": 2}
@@ -40,7 +40,7 @@ def test_a_trial_is_still_then_moves_two_px_a_frame_then_is_still(name):
             assert motion(trial) >= 0 and trial.states.dtype == np.int16
 
 
-@pytest.mark.parametrize("name", NAVIGATED)
+@pytest.mark.parametrize("name", BIB_SETS)
 def test_a_walk_stops_at_the_first_frame_that_is_near_enough(name):
     for video in videos(name):
         trial = video.trials[8]
@@ -80,7 +80,7 @@ def test_one_seed_gives_the_same_bytes_and_another_does_not(name):
 
 def test_counts_are_those_of_the_sources():
     bib = (1000, 1000, 1111, 1500, 1000, 1000, 999, 330, 327)
-    assert tuple(ITEMS[name] for name in NAVIGATED) == bib
+    assert tuple(ITEMS[name] for name in BIB_SETS) == bib
     assert [4 * ITEMS[name] for name in ("imitation", "approach", "belief", "goal_attribution")] == [4000] * 4
     assert ITEMS["helper_hinderer"] == 2000
     assert [ITEMS[name] for name in TRAINING_SETS[:4]] == [10_000, 10_000, 4000, 4000]
