@@ -188,7 +188,7 @@ def on_own_scale(
 ) -> pd.DataFrame:
     "The rows on each observer's own scale; a program's single number has no other."
     wanted = [{OWN_SCALE.get(name, MOTION_RULE), ("own", "own")} for name in scores.observer]
-    return scores[[kind in kinds for kind, kinds in zip(zip(scores.reduction, scores.window), wanted)]]
+    return scores.loc[[kind in kinds for kind, kinds in zip(zip(scores.reduction, scores.window), wanted)]]
 
 # %% ../../nbs/infant/12_scores.ipynb #f8d50ea2
 def crossed_table(

@@ -11,7 +11,7 @@ from aawm.errors import BadData, ModelContractError, UsageError
 from aawm.infant.bib_sets import MAKERS
 from aawm.infant.commands import app
 from aawm.infant.episodes import spread_out
-from aawm.infant.scores import crossed_scores, score_table, unpaired
+from aawm.infant.scores import SCORE_COLUMNS, crossed_scores, on_own_scale, score_table, unpaired
 from aawm.infant.stage import SOCIAL_SETS
 
 
@@ -85,6 +85,10 @@ def test_a_crossed_score_that_is_missing_is_counted(tmp_path):
     assert table.unscored.tolist() == [
         int(kind == ("mean", "all")) for kind in zip(table.reduction, table.window)
     ]
+
+
+def test_scores_of_nobody_keep_their_columns():
+    assert list(on_own_scale(pd.DataFrame(columns=SCORE_COLUMNS))) == list(SCORE_COLUMNS)
 
 
 def test_workers_leave_an_interrupt_to_their_parent_and_know_no_set_of_the_script(tmp_path, monkeypatch):
