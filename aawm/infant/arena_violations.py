@@ -255,6 +255,7 @@ def far_away(pair: ArenaPair) -> float:  # m
     return math.dist(place.tolist(), OBSERVER[[0, 2]].tolist())
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #97d9b7f6
+@house_style()
 def fig_violations(
     pairs: dict,  # display -> list of `ArenaPair`
     table: pd.DataFrame,  # as `violations_table` gives it
@@ -263,38 +264,37 @@ def fig_violations(
     "What each display shows, and which model is surprised by it."
     styles = styles_of(table.model)
     looks = {name: styles[name] for name in table.model}  # in the order of the table
-    with house_style():
-        heights = (2.1, 0.24 * len(looks) + 0.3)
-        figure, axes = plt.subplots(
-            2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False
+    heights = (2.1, 0.24 * len(looks) + 0.3)
+    figure, axes = plt.subplots(
+        2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False
+    )
+    for column, (display, some) in enumerate(pairs.items()):
+        plan_view(axes[0, column], max(some, key=far_away))
+        panel_title(axes[0, column], "ABC"[column], display)
+        axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
+        model_rows(axes[1, column], table[table.display == display].set_index("model"), looks, labels=column == 0)
+    counts = f"n = {table.pairs.max()} pairs a display"
+    axes[1, len(pairs) // 2].set_xlabel(
+        f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8
+    )
+    marks = [
+        plt.Line2D([], [], color=color, linestyle=dash, label=label)
+        for color, dash, label in (
+            (SOFT_INK, "-", "past of both"), (OUTCOME_WORDS["E"][1], "-", "expected"),
+            (OUTCOME_WORDS["U"][1], (0, (2, 1)), "unexpected")
         )
-        for column, (display, some) in enumerate(pairs.items()):
-            plan_view(axes[0, column], max(some, key=far_away))
-            panel_title(axes[0, column], "ABC"[column], display)
-            axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
-            model_rows(axes[1, column], table[table.display == display].set_index("model"), looks, labels=column == 0)
-        counts = f"n = {table.pairs.max()} pairs a display"
-        axes[1, len(pairs) // 2].set_xlabel(
-            f"pairs in which the unexpected trial is the more surprising one, % ({counts})", fontsize=8
-        )
-        marks = [
-            plt.Line2D([], [], color=color, linestyle=dash, label=label)
-            for color, dash, label in (
-                (SOFT_INK, "-", "past of both"), (OUTCOME_WORDS["E"][1], "-", "expected"),
-                (OUTCOME_WORDS["U"][1], (0, (2, 1)), "unexpected")
-            )
-        ]
-        marks += [
-            plt.Line2D([], [], color=color, marker=mark, linestyle="", label=label)
-            for color, mark, label in (("#999999", "s", "objects at the branch"), (INK, "*", "observer"))
-        ]
-        figure.legend(handles=marks, loc="outside upper center", ncols=5, fontsize=7)
-        add_note(figure, [
-            "Above: one pair of each display, from above; the ring is where its two trials part.",
-            "Below: surprise is how far a model's rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs.",
-            "In half of the pairs more moves in the expected trial.",
-            *remarks(looks.values()), note,
-        ])
+    ]
+    marks += [
+        plt.Line2D([], [], color=color, marker=mark, linestyle="", label=label)
+        for color, mark, label in (("#999999", "s", "objects at the branch"), (INK, "*", "observer"))
+    ]
+    figure.legend(handles=marks, loc="outside upper center", ncols=5, fontsize=7)
+    add_note(figure, [
+        "Above: one pair of each display, from above; the ring is where its two trials part.",
+        "Below: surprise is how far a model's rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs.",
+        "In half of the pairs more moves in the expected trial.",
+        *remarks(looks.values()), note,
+    ])
     plt.close(figure)
     return figure, table
 

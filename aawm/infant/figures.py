@@ -219,6 +219,7 @@ def draw_still_line(
         row[0].annotate(says[1], xytext=(0, 14), fontsize=6.8, **place)
 
 # %% ../../nbs/infant/17_figures.ipynb #26674707
+@house_style()
 def fig_stills(
     stores: dict,  # set -> a Dataset
     note: str = "",
@@ -229,21 +230,20 @@ def fig_stills(
     halves = 2 if len(lines) > 4 else 1
     wide = len(STILL_TRIALS) + 2
     tall = -(-len(lines) // halves)
-    with house_style():
-        figure = plt.figure(figsize=(WIDTH, tall * (1.2 if halves == 2 else 2.1) + 0.9))
-        for half, part in enumerate(figure.subfigures(1, halves, squeeze=False)[0]):
-            axes = part.subplots(tall, wide, squeeze=False)
-            for ax in axes.flat:
-                ax.axis("off")
-            mine = lines[half * tall : (half + 1) * tall]
-            for k, (row, line) in enumerate(zip(axes, mine)):
-                draw_still_line(row, line, heading=k == 0 or mine[k - 1][0] != line[0])
-        figure.legend(handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5)
-        add_note(figure, [
-            "Last frames: two of the eight trials of history, then each test that may follow.",
-            "Small dark shapes are agents, bright ones objects. Neutral: history says nothing of it.",
-            "Under a test: how it ends. At the left: the condition, where a set has two.", note,
-        ])
+    figure = plt.figure(figsize=(WIDTH, tall * (1.2 if halves == 2 else 2.1) + 0.9))
+    for half, part in enumerate(figure.subfigures(1, halves, squeeze=False)[0]):
+        axes = part.subplots(tall, wide, squeeze=False)
+        for ax in axes.flat:
+            ax.axis("off")
+        mine = lines[half * tall : (half + 1) * tall]
+        for k, (row, line) in enumerate(zip(axes, mine)):
+            draw_still_line(row, line, heading=k == 0 or mine[k - 1][0] != line[0])
+    figure.legend(handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5)
+    add_note(figure, [
+        "Last frames: two of the eight trials of history, then each test that may follow.",
+        "Small dark shapes are agents, bright ones objects. Neutral: history says nothing of it.",
+        "Under a test: how it ends. At the left: the condition, where a set has two.", note,
+    ])
     plt.close(figure)
     return figure, pd.concat(tables.values(), ignore_index=True)
 
@@ -452,6 +452,7 @@ def shade_sets(rows: pd.DataFrame, axes: tuple) -> None:
             ax.axhspan(y - 0.5, y + 0.5, color="#F3F3F3", linewidth=0, zorder=-1)
 
 
+@house_style()
 def fig_accuracy(
     scores: pd.DataFrame,  # as for `chosen_scores`, of one version
     note: str = "",
@@ -463,25 +464,24 @@ def fig_accuracy(
     if len(versions) != 1:
         raise UsageError(f"the figure shows one version of the sets, the scores hold {', '.join(versions) or 'none'}; select one")
     rows = accuracy_rows(table)
-    with house_style():
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(3.2, 3)
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 0.3 * len(rows) + 2.6), sharey=True, width_ratios=(3.2, 3)
+    )
+    shade_sets(rows, (left, right))
+    draw_row_names(left, rows)
+    draw_marks(right, rows, table, scores, versions[0])
+    right.set_ylim(rows.y.max() + 0.6, -1.2)
+    handles = list(dict(zip(*right.get_legend_handles_labels()[::-1])).values())
+    if versions[0] == "faithful":
+        handles.append(
+            Line2D([], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4, label="published")
         )
-        shade_sets(rows, (left, right))
-        draw_row_names(left, rows)
-        draw_marks(right, rows, table, scores, versions[0])
-        right.set_ylim(rows.y.max() + 0.6, -1.2)
-        handles = list(dict(zip(*right.get_legend_handles_labels()[::-1])).values())
-        if versions[0] == "faithful":
-            handles.append(
-                Line2D([], [], ls="", marker="o", color="white", markeredgecolor=INK, markersize=4, label="published")
-            )
-        right.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5,
-            handlelength=1, labelspacing=0.25
-        )
-        add_headline(figure, accuracy_headline(table))
-        add_note(figure, [*accuracy_note(table, versions[0]), note])
+    right.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5,
+        handlelength=1, labelspacing=0.25
+    )
+    add_headline(figure, accuracy_headline(table))
+    add_note(figure, [*accuracy_note(table, versions[0]), note])
     plt.close(figure)
     marks = published_scores()
     marks = marks[(marks.version == versions[0]) & marks.set.isin(rows.set)]
@@ -555,6 +555,7 @@ def draw_shown(
     ax.set(xlim=(-3, 103), yticks=[], xlabel="unexpected ending surprises more, % of pairs")
 
 # %% ../../nbs/infant/17_figures.ipynb #5b1e77ad
+@house_style()
 def fig_expectations(
     scores: pd.DataFrame,  # as for `chosen_scores`, of one version
     note: str = "",
@@ -570,24 +571,23 @@ def fig_expectations(
         if len(mine):
             behind = "learning" in mine and (mine.learning >= 1).any()
             labels[name] = observer_label(name, mine.needs.iloc[0]) + (" (not learnt)" if behind else "")
-    with house_style():
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(WIDTH, 0.36 * len(rows) + 2.1), sharey=True, width_ratios=(3.4, 2.8)
-        )
-        shade_sets(rows, (left, right))
-        draw_endings(left, rows)
-        draw_shown(right, rows, table, labels)
-        right.set_ylim(len(rows) - 0.4, -1.2)
-        right.legend(
-            loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25
-        )
-        add_headline(figure, short_headline(table))
-        idle = any("not learnt" in label for label in labels.values())
-        add_note(figure, [
-            f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals.",
-            f"{PRIVILEGED_MARK} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
-            "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else "", note,
-        ])
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH, 0.36 * len(rows) + 2.1), sharey=True, width_ratios=(3.4, 2.8)
+    )
+    shade_sets(rows, (left, right))
+    draw_endings(left, rows)
+    draw_shown(right, rows, table, labels)
+    right.set_ylim(len(rows) - 0.4, -1.2)
+    right.legend(
+        loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25
+    )
+    add_headline(figure, short_headline(table))
+    idle = any("not learnt" in label for label in labels.values())
+    add_note(figure, [
+        f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals.",
+        f"{PRIVILEGED_MARK} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
+        "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else "", note,
+    ])
     plt.close(figure)
     return figure, table[table.observer.isin([*IN_SHORT, *SHORTCUTS])]
 
@@ -604,6 +604,7 @@ def controls_headline(
     return f"Blue or orange: a shortcut alone tells the two videos apart, rightly or wrongly. So in {' and in '.join(parts)}."
 
 
+@house_style()
 def fig_controls(
     scores: pd.DataFrame,  # as for `chosen_scores`, of one version or of both
     note: str = "",
@@ -612,27 +613,26 @@ def fig_controls(
     table = chosen_scores(scores[~scores.observer.isin(set(MARKED) - set(SHORTCUTS))])
     tables = {version: part for version, part in table.groupby("version", sort=False)}
     rows = accuracy_rows(table.assign(pairs=table.groupby(ROW_KEYS).pairs.transform("max")))
-    with house_style():
-        ratios = (3.2, *(2.5 for _ in tables))
-        figure, (left, *grids) = plt.subplots(
-            1, 1 + len(tables), figsize=(1.4 * WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
-        )
-        draw_row_names(left, rows, with_infants=False)
-        for ax, letter, (version, part) in zip(grids, "AB", tables.items()):
-            draw_grid(ax, rows, part)
-            panel_title(ax, letter, f"{version} sets")
-            ax.set_title(ax.get_title("left"), pad=78, y=1)  # above the names
-        left.set_ylim(rows.y.max() + 0.6, -1.2)
-        belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
-        empty = any(part.set.nunique() < rows.set.nunique() for part in tables.values())
-        add_headline(figure, controls_headline(tables))
-        add_note(figure, [
-            *accuracy_note(table, "")[:2],
-            "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on,",
-            f"a short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over",
-            f"the frames of motion, where the next picture is predicted over all frames. {PRIVILEGED_MARK} is given more than pictures.",
-            "Empty: these sets are even by design and drawn once." if empty else "", note,
-        ])
+    ratios = (3.2, *(2.5 for _ in tables))
+    figure, (left, *grids) = plt.subplots(
+        1, 1 + len(tables), figsize=(1.4 * WIDTH, 0.25 * len(rows) + 3.2), sharey=True, width_ratios=ratios
+    )
+    draw_row_names(left, rows, with_infants=False)
+    for ax, letter, (version, part) in zip(grids, "AB", tables.items()):
+        draw_grid(ax, rows, part)
+        panel_title(ax, letter, f"{version} sets")
+        ax.set_title(ax.get_title("left"), pad=78, y=1)  # above the names
+    left.set_ylim(rows.y.max() + 0.6, -1.2)
+    belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
+    empty = any(part.set.nunique() < rows.set.nunique() for part in tables.values())
+    add_headline(figure, controls_headline(tables))
+    add_note(figure, [
+        *accuracy_note(table, "")[:2],
+        "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on,",
+        f"a short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over",
+        f"the frames of motion, where the next picture is predicted over all frames. {PRIVILEGED_MARK} is given more than pictures.",
+        "Empty: these sets are even by design and drawn once." if empty else "", note,
+    ])
     plt.close(figure)
     return figure, table
 
@@ -676,19 +676,20 @@ def draw_table(
     ax.axis("off")
 
 
+@house_style()
 def fig_privileges(note: str = ""):  # figure, table
     "A table of what each observer is given."
-    with house_style():
-        figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
-        draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
-        add_note(figure, [
-            "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: controls.",
-            f"Other figures mark with {PRIVILEGED_MARK} who is given more than pictures.", note,
-        ])
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
+    draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
+    add_note(figure, [
+        "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: controls.",
+        f"Other figures mark with {PRIVILEGED_MARK} who is given more than pictures.", note,
+    ])
     plt.close(figure)
     return figure, PRIVILEGES
 
 # %% ../../nbs/infant/17_figures.ipynb #aa1a04c5
+@house_style()
 def fig_architecture(config: "TransformerConfig", parameters: int, note: str = ""):  # figure, table
     "The Transformer observer as boxes, with its shapes."
     tokens = config.keep * config.patches
@@ -705,27 +706,26 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
     ]  # fmt: skip
     rows = [(side, k, text) for side, texts in (("encoder", left), ("decoder", right)) for k, text in enumerate(texts)]
     arrow = dict(arrowstyle="-|>", linewidth=1.1, color=INK, shrinkA=0, shrinkB=0, mutation_scale=9)
-    with house_style():
-        figure, ax = plt.subplots(figsize=(WIDTH, 4.5))
-        for side, k, text in rows:
-            x = 0.02 if side == "encoder" else 0.55
-            y = 0.02 + 0.17 * k
-            color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
-            corners = "round,pad=0,rounding_size=0.015"
-            ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, corners, facecolor=color, edgecolor=INK, linewidth=0.7))
-            ax.text(x + 0.21, y + 0.05, text, ha="center", va="center", fontsize=8.5)
-            if k:
-                ax.annotate("", (x + 0.21, y), (x + 0.21, y - 0.07), arrowprops=arrow)
-        ax.annotate("", (0.55, 0.58), (0.44, 0.58), arrowprops=arrow)
-        ax.text(0.495, 0.6, "attended to", ha="center", fontsize=8)
-        ax.text(0.23, 0.67, "Encoder: what was seen before", ha="center", fontsize=9, fontweight="bold")
-        ax.text(0.76, 1.01, "Decoder: what is seen now", ha="center", fontsize=9, fontweight="bold")
-        ax.set(xlim=(0, 1), ylim=(0, 1.05))
-        ax.axis("off")
-        add_note(figure, [
-            f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole.",
-            f"Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size.", note,
-        ])
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.5))
+    for side, k, text in rows:
+        x = 0.02 if side == "encoder" else 0.55
+        y = 0.02 + 0.17 * k
+        color = "#DCEBF5" if side == "encoder" else "#FBE6D4"
+        corners = "round,pad=0,rounding_size=0.015"
+        ax.add_patch(FancyBboxPatch((x, y), 0.42, 0.1, corners, facecolor=color, edgecolor=INK, linewidth=0.7))
+        ax.text(x + 0.21, y + 0.05, text, ha="center", va="center", fontsize=8.5)
+        if k:
+            ax.annotate("", (x + 0.21, y), (x + 0.21, y - 0.07), arrowprops=arrow)
+    ax.annotate("", (0.55, 0.58), (0.44, 0.58), arrowprops=arrow)
+    ax.text(0.495, 0.6, "attended to", ha="center", fontsize=8)
+    ax.text(0.23, 0.67, "Encoder: what was seen before", ha="center", fontsize=9, fontweight="bold")
+    ax.text(0.76, 1.01, "Decoder: what is seen now", ha="center", fontsize=9, fontweight="bold")
+    ax.set(xlim=(0, 1), ylim=(0, 1.05))
+    ax.axis("off")
+    add_note(figure, [
+        f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole.",
+        f"Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size.", note,
+    ])
     plt.close(figure)
     return figure, pd.DataFrame(rows, columns=["side", "place", "text"])
 
@@ -752,6 +752,7 @@ def draw_samplings(
     ax.set_xticks(range(len(strides)), strides)
 
 # %% ../../nbs/infant/17_figures.ipynb #c6db9da5
+@house_style()
 def fig_sampling(
     scores: pd.DataFrame,  # of Transformers, with a column `stride`
     note: str = "",
@@ -762,23 +763,22 @@ def fig_sampling(
     table = rows.groupby(keys, sort=False)[["accuracy", "low", "high", "pairs"]].mean().reset_index()
     strides = sorted(table.stride.unique().tolist())
     seeds = rows.seed.nunique()
-    with house_style():
-        figure, axes = plt.subplots(3, 3, figsize=(WIDTH, 5.2), sharex=True, sharey=True)
-        for ax, name in zip(axes.flat, BIB_SETS):
-            here = table[table.set == name]
-            draw_samplings(ax, here, rows[rows.set == name], strides)
-            ax.set_title(f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7)
-        kinds = [KINDS_OF_PAIRS[kind] for kind in KINDS_OF_PAIRS if kind in set(table.pair_type)]
-        handles = [Line2D([], [], color=color, marker=marker, label=label) for label, color, marker in kinds]
-        figure.legend(handles=handles, loc="outside upper left", ncols=3)
-        figure.supylabel("pairs right, %", fontsize=8.5)
-        axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
-        add_note(figure, [
-            "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance.",
-            "Lines at marks: 95 % Wilson intervals over pairs.",
-            "One training seed." if seeds == 1 else f"Marks: means over {seeds} training seeds, dots the seeds.",
-            "Trained with this number alone." if len(strides) == 1 else "", note,
-        ])
+    figure, axes = plt.subplots(3, 3, figsize=(WIDTH, 5.2), sharex=True, sharey=True)
+    for ax, name in zip(axes.flat, BIB_SETS):
+        here = table[table.set == name]
+        draw_samplings(ax, here, rows[rows.set == name], strides)
+        ax.set_title(f"{LABELS[name]} (n = {here.pairs.max():.0f})" if len(here) else LABELS[name], fontsize=7)
+    kinds = [KINDS_OF_PAIRS[kind] for kind in KINDS_OF_PAIRS if kind in set(table.pair_type)]
+    handles = [Line2D([], [], color=color, marker=marker, label=label) for label, color, marker in kinds]
+    figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    figure.supylabel("pairs right, %", fontsize=8.5)
+    axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
+    add_note(figure, [
+        "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance.",
+        "Lines at marks: 95 % Wilson intervals over pairs.",
+        "One training seed." if seeds == 1 else f"Marks: means over {seeds} training seeds, dots the seeds.",
+        "Trained with this number alone." if len(strides) == 1 else "", note,
+    ])
     plt.close(figure)
     return figure, table.rename(columns={"stride": "frames between samples"})
 

@@ -199,19 +199,19 @@ def draw_checks(ax: Axes, checks: Sequence[LearningCheck]) -> None:
     ax.set_yticks(range(len(names)), [observer_label(name) for name in names])
 
 # %% ../../nbs/infant/24_learning_check.ipynb #1fc79549
+@house_style()
 def fig_learning(
     curves: pd.DataFrame,  # rows of `learning_curve`
     checks: Sequence[LearningCheck],
     note: str = "",
 ):  # figure, table
     "Held-out loss by training step, and the error where something moves, each as a share of the rule's."
-    with house_style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.9), width_ratios=(3, 2))
-        draw_curves(left, curves)
-        draw_checks(right, checks)
-        add_headline(figure, check_headline(checks))
-        rules = "; ".join(dict.fromkeys(f"{check.rule}: {observer_label(check.observer)}" for check in checks))
-        add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.9), width_ratios=(3, 2))
+    draw_curves(left, curves)
+    draw_checks(right, checks)
+    add_headline(figure, check_headline(checks))
+    rules = "; ".join(dict.fromkeys(f"{check.rule}: {observer_label(check.observer)}" for check in checks))
+    add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
     plt.close(figure)
     return figure, pd.DataFrame(
         [check.model_dump() | {"share": check.share, "passed": check.passed} for check in checks]

@@ -62,25 +62,25 @@ class Film:
         frames = np.asarray(frames)
         return draw(self.batch, 0 * frames, 0 * frames + self.trial, frames, SIZE).numpy()
 
+    @house_style()
     def figure(self, frame: int):
         "One frame, with the curves up to it."
-        with house_style():
-            figure, axes = plt.subplots(2, 1, figsize=(3.4, 4.6), height_ratios=(3, 1))
-            axes[0].imshow(self.pictures([frame])[0], interpolation="nearest")
-            axes[0].set(xticks=[], yticks=[])
-            axes[0].set_title(f"{self.title}\n{self.subtitle}", fontsize=8)
-            low = 0.0
-            for name, curve in self.curves.items():
-                known = np.flatnonzero(np.isfinite(curve[: len(self)]))
-                if len(known):
-                    shown = known[known <= frame]
-                    top = max(float(np.abs(curve[known]).max()), 1e-12)
-                    low = min(low, float(curve[known].min()) / top)
-                    axes[1].plot(shown / RATE, curve[shown] / top, label=name)
-                    axes[1].plot(known / RATE, curve[known] / top, color=SOFT_INK, alpha=0.2)
-            axes[1].axvline(frame / RATE, color=SOFT_INK, linewidth=0.7)
-            axes[1].set(xlim=(0, len(self) / RATE), ylim=(low - 0.05, 1.1), xlabel="s", ylabel="surprise")
-            axes[1].legend(fontsize=7, loc="upper right") if self.curves else None
+        figure, axes = plt.subplots(2, 1, figsize=(3.4, 4.6), height_ratios=(3, 1))
+        axes[0].imshow(self.pictures([frame])[0], interpolation="nearest")
+        axes[0].set(xticks=[], yticks=[])
+        axes[0].set_title(f"{self.title}\n{self.subtitle}", fontsize=8)
+        low = 0.0
+        for name, curve in self.curves.items():
+            known = np.flatnonzero(np.isfinite(curve[: len(self)]))
+            if len(known):
+                shown = known[known <= frame]
+                top = max(float(np.abs(curve[known]).max()), 1e-12)
+                low = min(low, float(curve[known].min()) / top)
+                axes[1].plot(shown / RATE, curve[shown] / top, label=name)
+                axes[1].plot(known / RATE, curve[known] / top, color=SOFT_INK, alpha=0.2)
+        axes[1].axvline(frame / RATE, color=SOFT_INK, linewidth=0.7)
+        axes[1].set(xlim=(0, len(self) / RATE), ylim=(low - 0.05, 1.1), xlabel="s", ylabel="surprise")
+        axes[1].legend(fontsize=7, loc="upper right") if self.curves else None
         plt.close(figure)
         return figure
 
