@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_ROW', 'PUSH_ROW', 'KEPT_OUT', 'HIDING', 'SLABS',
            'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'STRIKE_REACH', 'pattern', 'boxed', 'models_cast',
-           'sides_in_turn', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation', 'approach_history',
-           'approach', 'rooms', 'seeker_take', 'goal_in_room', 'slide', 'helping_trial', 'helping_history',
-           'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries',
-           'seen_trial', 'belief_test', 'belief', 'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
+           'sides_in_turn', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation', 'approach', 'rooms',
+           'seeker_take', 'goal_in_room', 'slide', 'helping_trial', 'helping_history', 'helper_hinderer', 'opened',
+           'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries', 'seen_trial', 'belief_test', 'belief',
+           'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
 from collections.abc import Callable, Sequence
@@ -121,16 +121,6 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
         for member, outcome, ending, name in zip("eu", outcomes[condition], ("imitated", "other"), (mine, theirs))
     ]
 
-# %% ../../nbs/infant/06_social_sets.ipynb #8d1841dc
-def approach_history(cast: list, rng: np.random.Generator, mine: str) -> list:  # eight of `Trial`
-    "Eight walks to one model, which stands left and right in turn."
-    found = []
-    for k in range(TEST):
-        row = int(rng.integers(40, 80))
-        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {"left": (row, 150), "right": (row, 50)}
-        found.append(chase(cast, ring(), sides | {"agent": (int(rng.integers(120, 160)), 100)}, mine))
-    return found
-
 # %% ../../nbs/infant/06_social_sets.ipynb #05d22f27
 @maker("approach")
 def approach(rng: np.random.Generator, second: bool, balanced: bool):
@@ -138,7 +128,12 @@ def approach(rng: np.random.Generator, second: bool, balanced: bool):
     cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
-    history = [oriented(trial, orientation) for trial in approach_history(cast, rng, mine)]
+    history = []
+    for k in range(TEST):
+        row = int(rng.integers(40, 80))
+        sides = {"left": (row, 50), "right": (row, 150)} if k % 2 else {"left": (row, 150), "right": (row, 50)}
+        spots = sides | {"agent": (int(rng.integers(120, 160)), 100)}
+        history.append(oriented(chase(cast, ring(), spots, mine), orientation))
     patterns = [pattern(int(k)) for k in rng.permutation(8)[:2]]
     liked, other = patterns[::-1] if second else patterns
     shown = {name: boxed(liked if name == mine else other, corner) for name, corner in BOXES.items()}

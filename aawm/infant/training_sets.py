@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['INSIDE', 'episode', 'beside_home', 'train_single_object', 'train_preference', 'train_multi_agent', 'enclosed_layout',
            'train_instrumental', 'idle_spinner', 'lit_walk', 'train_preference_lighting', 'train_single_lighting',
-           'train_spinner_goal', 'train_spinner_free', 'training_pattern', 'imitations', 'train_imitation',
-           'train_imitation_goal', 'seeker_in_room', 'train_helper_hinderer', 'nudged_trial', 'train_belief',
-           'square_spot', 'train_square']
+           'train_spinner_goal', 'train_spinner_free', 'training_pattern', 'imitations', 'seeker_in_room',
+           'train_helper_hinderer', 'nudged_trial', 'train_belief', 'square_spot', 'train_square']
 
 # %% ../../nbs/infant/07_training_sets.ipynb #5ce2c220
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -181,9 +181,11 @@ def training_pattern(orientation: int) -> np.ndarray:  # px `[4, 2]`; 0-7 are C,
 
 # %% ../../nbs/infant/07_training_sets.ipynb #c36e8d58
 def imitations(
-    rng: np.random.Generator,
     columns: range,  # px: where the agent's pattern may begin
-    with_goal: bool,  # it leads to an object, and at the test the agent goes there
+    with_goal: bool,  # it leads to an object, and at the test the agent goes there, not to the model that it imitated
+    rng: np.random.Generator,
+    second: bool,
+    balanced: bool,
 ):
     "Both models demonstrate in every trial, and the agent does as one of them."
     cast = models_cast(rng)
@@ -202,16 +204,8 @@ def imitations(
     return cast, episode([oriented(trial, orientation) for trial in (*films * 4, test)])
 
 
-@maker("train_imitation")
-def train_imitation(rng: np.random.Generator, second: bool, balanced: bool):
-    "At the test the agent approaches the model that it imitated."
-    return imitations(rng, range(30, 130, 20), with_goal=False)
-
-# %% ../../nbs/infant/07_training_sets.ipynb #c34e101b
-@maker("train_imitation_goal")
-def train_imitation_goal(rng: np.random.Generator, second: bool, balanced: bool):
-    "Imitation that leads to an object; at the test the agent goes to the object."
-    return imitations(rng, range(50, 110, 20), with_goal=True)
+maker("train_imitation")(partial(imitations, range(30, 130, 20), False))
+maker("train_imitation_goal")(partial(imitations, range(50, 110, 20), True))
 
 # %% ../../nbs/infant/07_training_sets.ipynb #0f7b3416
 INSIDE = {"left": (50, 50), "right": (50, 150)}  # px: the seeker in each room
