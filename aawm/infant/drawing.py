@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FINE', 'PIECE', 'texture', 'box_mean', 'cell_shares', 'backgrounds', 'hex_colors', 'blend', 'recording',
-           'recorded_frames', 'draw', 'batch_textures', 'frame_backgrounds', 'frames']
+           'recorded_frames', 'draw', 'batch_textures', 'frame_backgrounds', 'film_of', 'frames']
 
 # %% ../../nbs/infant/09_drawing.ipynb #0ca1fa80
 from collections.abc import Sequence
@@ -215,21 +215,29 @@ def frame_backgrounds(
 PIECE = 512  # frames drawn at once, where memory is the limit
 
 
+def film_of(
+    batch: Batch,  # of one video
+    size: int,  # px a side
+    device: torch.device | str = "cpu",
+) -> tuple:  # frames uint8 `[frame, size, size, 3]` of all trials, lengths `[9]`
+    "The frames of one video, trial after trial."
+    lengths = batch.length[0].astype(int)
+    trial = np.repeat(np.arange(len(lengths)), lengths)
+    frame = np.concatenate([np.arange(length) for length in lengths])
+    parts = np.split(np.arange(len(trial)), range(PIECE, len(trial), PIECE))
+    pictures = [draw(batch, 0 * part, trial[part], frame[part], size, device).cpu().numpy() for part in parts]
+    return np.concatenate(pictures), lengths
+
+
 def frames(
     episode: xr.Dataset | Batch | Video,  # one video
     size: int = 84,  # px a side
     device: torch.device | str = "cpu",
-) -> np.ndarray:  # uint8 `[trial, frame, size, size, 3]`
+) -> np.ndarray:  # uint8 `[trial, frame, size, size, 3]`; past the end of a trial its last frame
     "All frames of an episode; `UsageError` where there are several."
     batch = episode if isinstance(episode, Batch) else make_batch(episode)
     if len(batch) != 1:
         raise UsageError(f"frames draws one episode; got {len(batch)}, choose one with .isel(episode=0)")
-    trials, longest = batch.state.shape[1:3]
-    trial = np.arange(trials).repeat(longest)
-    last = np.maximum(batch.length[0] - 1, 0)
-    frame = np.minimum(np.tile(np.arange(longest), trials), last[trial])
-    found = np.empty((len(trial), size, size, 3), np.uint8)
-    for first in range(0, len(trial), PIECE):
-        part = slice(first, first + PIECE)
-        found[part] = draw(batch, np.zeros(len(trial[part]), int), trial[part], frame[part], size, device).cpu().numpy()
-    return found.reshape(trials, longest, size, size, 3)
+    pictures, lengths = film_of(batch, size, device)
+    frame = np.minimum(np.arange(batch.state.shape[2]), lengths[:, None] - 1)
+    return pictures[(lengths.cumsum() - lengths)[:, None] + frame]

@@ -20,6 +20,7 @@ from aawm.infant.stage import (
     ANGLE, CELL, CELLS, COLORS, COLUMN, LIT, NEVER, REACH, ROW, SIZE, STATE, STILL_AFTER, STILL_BEFORE, TEST, TRIALS, TURN,
     VISIBLE, Entity, outlines,
 )
+from ..sketch import whole_svg
 
 # %% ../../nbs/infant/03_filming.ipynb #f6407e65
 @dataclass(frozen=True, eq=False)
@@ -269,8 +270,7 @@ def panels_svg(
         frame = f'<rect width="{SIZE}" height="{SIZE}" fill="none" stroke="{color}" stroke-width="3"/>'
         text = f'<text x="0" y="{SIZE + 15}" font-size="13" fill="{color}">{html.escape(words)}</text>'
         parts.append(f'<g transform="translate({k * (SIZE + 12)},20)">{inside}{frame}{text}</g>')
-    size = f'width="{wide * 0.8:.0f}" height="{tall * 0.8:.0f}" viewBox="0 0 {wide} {tall}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}</svg>'
+    return whole_svg(parts, wide, tall, 0.8)
 
 # %% ../../nbs/infant/03_filming.ipynb #4df8be8c
 def item_svg(

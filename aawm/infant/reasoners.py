@@ -69,14 +69,13 @@ def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray |
     return np.inf if way is None else length(way)
 
 # %% ../../nbs/infant/11_reasoners.ipynb #850c2064
-def regret(view: View, goal: np.ndarray | tuple, through: np.ndarray | tuple | None = None) -> tuple:  # frames `[N]`, px `[N]`
-    "How much longer the walk has become than the shortest to `goal`; `through`: a place on the way to it."
+def regret(view: View, goal: np.ndarray | tuple) -> tuple:  # frames `[N]`, px `[N]`
+    "How much longer the walk has become than the shortest to a goal."
     first, last, track = view.walk(view.agent)
     closed = view.closed(frame=first)
-    aim = goal if through is None else through
     travelled = np.concatenate([[0], np.linalg.norm(np.diff(track, axis=0), axis=1).cumsum()])
     looks = np.unique([*range(0, len(track), STRIDE), len(track) - 1])
-    left = np.array([way_length(closed, track[k], aim) for k in looks])
+    left = np.array([way_length(closed, track[k], goal) for k in looks])
     lengths = travelled[looks] + left
     still = np.arange(last + 1, view.length[TEST], STRIDE)
     unfinished = left[-1] if left[-1] > ARRIVED else 0.0
@@ -124,7 +123,7 @@ def goal_regret(view: View):
     keys = view.which("key")
     open_ = [thing for thing in things if np.isfinite(way_length(view.closed(), start, view.place(thing)))]
     if not open_ and keys:
-        return regret(view, view.place(things[0]), through=view.place(keys[0]))
+        return regret(view, view.place(keys[0]))
     weights = known_or_even(taken(view, things), open_)
     trust = 0.5 if not keys and len(things) == 1 and needless(view) else 1.0
     return mean_regret(view, {thing: trust * weight for thing, weight in weights.items()})

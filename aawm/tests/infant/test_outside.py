@@ -96,7 +96,8 @@ def test_answers_may_be_parquet_and_name_paths(tmp_path):
 
 def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     pytest.importorskip("av")
-    from aawm.infant.outside import film_of, write_film
+    from aawm.infant.drawing import film_of
+    from aawm.infant.outside import write_film
     from aawm.infant.released import released_files
 
     videos = infant.make_item("train_preference", 0)
@@ -104,7 +105,7 @@ def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     files = write_files(videos, tmp_path / "files")
     (path,) = released_files(files)
     film = path.with_name(path.name.replace(".json.gz", ".mp4"))
-    frames, lengths = film_of(made, 0, 64)
+    frames, lengths = film_of(infant.make_batch(made, [0]), 64)
     write_film(film, frames // 2)
     store, _ = infant.import_released(files, tmp_path / "store", videos=True)
     film.unlink()  # the store has a copy
