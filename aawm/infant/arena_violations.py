@@ -231,18 +231,16 @@ def violations_table(
 # %% ../../nbs/infant/21_arena_violations.ipynb #5560f084
 def plan_view(ax: plt.Axes, pair: ArenaPair) -> None:
     "One pair from above: where the acting robot drives."
-    x = 0
-    z = 2
     who = len(OBJECTS) + pair.actor
     last = pair.branch + 1
     past = pair.states[0, max(0, last - COMPARED) : last, who]
-    ax.plot(past[:, x], past[:, z], color=SOFT_INK, linewidth=1.4)
+    ax.plot(past[:, 0], past[:, 2], color=SOFT_INK, linewidth=1.4)
     for member, outcome, dash in ((0, "E", "-"), (1, "U", (0, (2, 1)))):
         track = pair.states[member, last - 1 : last + 2 * COMPARED, who]
-        ax.plot(track[:, x], track[:, z], color=OUTCOME_WORDS[outcome][1], linewidth=1.8, linestyle=dash)
-        ax.plot(*track[-1, [x, z]], "o", color=OUTCOME_WORDS[outcome][1], markersize=4)
-    ax.plot(*past[-1, [x, z]], "o", color="white", markeredgecolor=INK, markersize=5)
-    ax.plot(*pair.states[0, last - 1, : len(OBJECTS), [x, z]], "s", color="#999999", markersize=4)
+        ax.plot(track[:, 0], track[:, 2], color=OUTCOME_WORDS[outcome][1], linewidth=1.8, linestyle=dash)
+        ax.plot(*track[-1, [0, 2]], "o", color=OUTCOME_WORDS[outcome][1], markersize=4)
+    ax.plot(*past[-1, [0, 2]], "o", color="white", markeredgecolor=INK, markersize=5)
+    ax.plot(*pair.states[0, last - 1, : len(OBJECTS), [0, 2]], "s", color="#999999", markersize=4)
     ax.plot(*OBSERVER[[0, 2]], "*", color=INK, markersize=8)
     half = ROOM / 2
     ax.spines[:].set_visible(True)
