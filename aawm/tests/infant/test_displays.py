@@ -108,10 +108,7 @@ def test_who_knows_everything_is_right_on_every_pair(tmp_path, name, balanced):
         )
 
 
-RULES = (
-    "copy_last", "constant_velocity", "longer_odd", "shorter_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
-    "unlike_last", "new_thing", "known_new_thing",
-)  # fmt: skip
+RULES = [name for name in infant.CONTROLS if not name.startswith("object_")]
 IS_THE_CONCEPT = {  # set -> rules that are what it asks for
     name: {"new_thing", "known_new_thing"} for name in SETS if not name.startswith("efficiency")
 }

@@ -96,8 +96,7 @@ def test_answers_may_be_parquet_and_name_paths(tmp_path):
 
 def test_pixels_of_a_recorded_video_are_what_is_seen(place, tmp_path):
     pytest.importorskip("av")
-    from aawm.infant.drawing import film_of
-    from aawm.infant.outside import write_film
+    from aawm.infant.outside import film_of, write_film
     from aawm.infant.released import released_files
 
     videos = infant.make_item("train_preference", 0)

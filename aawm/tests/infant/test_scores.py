@@ -49,6 +49,7 @@ def test_tables_may_be_joined_and_filtered(tmp_path):
     apart = pd.concat([score_table(second), score_table(first)], ignore_index=True)
     both = pd.concat([first, second])
     assert score_table(both).equals(apart) and unpaired(both).empty
+    assert list(on_own_scale(apart[:0])) == list(SCORE_COLUMNS), "scores of nobody keep their columns"
     assert score_table(both[both.set == "multi_agent"]).equals(score_table(second))
 
 
@@ -85,10 +86,6 @@ def test_a_crossed_score_that_is_missing_is_counted(tmp_path):
     assert table.unscored.tolist() == [
         int(kind == ("mean", "all")) for kind in zip(table.reduction, table.window)
     ]
-
-
-def test_scores_of_nobody_keep_their_columns():
-    assert list(on_own_scale(pd.DataFrame(columns=SCORE_COLUMNS))) == list(SCORE_COLUMNS)
 
 
 def test_workers_leave_an_interrupt_to_their_parent_and_know_no_set_of_the_script(tmp_path, monkeypatch):
