@@ -98,7 +98,7 @@ def checked_surprise(one: Observer, batch: Batch) -> np.ndarray:  # float64 `[B,
 def control(
     needs: str = "states",  # or `frames`
 ) -> Callable[[Callable[[Batch], np.ndarray]], type[Observer]]:
-    "Enter a function of a batch as an observer of its name; it gives a number for each video, `[B]`, or for each frame, `[B, F]`."
+    "Enter a function of a batch as an observer of its name; it gives a number for each video, or for each frame."
 
     def enter(function: Callable[[Batch], np.ndarray]) -> type[Observer]:
         def surprise(self: Observer, batch: Batch) -> np.ndarray:

@@ -297,7 +297,7 @@ def video_of(trials: list, name: str, item: int, member: str, path: str | Path) 
         notes.append(f"conditions of {name} go by their number, outcomes by the member")
     return Video(name, item, condition, outcome, member, ending, entities, tuple(films)), [*dict.fromkeys(notes)]
 
-# %% ../../nbs/infant/13_released.ipynb #b167043b
+
 def own_names(cast: dict) -> list:
     "Names for things whose names no file tells."
     kinds = [kind for kind, _, _ in cast]
