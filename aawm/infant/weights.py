@@ -6,20 +6,18 @@
 __all__ = ['SHIPPED', 'VARIANT', 'ObserverRecord', 'ship_observer', 'pretrained', 'shipped_seeds']
 
 # %% ../../nbs/infant/26_weights.ipynb #877dbbf7
-import json
 import shutil
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ConfigDict
-from safetensors.torch import save
 
 from ..errors import BadData, UsageError
-from ..files import commit, digest, replacing, resolve, sha256, write_json
+from ..files import commit, digest, resolve, sha256, write_json
 from .learning_check import LearningCheck, read_check
 from .training import WRAPS, rebuild
 from ..models.base import check_weights, choose_device
-from ..models.weights import LONGEST_RECORD, read_tensors, tensor_digest, weights_header, weights_name
+from ..models.weights import LONGEST_RECORD, read_tensors, weights_header, weights_name, write_tensors
 from ..small_files import Form, Line, Seed, in_form, parse_json, read_small
 from ..training.folder import load_run, run_settings
 
@@ -54,9 +52,7 @@ def ship_observer(
     record = {name: settings[name] for name in ("model", "config", "seed", "training")}
     record |= {"variant": VARIANT, "check": check.model_dump(), "data_hash": digest(settings["data_hash"])}
     tensors = {name: value.half().contiguous() for name, value in load_run(run, "cpu", rebuild).state_dict().items()}
-    text = json.dumps(record, sort_keys=True)
-    with replacing(path) as temporary:
-        temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
+    write_tensors(path, tensors, record)
     facts = {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "commit": commit()}
     write_json(path.with_suffix(".json"), record | facts)
     shutil.copyfile(Path(run) / "log.csv", path.with_suffix(".csv"))

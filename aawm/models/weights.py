@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['SHIPPED', 'LARGEST', 'LONGEST_RECORD', 'MOST_PARAMETERS', 'OF_FILE', 'MOST', 'IDENTITY_FIELDS', 'Record',
            'weights_name', 'tensor_digest', 'remember', 'record_of', 'opened_weights', 'weights_header',
-           'weights_record', 'read_tensors', 'ship_weights', 'write_card', 'Card', 'CardForm', 'read_card',
-           'shipped_file', 'place_of_weights', 'described', 'within_limits', 'stated_build', 'load_weights',
-           'pretrained']
+           'weights_record', 'read_tensors', 'write_tensors', 'ship_weights', 'write_card', 'Card', 'CardForm',
+           'read_card', 'shipped_file', 'place_of_weights', 'described', 'within_limits', 'stated_build',
+           'load_weights', 'pretrained']
 
 # %% ../../nbs/models/07_weights.ipynb #9f4d1752
 import contextlib
@@ -132,6 +132,18 @@ def read_tensors(path: str | Path) -> dict:  # name -> tensor, in single precisi
     return {name: value.float() if value.is_floating_point() else value for name, value in tensors.items()}
 
 # %% ../../nbs/models/07_weights.ipynb #0e6de033
+def write_tensors(path: str | Path, tensors: dict, record: dict) -> None:
+    "Write a weights file. Equal content makes equal bytes; the library alone writes its header in any order."
+    text = json.dumps(record, sort_keys=True)
+    content = save(tensors, {"record": text, "digest": tensor_digest(tensors, text)})
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    header += b" " * (-len(header) % 8)
+    # read by all who may read the folder
+    with replacing(path) as temporary:
+        temporary.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
+
+
 def ship_weights(
     model: WorldModel,
     path: str | Path,  # `.safetensors`
@@ -146,10 +158,7 @@ def ship_weights(
     for name, value in tensors.items():
         if value.is_floating_point() and value.numel() and float(value.abs().max()) <= LARGEST:
             tensors[name] = value.half()
-    with replacing(path) as temporary:
-        text = json.dumps(record, sort_keys=True)
-        # read by all who may read the folder
-        temporary.write_bytes(save(tensors, {"record": text, "digest": tensor_digest(tensors, text)}))
+    write_tensors(path, tensors, record)
     write_card(path, scores)
     return Path(path)
 
