@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'variances', 'standard_error', 'seedwise', 'exactly',
-           'ratio', 'Finding', 'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence',
-           'Claim', 'entering', 'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
+           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'standard_error', 'exactly', 'ratio', 'Finding',
+           'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering',
+           'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -70,9 +70,9 @@ class Measured:
     untested: str = ""  # why it can say nothing of a claim
 
     @property
+    @np.errstate(invalid="ignore")
     def value(self) -> float:
-        with np.errstate(invalid="ignore"):
-            return float(sum(np.mean(values) for values in self.values.values()))
+        return float(sum(np.mean(values) for values in self.values.values()))
 
     @property
     def seeds(self) -> int:
@@ -87,12 +87,16 @@ class Measured:
         high = self.value + half
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
 
+    @np.errstate(invalid="ignore")
     def __add__(self, other: "Measured") -> "Measured":
         # the sources of a sum: one that both have is added seed by seed
         values = dict(self.values)
         assumed = dict(self.assumed)
         for source, theirs in other.values.items():
-            values[source] = seedwise(values[source], theirs, source) if source in values else theirs
+            mine = values.get(source, theirs)
+            if len(mine) != len(theirs):
+                raise UsageError(f"{source} has {len(mine)} seeds in one number and {len(theirs)} in another; evaluate the same seeds on both")
+            values[source] = np.asarray(mine) + np.asarray(theirs) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
         measured = Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed)
@@ -113,41 +117,23 @@ class Measured:
         low, high = self.ends()
         return f"{self.value:.2f}" if low == high else f"{self.value:.2f} ({low:.2f} to {high:.2f})"
 
-# %% ../nbs/04_ledger.ipynb #56f72d5b
-def variances(
-    number: Measured,
-) -> list[tuple[float, float]]:  # variance, degrees of freedom: over trials, then of each source
-    "The parts of a number's variance."
-    count = len(number.influence)
-    few = 1.0 if number.corrected else count / max(count - 1, 1)
-    parts = [(float(np.square(number.influence).sum()) * few + number.floor, math.inf)]
-    for source, values in number.values.items():
-        several = len(values) > 1
-        spread = float(
-            np.var(values, ddof=1)
-        ) / len(values) if several else number.assumed.get(source, 0.0) ** 2
-        parts.append((spread, len(values) - 1 if several else math.inf))
-    return parts
-
 # %% ../nbs/04_ledger.ipynb #f92c783c
+@np.errstate(invalid="ignore")
 def standard_error(
     number: Measured,
     seeds: bool = True,  # `False` leaves training seeds out
 ) -> tuple[float, float]:  # the error, its degrees of freedom
-    "The standard error of a number."
-    with np.errstate(invalid="ignore"):
-        parts = variances(number) if seeds else variances(number)[:1]
+    "The standard error of a number, from its variance over trials and over the seeds of each source."
+    count = len(number.influence)
+    few = 1.0 if number.corrected else count / max(count - 1, 1)
+    parts = [(float(np.square(number.influence).sum()) * few + number.floor, math.inf)]
+    for source, values in number.values.items() if seeds else ():
+        several = len(values) > 1
+        spread = float(np.var(values, ddof=1)) / len(values) if several else number.assumed.get(source, 0.0) ** 2
+        parts.append((spread, len(values) - 1 if several else math.inf))
     total = sum(variance for variance, _ in parts)
     below = sum(variance**2 / freedom for variance, freedom in parts)
     return math.sqrt(total), total**2 / below if below > 0 else math.inf
-
-# %% ../nbs/04_ledger.ipynb #8aec3f58
-def seedwise(one: np.ndarray, two: np.ndarray, source: str) -> np.ndarray:
-    "Add two numbers of one source, seed by seed."
-    if len(one) != len(two):
-        raise UsageError(f"{source} has {len(one)} seeds in one number and {len(two)} in another; evaluate the same seeds on both")
-    with np.errstate(invalid="ignore"):
-        return np.asarray(one) + np.asarray(two)
 
 # %% ../nbs/04_ledger.ipynb #7fbc097e
 def exactly(value: float, name: str = "") -> Measured:
