@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PATTERNS', 'Line', 'PlainName', 'Link', 'Sha256', 'Seed', 'SMALL', 'NESTING', 'OTHER_TYPES', 'Form', 'first_fault',
-           'in_form', 'read_bytes', 'read_text', 'check_nesting', 'refuse_repeats', 'unique_names', 'parse_json',
-           'PlainLoader', 'parse_yaml', 'read_small']
+           'in_form', 'read_bytes', 'read_text', 'check_nesting', 'unique_names', 'parse_json', 'PlainLoader',
+           'parse_yaml', 'read_small']
 
 # %% ../nbs/06_small_files.ipynb #422fd127
 import gzip
@@ -127,21 +127,14 @@ def check_nesting(
     raise BadData(f"{where} is nested deeper than {NESTING} levels; a file of its kind is not")
 
 
-def refuse_repeats(
-    names: list[str],  # of one dictionary, as a file has them
-) -> None:
-    "`ValueError` where a name stands twice."
-    if len(set(names)) < len(names):
-        (name, _), *_ = Counter(names).most_common(1)
-        raise ValueError(f"{str(name)[:40]!r} stands twice in one dictionary")
-
-
 def unique_names(
-    pairs: list[tuple[str, object]],  # name, value
+    pairs: list[tuple[str, object]],  # name, value, as a file has them
 ) -> dict[str, object]:
     "A dictionary; `ValueError` where a name stands twice."
-    refuse_repeats([name for name, _ in pairs])
-    return dict(pairs)
+    if len(unique := dict(pairs)) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{str(name)[:40]!r} stands twice in one dictionary")
+    return unique
 
 # %% ../nbs/06_small_files.ipynb #0917131b
 def parse_json(
@@ -194,7 +187,7 @@ class PlainLoader(yaml.SafeLoader):
         for name, _ in node.value:
             if not isinstance(name, yaml.ScalarNode):
                 self.refuse("a name must be a text", name)
-        refuse_repeats([name.value for name, _ in node.value])
+        unique_names([(name.value, value) for name, value in node.value])
         return super().construct_mapping(node, deep)
 
 

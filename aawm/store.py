@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'LARGEST_MANIFEST', 'StoreFile', 'Array', 'Table', 'Layout', 'file_records',
            'chunk_file', 'create_arrays', 'exact', 'write_chunk', 'write_arrays', 'table_file', 'write_table',
-           'store_hash', 'missing_chunks', 'finish_store', 'write_store', 'FileRecord', 'Manifest', 'read_manifest',
-           'check_file', 'check_files', 'verify_store', 'read_table', 'CheckedArray', 'open_store',
-           'refuse_other_settings', 'Construction', 'is_finished', 'begin', 'finished_chunk', 'keep_chunk',
-           'build_store']
+           'store_hash', 'finish_store', 'write_store', 'FileRecord', 'Manifest', 'read_manifest', 'check_file',
+           'check_files', 'verify_store', 'read_table', 'CheckedArray', 'open_store', 'refuse_other_settings',
+           'Construction', 'is_finished', 'begin', 'finished_chunk', 'keep_chunk', 'build_store']
 
 # %% ../nbs/03_store.ipynb #5a24f75e
 import hashlib
@@ -32,7 +31,7 @@ import aawm
 from .arrays import check_description, open_array, read_parquet
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
 from .small_files import Form, Line, Sha256, in_form, read_text
-from .files import digest, exclusive, machine, read_json, replacing, sha256, visible_files, write_json
+from .files import digest, exclusive, free_folder, machine, read_json, replacing, sha256, visible_files, write_json
 
 # %% ../nbs/03_store.ipynb #1cfb4718
 MANIFEST = "manifest.json"
@@ -223,22 +222,6 @@ def store_hash(
         contents[f"{ARRAYS}/{name}"] = [list(array.shape), sha.hexdigest()]
     return digest(contents)
 
-# %% ../nbs/03_store.ipynb #64078290
-def missing_chunks(
-    path: str | Path,  # the store's folder
-    layout: Layout,
-    files: dict[str, dict],  # what was written
-) -> list[str]:  # files
-    "Chunks that were not written."
-    shapes = {name: open_array(Path(path) / ARRAYS / name) for name in layout.arrays}
-    numbers = {name: range(-(-array.shape[0] // array.chunks[0])) for name, array in shapes.items()}
-    return [
-        file
-        for name in numbers
-        for number in numbers[name]
-        if (file := chunk_file(layout, name, number)) not in files
-    ]
-
 # %% ../nbs/03_store.ipynb #f67e53be
 def finish_store(
     path: str | Path,  # the store's folder, its arrays complete
@@ -251,7 +234,13 @@ def finish_store(
     **more: object,  # further entries of the manifest
 ) -> dict:  # the manifest
     "Write the tables and, last, the manifest."
-    if missing := missing_chunks(path, layout, files):
+    chunks = [
+        chunk_file(layout, name, number)
+        for name in layout.arrays
+        for array in [open_array(Path(path) / ARRAYS / name)]
+        for number in range(-(-array.shape[0] // array.chunks[0]))
+    ]
+    if missing := [file for file in chunks if file not in files]:
         raise BadData(f"{path}: {missing[0]} was not written ({len(missing)} such chunks)")
     if absent := [name for name, table in layout.tables.items() if table.required and name not in tables]:
         raise BadData(f"{path}: the table {absent[0]!r} of {layout.name} is missing")
@@ -285,9 +274,7 @@ def write_store(
     **more: object,  # further entries of the manifest
 ) -> Path:  # the store
     "Write data that are in memory as a store."
-    path = Path(path)
-    if visible_files(path):
-        raise UsageError(f"{path} is not empty; choose a new folder")
+    path = free_folder(path)
     if missing := set(layout.arrays) ^ set(arrays):
         raise BadData(f"{path}: arrays missing or not known: {', '.join(sorted(missing))}; expected {', '.join(layout.arrays)}")
     sizes = {
@@ -447,12 +434,6 @@ class CheckedArray(BackendArray):
         return self.array.oindex[key]
 
 
-def _lazy(path, layout, name, manifest) -> xr.Variable:
-    "A variable that is read when it is first used, and then kept."
-    lazy = indexing.LazilyIndexedArray(CheckedArray(path, layout, name, manifest))
-    return xr.Variable(layout.arrays[name].dims, indexing.MemoryCachedArray(lazy), layout.arrays[name].attrs)
-
-
 def _column(values: pd.Series) -> np.ndarray:
     return (
         values.to_numpy().astype(str)
@@ -470,7 +451,10 @@ def open_store(
     check_files(path, manifest)
     for name in ("zarr.json", *(f"{array}/zarr.json" for array in layout.arrays)):
         check_file(path, f"{ARRAYS}/{name}", manifest["files"][f"{ARRAYS}/{name}"])
-    variables = {name: _lazy(path, layout, name, manifest) for name in layout.arrays}
+    variables: dict = {}
+    for name, array in layout.arrays.items():  # each is read when it is first used, and then kept
+        lazy = indexing.LazilyIndexedArray(CheckedArray(path, layout, name, manifest))
+        variables[name] = xr.Variable(array.dims, indexing.MemoryCachedArray(lazy), array.attrs)
     for name, spec in layout.tables.items():
         if spec.along and (table := read_table(path, layout, name, manifest)) is not None:
             variables |= {column: (spec.along, _column(table[column])) for column in spec.columns}

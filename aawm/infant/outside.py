@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from ..arrays import read_csv, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
-from ..files import new_folder, replacing, visible_files
+from ..files import replacing, visible_files
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
 from .scores import FACTS, score_table
@@ -66,8 +66,8 @@ def write_requests(
     if visible_files(out):
         raise UsageError(f"{out} is not empty; name a new folder for the requests")
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
-    with new_folder(out) as folder:
-        (folder / FILES).mkdir()
+    with replacing(out.resolve()) as folder:
+        (folder / FILES).mkdir(parents=True)
         rows = []
         for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
             frames, lengths = film_of(make_batch(episodes, [row]), size)
