@@ -6,8 +6,8 @@
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
            'BYTES', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture',
-           'on_paper', 'path_points', 'path_data', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg', 'panel_svg',
-           'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
+           'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg',
+           'panel_svg', 'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Mapping, Sequence
@@ -126,6 +126,17 @@ def path_data(
     return f"M{whole[0, 0]} {whole[0, 1]}" + (f"l{ahead[1:]}" if ahead else "")
 
 # %% ../nbs/09_sketch.ipynb #423de543
+def one_trial(
+    states: np.ndarray,  # `[step, 5, 7]`, or flat `[step, 35]`
+) -> np.ndarray:  # float `[step, 5, 7]`
+    "The states of one trial; `UsageError` for any other shape."
+    states = np.asarray(states, dtype=float)
+    states = unflatten(states) if states.shape[-1:] == (STATE_SIZE,) else states
+    if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), ROTATION.stop) or not len(states):
+        raise UsageError(f"a drawing takes states [step, 5, 7] of one trial, not {list(states.shape)}")
+    return states
+
+
 @dataclass(frozen=True, eq=False)
 class Sketch:
     "What one drawing of the room shows."
@@ -138,11 +149,7 @@ class Sketch:
     names: Sequence[str] = ("object 0", "object 1", "object 2", "robot 0", "robot 1")  # of the entities
 
     def __post_init__(self) -> None:
-        states = np.asarray(self.states, dtype=float)
-        states = unflatten(states) if states.shape[-1:] == (STATE_SIZE,) else states
-        if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), ROTATION.stop) or not len(states):
-            raise UsageError(f"a panel takes states [step, 5, 7] of one trial, not {list(states.shape)}")
-        object.__setattr__(self, "states", states)
+        object.__setattr__(self, "states", one_trial(self.states))
 
     def __repr__(self) -> str:
         steps_of = {"pickups": self.pickup_step, "deliveries": self.goal_step}

@@ -6,12 +6,12 @@
 __all__ = ['PUBLISHED_SCORES', 'FIG3', 'FIG4A', 'FIG5A', 'FEWEST', 'BAR_HEIGHT', 'BAR_ABOVE', 'FALSE_BAR', 'FALSE_BELOW', 'FALSE',
            'HEADING', 'OFFSETS', 'STRIP', 'SHADES', 'NAME_GAP', 'SHORT_NAMES', 'DIAGONAL', 'LEAST_PATH', 'ALONE',
            'FIG4B', 'FIG4B_MODELS', 'BIN_STEPS', 'REACH', 'FIG5_CURVES', 'FIG5_TITLES', 'FIG5_LABELS', 'LEAST_VIEW',
-           'BESIDE_F1', 'mean_and_error', 'Panel', 'seed_numbers', 'bar_row', 'with_series', 'paper_series',
-           'comparable', 'bar_table', 'telling', 'seed_dots', 'bar_marks', 'no_data', 'span', 'count_label',
-           'draw_bars', 'row_places', 'short', 'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences',
-           'mark_handles', 'setting_table', 'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series',
-           'finite_alone', 'finite_sentence', 'curve_table', 'draw_curves', 'name_lines', 'fit_lengths', 'add_legend',
-           'draw_fig4b', 'fig4', 'Example', 'zoom', 'draw_moves', 'draw_errors', 'fig5', 'describe']
+           'BESIDE_F1', 'Panel', 'seed_numbers', 'bar_row', 'with_series', 'paper_series', 'bar_table', 'telling',
+           'seed_dots', 'bar_marks', 'no_data', 'span', 'count_label', 'draw_bars', 'row_places', 'short',
+           'draw_bar_rows', 'rows_height', 'seeds_sentence', 'note_sentences', 'mark_handles', 'setting_table',
+           'in_drawing_order', 'offset_table', 'draw_strip', 'fig3', 'broken_series', 'finite_alone', 'finite_sentence',
+           'curve_table', 'draw_curves', 'name_lines', 'fit_lengths', 'add_legend', 'draw_fig4b', 'fig4', 'Example',
+           'zoom', 'draw_moves', 'draw_errors', 'fig5', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #0082f33b
 from matplotlib.axes import Axes
@@ -39,18 +39,6 @@ from aawm.viz.style import (
 # %% ../../nbs/viz/03_figures.ipynb #5e584138
 PUBLISHED_SCORES = RELEASED.copy()
 PUBLISHED_SCORES.name = AUTHORS
-
-# %% ../../nbs/viz/03_figures.ipynb #528fe546
-def mean_and_error(
-    values: np.ndarray,  # one per training seed; what is not finite is left out
-) -> tuple:  # mean, standard error (NaN for one seed), number of seeds
-    "The mean over seeds and its standard error."
-    values = np.asarray(values, dtype=float)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return np.nan, np.nan, 0
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return values.mean(), error, len(values)
 
 # %% ../../nbs/viz/03_figures.ipynb #f8482b26
 @dataclass(frozen=True)
@@ -87,12 +75,14 @@ def seed_numbers(
     interval: str | None,  # of a single seed: None, or "bootstrap"
 ) -> dict:
     "What a bar over training seeds is drawn from."
-    value, error, seeds = mean_and_error(rows.value)
-    within = bool(interval) and seeds == 1
+    finite = rows.value[np.isfinite(rows.value)]
+    value = finite.mean()
+    error = finite.sem()
+    within = bool(interval) and len(finite) == 1
     return {
         "value": value,
         "standard_error": error,
-        "seeds": seeds,
+        "seeds": len(finite),
         "low": rows.low.iloc[0] if within else value - error,
         "high": rows.high.iloc[0] if within else value + error,
         "trials_low": rows.low.mean(),
@@ -113,7 +103,7 @@ def bar_row(
     row["left_out"] = rows.left_out.max()
     for name in ("false_positive", "ceiling"):
         beside = panel.of(scores, name) if panel.metric == "recall" else rows[:0]
-        row[name] = mean_and_error(beside.value)[0]
+        row[name] = beside.value[np.isfinite(beside.value)].mean()
         row[f"{name}_count"] = beside["count"].max() if len(beside) else np.nan
     return row
 
@@ -135,14 +125,6 @@ def paper_series(
     chosen = [name for name, style in known.items() if style is None or style.kind not in (OURS, UNTRAINED)]
     return chosen or names
 
-# %% ../../nbs/viz/03_figures.ipynb #b59da04f
-def comparable(
-    published: pd.DataFrame | None,  # the authors' numbers
-    scoring: str,  # of the figure
-) -> pd.DataFrame | None:
-    "The authors' numbers where they may be compared: under published scoring alone."
-    return published if scoring.startswith("published") else None
-
 # %% ../../nbs/viz/03_figures.ipynb #3a518ae1
 def bar_table(
     scores: pd.DataFrame,  # as gathered over models and seeds
@@ -150,10 +132,12 @@ def bar_table(
     privileged: Iterable[str] = (),  # names of further models that are given more than the context
     published: pd.DataFrame | None = None,  # like `PUBLISHED_SCORES`
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
+    scoring: str = "published",  # of the scores; the authors' numbers may be compared with published ones alone
 ) -> pd.DataFrame:  # one row per panel and series, in drawing order
     "The numbers of a bar chart; a panel in which no series has a score stays, and says so."
     check_name(interval or "none", ("none", "bootstrap"), "interval")
     scores = with_series(scores[scores.behavior == "all"])
+    compared = scoring.startswith("published")
     rows = []
     for name, style in styles_of(scores.series, privileged).items():
         own = scores[scores.series == name]
@@ -161,7 +145,7 @@ def bar_table(
         for place, panel in enumerate(panels):
             key = (panel.task, panel.target, panel.metric)
             value = np.nan
-            if published is not None and who["model"] in published.index and key in published.columns:
+            if compared and published is not None and who["model"] in published.index and key in published.columns:
                 value = published.loc[who["model"], key]
             rows.append(
                 {
@@ -356,22 +340,19 @@ def rows_height(styles: dict[str, Style]) -> float:  # inches
 # %% ../../nbs/viz/03_figures.ipynb #327ebc8d
 def seeds_sentence(
     table: pd.DataFrame,  # with `seeds`
-    what: str,  # "Bars", "Lines"
     interval: str | None = None,  # drawn for a single seed
 ) -> str:
     "How many training seeds there were and what the error bars are."
     seeds = table.seeds[table.seeds > 0]
     if not len(seeds):
-        return f"{what}: n is too small."
-    error = "error bars" if what == "Bars" else "shading"
-    within = "95 % bootstrap intervals over trials" if interval else f"no {error}"
+        return "Bars: n is too small."
+    within = "95 % bootstrap intervals over trials" if interval else "no error bars"
     if seeds.max() == 1:
-        return f"{what}: one training seed, {within}."
+        return f"Bars: one training seed, {within}."
     trained = seeds[seeds > 1]  # worlds without training have one
     number = f"{trained.min()} to {trained.max()}" if trained.min() < trained.max() else str(trained.max())
-    dots = " (dots)" if what == "Bars" else ""
     alone = f"; of one or none, {within}" if interval and seeds.min() == 1 else ""
-    return f"{what}: means over {number} training seeds{dots}, one standard error{alone}."
+    return f"Bars: means over {number} training seeds (dots), one standard error{alone}."
 
 # %% ../../nbs/viz/03_figures.ipynb #c8553b02
 def note_sentences(
@@ -383,7 +364,7 @@ def note_sentences(
     "What the reader of a bar chart must know."
     variants = set(bars.variant)
     return [
-        seeds_sentence(bars, "Bars", interval),
+        seeds_sentence(bars, interval),
         f"{PRIVILEGED_MARK} is given more than the context." if bars.label.str.endswith(PRIVILEGED_MARK).any() else "",
         f"Black: {false_positive}." if bars.false_positive.notna().any() else "",
         "None: no such event was imagined." if bars.value.isna().any() and (bars["count"] == 0).any() else "",
@@ -422,14 +403,14 @@ def setting_table(
 
 
 def in_drawing_order(
-    table: pd.DataFrame,  # with `series`
-    styles: dict[str, Style],
+    table: pd.DataFrame,  # with `series`, perhaps with `curve`
+    names: Iterable[str],  # of series and curves, in drawing order
     by: list[str],  # columns, the series among them
 ) -> pd.DataFrame:
-    "Rows sorted, series as figures draw them."
-    order = {name: place for place, name in enumerate(styles)}
+    "Rows sorted, series and curves as figures draw them."
+    order = {name: place for place, name in enumerate(names)}
     return table.sort_values(
-        by, key=lambda column: column.map(order) if column.name == "series" else column, ignore_index=True
+        by, key=lambda column: column.map(order) if column.name in ("curve", "series") else column, ignore_index=True
     )
 
 # %% ../../nbs/viz/03_figures.ipynb #e5dcaa12
@@ -489,7 +470,7 @@ def fig3(
     sensitivity: pd.DataFrame | None = None,  # as gathered; its offsets make a strip
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Goal delivery: single goal, later context, second and third of three (paper, Figure 3)."
-    table = telling(bar_table(scores, panels, privileged, comparable(published, scoring), interval))
+    table = telling(bar_table(scores, panels, privileged, published, interval, scoring))
     styles = styles_of(table.series, privileged)
     strip = offset_table(pd.DataFrame() if sensitivity is None else sensitivity, privileged)
     letter = chr(max(ord(panel.letter or "A") for panel in panels) + 1)
@@ -579,11 +560,7 @@ def curve_table(
     styles = styles_of(table.series, privileged)
     table.insert(0, "panel", table.curve.map(panels))
     table.insert(5, "label", [styles[name].name for name in table.series])
-    ranks = {**{name: place for place, name in enumerate(panels)}, **{name: place for place, name in enumerate(styles)}}
-    return table.sort_values(
-        ["curve", "series", "step"],
-        key=lambda column: column.map(ranks) if column.name != "step" else column, ignore_index=True
-    )
+    return in_drawing_order(table, [*panels, *styles], ["curve", "series", "step"])
 
 # %% ../../nbs/viz/03_figures.ipynb #ec3d4a7f
 def draw_curves(
@@ -665,11 +642,10 @@ def fit_lengths(
 def add_legend(
     figure: Figure,
     handles: list,  # of (handle, label), or handles with labels
-    columns: int,  # at most
 ) -> None:
-    "A legend above the panels, in as many columns as fit."
+    "A legend above the panels, in as many columns as fit, four at most."
     pairs = [pair if isinstance(pair, tuple) else (pair, pair.get_label()) for pair in handles]
-    for ncols in range(min(columns, len(pairs)), 0, -1):
+    for ncols in range(min(4, len(pairs)), 0, -1):
         legend = figure.legend(*zip(*pairs), loc="outside upper left", ncols=ncols, columnspacing=1.4)
         if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
             break
@@ -714,7 +690,7 @@ def fig4(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Pickups, and the loss around pickups and deliveries (paper, Figure 4)."
-    bars = telling(bar_table(scores, FIG4A, privileged, comparable(published, scoring), interval))
+    bars = telling(bar_table(scores, FIG4A, privileged, published, interval, scoring))
     names = list(dict.fromkeys(with_series(curves[curves.curve.isin(list(FIG4B))]).series))
     chosen = [name for name in names if name.split(" ")[0] in FIG4B_MODELS]
     lines = curve_table(curves, FIG4B, privileged, names if len(names) <= len(FIG4B_MODELS) or not chosen else chosen, BIN_STEPS, interval)
@@ -730,7 +706,7 @@ def fig4(
         panel_title(panels["A"], "A", "Pickup")
         panels["A"].set_xlabel(count_label(bars, "picked up"))
         draw_fig4b({curve: panels[curve] for curve in shown}, lines, line_styles)
-        add_legend(figure, mark_handles(bars), 4)
+        add_legend(figure, mark_handles(bars))
         falsely = "objects picked up in rollouts that truly never were"
         few, many = (lines["count"] / lines.seeds).agg(["min", "max"]) if len(lines) else (0, 0)
         given = "A: contexts end ten steps before a lift, so the question is which."
@@ -837,7 +813,7 @@ def fig5(
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Moves, an example of hallucinated movement, and errors by rollout step (paper, Figure 5)."
-    bars = telling(bar_table(scores, FIG5A, privileged, comparable(published, scoring), interval))
+    bars = telling(bar_table(scores, FIG5A, privileged, published, interval, scoring))
     lines = curve_table(curves, FIG5_CURVES, privileged, paper_series(curves), interval=interval)
     styles = styles_of([*bars.series, *lines.series, *([example.model] if example else [])], privileged)
     shown = list(FIG5_CURVES)
@@ -861,7 +837,7 @@ def fig5(
             traces.append(trace_table(example.states, steps, OBJECTS, panel="B", kind="trace", model=example.model, title=example.trial))
         remarks = [draw_errors(panels[curve], curve, lines[lines.curve == curve], styles) for curve in shown]
         points = [Line2D([], [], label=title.lower(), **look) for title, look in BESIDE_F1.items()]
-        add_legend(figure, [*points, *mark_handles(bars)], 4)
+        add_legend(figure, [*points, *mark_handles(bars)])
         stay = "B: circles are objects that truly stay, lines where they are imagined." if example else ""
         add_note(
             figure,

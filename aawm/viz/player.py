@@ -34,7 +34,8 @@ from ..events.firsts import first_true
 from ..events.labels import inside_goal
 from ..files import check_gif, write_gif
 from ..schema import MOVE_THRESHOLD, OBJECT_INDEX, OBJECTS, STEP_SECONDS, positions
-from .stage import ENTITY_COLORS, TRACE_STEPS, Stage, one_trial, stage_key
+from ..sketch import one_trial
+from .stage import ENTITY_COLORS, TRACE_STEPS, Stage, stage_key
 from .style import INK, SOFT_INK, WIDTH, house_style, panel_title, styles_of
 
 # %% ../../nbs/viz/05_player.ipynb #907d4c1e
@@ -183,7 +184,7 @@ def label_mark(
     source: str,  # of a row of `View.labels`
     agrees: bool,
     disputed: bool,
-) -> tuple[str, dict[str, str]]:  # what is written after its yes or no; settings of the text
+) -> tuple[str, dict]:  # what is written after its yes or no; settings of the text
     "How a label is marked: right, wrong, or open, since rule and log differ."
     if not agrees:
         return " \u2717", dict(color="#A01C1C", weight="bold")
@@ -210,11 +211,8 @@ def draw_labels(
         axes.text(0.05, place, words, va="center", color=SOFT_INK)
         for row in rows[rows.event == event].itertuples():
             mark, look = label_mark(row.source, row.agrees, row.disputed)
-            text = axes.text(
-                2.0 + 1.1 * row.object, place, ("yes" if row.happens else "no") + mark, ha="center",
-                va="center"
-            )
-            text.set(**look)
+            says = "yes" if row.happens else "no"
+            axes.text(2.0 + 1.1 * row.object, place, says + mark, ha="center", va="center", **look)
     if len(view.disputes):
         words = "* rule and log differ" if source == "truth" else "* not judged"
         axes.text(0.05, len(EVENT_WORDS) + 1, words, va="center", color=SOFT_INK, fontsize="small")
@@ -237,11 +235,10 @@ def draw_timeline(
     for row in view.events.itertuples():
         place = lanes[row.source] + 0.24 * (row.object - 1)
         color = ENTITY_COLORS[OBJECTS[row.object]]
-        mark = axes.plot(row.step, place, marker=EVENT_MARKERS[row.event], ls="", clip_on=False)[0]
+        look: dict = dict(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
         if row.logged:
-            mark.set(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
-        else:
-            mark.set(markersize=6.5, markerfacecolor=color, markeredgecolor="white", markeredgewidth=0.5, zorder=4)
+            look = dict(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
+        axes.plot(row.step, place, marker=EVENT_MARKERS[row.event], ls="", clip_on=False, **look)
     for place in range(1, len(lanes)):
         axes.axhline(place - 0.5, color="white" if view.context else SHOWN, lw=1, zorder=1)
     names = ["truth", *(view.styles[name].name for name in view.rollouts)]
@@ -278,12 +275,9 @@ def lay_out(
         panels[name] = (figure.add_subplot(grid[2 * row, column]), figure.add_subplot(grid[2 * row + 1, column]))
         panel_title(panels[name][0], "", view.title or "truth" if name == "truth" else view.styles[name].name)
     # legend entries for the events of a timeline
-    handles = []
-    for event, marker in EVENT_MARKERS.items():
-        handle = Line2D([], [], marker=marker, label=EVENT_WORDS[event], ls="", markersize=6, color=SOFT_INK)
-        handle.set(markeredgecolor="white", markeredgewidth=0.5)
-        handles.append(handle)
-    if bool(view.logged):
+    look: dict = dict(ls="", markersize=6, color=SOFT_INK, markeredgecolor="white", markeredgewidth=0.5)
+    handles = [Line2D([], [], marker=marker, label=EVENT_WORDS[event], **look) for event, marker in EVENT_MARKERS.items()]
+    if view.logged:
         handles.append(
             Line2D(
                 [], [], ls="", marker="o", markersize=8, markerfacecolor="none", markeredgecolor=INK,
@@ -521,7 +515,6 @@ def save_animation(
     under: bool = True,  # outline the truth under what is imagined
 ) -> Path:
     "Write a view as an animated GIF that repeats."
-    check_gif(path)
     screen = Screen(view, dpi, trace, traces, under)
     steps = len(view.truth)
     return save_steps(screen.pixels, steps, path, speed, every, first, steps - 1 if last is None else last, 255)

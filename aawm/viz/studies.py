@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DRAFT_BEHAVIORS', 'ERROR_PANELS', 'PUBLISHED_ADE', 'CROWDED', 'SWM4', 'VERDICT_COLORS', 'SENSITIVITY_PANELS',
-           'finite_errors', 'error_table', 'draw_error_panel', 'series_handles', 'swm3', 'swm4', 'claims_figure',
-           'sensitivity_table', 'rank_changes', 'sensitivity_figure']
+           'error_table', 'draw_error_panel', 'series_handles', 'swm3', 'swm4', 'claims_figure', 'sensitivity_table',
+           'rank_changes', 'sensitivity_figure']
 
 # %% ../../nbs/viz/06_studies.ipynb #c0250f75
 import re
@@ -26,7 +26,6 @@ from aawm.viz.figures import (
     Panel,
     add_legend,
     bar_table,
-    comparable,
     count_label,
     draw_bar_rows,
     finite_alone,
@@ -52,16 +51,6 @@ ERROR_PANELS = (
 )
 PUBLISHED_ADE = RELEASED_ADE
 
-
-def finite_errors(
-    scores: pd.DataFrame,  # of a score table: one series and scoring
-    metric: str,
-) -> pd.DataFrame:  # its rows of that metric
-    "Errors of all behaviours and seeds, over finite rollouts alone where another one makes them infinite."
-    whole = scores[scores.metric == metric]
-    spare = scores[scores.metric == f"{metric}_finite"]
-    return spare if np.isinf(whole.value).any() and len(spare) else whole
-
 # %% ../../nbs/viz/06_studies.ipynb #e5179025
 def error_table(
     scores: pd.DataFrame,  # as gathered across scorings: with `scoring`
@@ -78,7 +67,9 @@ def error_table(
         for letter, title, metric, scoring in ERROR_PANELS:
             listed = pd.DataFrame() if published is None or scoring != "published" else published
             known = listed.loc[who["model"]] if who["model"] in listed.index else {}
-            errors = finite_errors(own[own.scoring == scoring], metric)
+            # over finite rollouts alone where another one makes them infinite
+            whole, spare = (own[(own.scoring == scoring) & (own.metric == name)] for name in (metric, f"{metric}_finite"))
+            errors = spare if np.isinf(whole.value).any() and len(spare) else whole
             for behavior in DRAFT_BEHAVIORS:
                 numbers = seed_numbers(errors[errors.behavior == behavior], interval)
                 rows.append(
@@ -172,9 +163,9 @@ def swm3(
             if draw_error_panel(axes, table[table.panel == letter], styles)
         ]
         marks = mark_handles(table.assign(false_positive=np.nan, ceiling=np.nan))
-        add_legend(figure, [*series_handles(styles, bars=True), *marks], 4)
+        add_legend(figure, [*series_handles(styles, bars=True), *marks])
         note = [
-            seeds_sentence(table, "Bars", interval),
+            seeds_sentence(table, interval),
             finite_alone(table.label[table.finite_alone]),
             "C: the released code's norm over 35 features." if "C" in letters else "",
             "Diamonds: printed by the authors, for their own trials." if table.published.notna().any() else "",
@@ -207,7 +198,7 @@ def swm4(
 ) -> tuple:  # Figure, DataFrame of what is drawn
     "Every event score, by the released rules (SWM draft, Figure 4)."
     scores = scores[with_series(scores).series.isin(paper_series(scores))]
-    table = bar_table(scores, SWM4, privileged, comparable(published, scoring), interval)
+    table = bar_table(scores, SWM4, privileged, published, interval, scoring)
     styles = styles_of(table.series, privileged)
     across = 4
     down = -(-len(SWM4) // across)
@@ -342,7 +333,7 @@ def sensitivity_figure(
             panel_title(axes, letter, title)
             if rows.value.isna().all():
                 no_data(axes)
-        add_legend(figure, series_handles(styles), 4)
+        add_legend(figure, series_handles(styles))
         offset = table[(table.panel == "A") & (table.setting == table[table.panel == "A"].setting.max())]
         share = offset.left_out.max() / max(offset.left_out.max() + offset["count"].max(), 1) if len(offset) else np.nan
         gone = f"At offset {offset.setting.max():+.0f}, {share:.0%} of the deliveries have begun and are left out." if share == share else ""

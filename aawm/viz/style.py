@@ -58,14 +58,10 @@ class Style:
         return f"{self.label} {PRIVILEGED_MARK}" if self.privileged else self.label
 
     @property
-    def line(self):
-        "The line style, in matplotlib's terms."
-        return (0, self.dashes) if self.dashes else "-"
-
-    @property
     def points(self) -> dict:
         "How its line and its markers look, in matplotlib's terms."
-        return dict(color=self.color, ls=self.line, marker=self.marker, markeredgecolor="white")
+        line = (0, self.dashes) if self.dashes else "-"
+        return dict(color=self.color, ls=line, marker=self.marker, markeredgecolor="white")
 
 # %% ../../nbs/viz/01_style.ipynb #3e1f4d9f
 RULE = "a rule without learning"
