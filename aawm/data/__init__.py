@@ -16,7 +16,6 @@ from .authors.raw import export_raw, import_raw
 from .authors.released import export_released, import_released, published_trials
 from .selections import multi_goal_trials, single_goal_trials, split_trials
 from .trials import open_events, open_trials, show_trial, write_trials
-from .trials import write_trials as write_store  # its earlier name
 
 _all_ = [
     "generate",

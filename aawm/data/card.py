@@ -7,6 +7,7 @@ __all__ = ['WHAT', 'FILES_HOLD', 'DIFFERENCES', 'LICENCE', 'SAMPLE', 'paths', 's
            'how_it_was_made', 'dataset_card']
 
 # %% ../../nbs/data/05_card.ipynb #8eac563f
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ def beside_published(
 def how_it_was_made(
     settings: dict,  # of the manifest
     manifest: dict,
-    conventions: list[str] | None = None,  # of an import: see `convention_lines`
+    conventions: Iterable[str] = (),  # see `convention_lines`
 ) -> str:
     "The paragraph on the store's origin."
     by = settings.get("made_by", "unknown")
@@ -107,7 +108,7 @@ def how_it_was_made(
     reasons = "".join(f"\n- {number}: {reason}" for reason, number in sorted(counts["rejected"].items()))
     if by != "aawm.data.generate":
         left = f" {drawn} trials were left out:{reasons}" if drawn else ""
-        odd = "".join(f"\n- {line}" for line in conventions or [])
+        odd = "".join(f"\n- {line}" for line in conventions)
         return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (
             f"\n\nConventions:\n{odd}" if odd else ""
         )
@@ -183,7 +184,6 @@ def dataset_card(
     counts = manifest["counts"]
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
-    conventions = None if settings.get("made_by") == "aawm.data.generate" else convention_lines(path)
     known = {
         name: value
         for name, value in sorted(settings.items())
@@ -192,7 +192,7 @@ def dataset_card(
     split = ", ".join(f"{number} {name}" for name, number in sorted(counts["split"].items()))
     sections = {
         "What it is": WHAT,
-        "How it was made": how_it_was_made(settings, manifest, conventions),
+        "How it was made": how_it_was_made(settings, manifest, convention_lines(path)),
         "What happens in it": f"{counts['trials']} trials ({split}), {counts['events']} logged events.\n\n"
         + markdown_table(statistics(trials)) + "\n\nBeside what is known of the authors' data:\n\n" + markdown_table(beside_published(trials)),
         "Known differences from the authors' data": DIFFERENCES,

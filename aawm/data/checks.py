@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, data_hash, open_events, open_extra, open_trials, state_hash
+from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, data_hash, open_events, open_trials, state_hash
 from ..errors import BadData
 from ..events import first_pickup, goals, pickups
 from aawm.schema import (
@@ -186,8 +186,10 @@ def heading_cosines(
 
 
 def convention_lines(path: str | Path) -> list[str]:
-    "What is odd in a store without being wrong: jumps, headings, and logged events that the rules find elsewhere or nowhere."
+    "What is odd in an imported store without being wrong: jumps, headings, logged events that the rules find elsewhere or nowhere."
     trials = open_trials(path)
+    if trials.attrs["settings"].get("made_by") == "aawm.data.generate":
+        return []
     counts: dict[str, tuple[int, int]] = {}
     logged, found, cosines = [], [], []
     for first in range(0, trials.sizes["trial"], CHUNK):
@@ -239,10 +241,10 @@ def content_faults(path: str | Path, manifest: dict) -> list:
             [state_hash(state) for state in states]
         ) != table.state_sha256[first : first + CHUNK].to_numpy()
         faults += [f"trial {first + i}: not the states of its row" for i in np.flatnonzero(other)]
-    if data_hash(table, events, trials.pickup_step, trials.goal_step) != manifest["data_hash"]:
+    if data_hash(table, events, trials) != manifest["data_hash"]:
         faults.append("the content is not that of the data hash")
-    open_extra(path, LOG_TABLE)
-    if (rows := open_extra(path, ROW_TABLE)) is not None:
+    read_table(path, LAYOUT, LOG_TABLE, manifest)
+    if (rows := read_table(path, LAYOUT, ROW_TABLE, manifest)) is not None:
         faults += row_faults(rows, table.split)
     return faults + event_faults(events, len(table)) + step_faults(
         trials.pickup_step, trials.goal_step

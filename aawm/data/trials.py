@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
            'LOG_TABLE', 'LAYOUT', 'state_hash', 'data_hash', 'first_steps', 'event_rows', 'logged_events',
-           'store_entries', 'written_steps', 'write_trials', 'open_events', 'open_extra', 'open_trials', 'trial_panel',
-           'show_trial']
+           'store_entries', 'write_trials', 'open_events', 'open_trials', 'take_trial', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
 import json
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,11 @@ import pandas as pd
 import xarray as xr
 
 import aawm.store
-from ..arrays import open_array
 from ..errors import BadData, UsageError
 from ..files import digest
 from ..schema import AGENTS, ENTITIES, FEATURES, NEVER, OBJECTS, STEPS, event_object, frame_to_step
 from ..sketch import Sketch, Picture, side_by_side
-from ..store import ARRAYS, Array, Layout, Table, read_table
+from ..store import Array, Layout, Table, read_table
 
 # %% ../../nbs/data/01_trials.ipynb #96d4f2f6
 CHUNK = 250  # trials in a chunk, about 10 MB before compression
@@ -69,28 +69,23 @@ def state_hash(
 def data_hash(
     trials: pd.DataFrame,  # the trial table, whose `state_sha256` stands for the states
     events: pd.DataFrame,  # the event table
-    pickup_step: np.ndarray,  # `[trial, object]`
-    goal_step: np.ndarray,  # `[trial, object]`
+    steps: Mapping | xr.Dataset,  # `pickup_step` and `goal_step`, `[trial, object]`
 ) -> str:  # 64 hexadecimal digits
     "The hash of a store's content."
     tables = [trials[list(TRIAL_COLUMNS)], events[list(EVENT_COLUMNS)]]
     tables = [json.loads(table.to_json(orient="split", index=False)) for table in tables]
-    return digest([tables, np.asarray(pickup_step).tolist(), np.asarray(goal_step).tolist()])
+    return digest([tables, *(np.asarray(steps[name]).tolist() for name in ("pickup_step", "goal_step"))])
 
 # %% ../../nbs/data/01_trials.ipynb #e4d9239e
 def first_steps(
     events: pd.DataFrame,  # `trial`, `step`, `event`
     trials: int,  # how many there are
-    kind: str,  # "pickup" or "goal"
-) -> np.ndarray:  # int64 `[trial, object]`, -1 none
-    "The step of the first such event of each object of each trial."
-    later = np.iinfo(np.int64).max
-    steps = np.full((trials, len(OBJECTS)), later)
-    trial, step, event = (events[name].to_numpy() for name in ("trial", "step", "event"))
-    for k in range(len(OBJECTS)):
-        here = event == f"{kind}_{k}"
-        np.minimum.at(steps[:, k], trial[here], step[here])
-    return np.where(steps == later, NEVER, steps)
+) -> dict[str, np.ndarray]:  # `pickup_step` and `goal_step`, int64 `[trial, object]`, -1 none
+    "The steps of the first pickup and the first delivery of each object of each trial."
+    names = [f"{kind}_{k}" for kind in ("pickup", "goal") for k in range(len(OBJECTS))]
+    firsts = events.groupby(["trial", "event"]).step.min().unstack().reindex(index=range(trials), columns=names)
+    pickup, goal = np.split(np.array(firsts.fillna(NEVER), dtype=np.int64), 2, axis=1)
+    return {"pickup_step": pickup, "goal_step": goal}
 
 # %% ../../nbs/data/01_trials.ipynb #a9c4bba8
 def event_rows(
@@ -116,34 +111,25 @@ def logged_events(
 def store_entries(
     trials: pd.DataFrame,  # `TRIAL_COLUMNS`
     events: pd.DataFrame,  # `EVENT_COLUMNS`
-    pickup_step: np.ndarray,  # `[trial, object]`
-    goal_step: np.ndarray,  # `[trial, object]`
-    rejected: dict | None = None,  # reason -> how many simulations were rejected
-    rejected_draws: list | None = None,  # each of them: trial, scenario, seed, reason
+    steps: Mapping,  # `pickup_step` and `goal_step`, `[trial, object]`
+    rejected: Sequence[Mapping] = (),  # each draw or trial that was left out: `trial`, `reason`, perhaps more
     extra: dict | None = None,  # `ROW_TABLE` or `LOG_TABLE` -> table
 ) -> dict:  # arguments of `aawm.store.finish_store`
     "The tables, counts and data hash of a store of trials."
+    reasons = [re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", draw["reason"])) for draw in rejected]
     counts = {
         "trials": len(trials),
         "events": len(events),
         "scenario": trials.scenario.value_counts().to_dict(),
         "split": trials.split.value_counts().to_dict(),
-        "rejected": rejected or {},
+        "rejected": dict(Counter(reasons)),
     }
     return {
         "tables": {TRIAL_TABLE: trials, EVENT_TABLE: events, **(extra or {})},
         "counts": counts,
-        "data_hash": data_hash(trials, events, pickup_step, goal_step),
-        "rejected_draws": rejected_draws or [],
+        "data_hash": data_hash(trials, events, steps),
+        "rejected_draws": list(rejected),
     }
-
-
-def written_steps(
-    path: str | Path,  # a store whose arrays are complete
-) -> tuple[np.ndarray, np.ndarray]:  # `pickup_step` and `goal_step`, `[trial, object]`
-    "When objects were picked up and delivered, read from a store that has no manifest yet."
-    pickup, goal = (open_array(Path(path) / ARRAYS / name)[:] for name in ("pickup_step", "goal_step"))
-    return pickup, goal
 
 # %% ../../nbs/data/01_trials.ipynb #5a5c818e
 def write_trials(
@@ -160,8 +146,8 @@ def write_trials(
     if states.dtype != np.float32 or states.shape != expected:
         raise BadData(f"states must be float32 {list(expected)}, got {states.dtype} {list(states.shape)}")
     trials = trials.assign(state_sha256=[state_hash(state) for state in states])
-    steps = {f"{kind}_step": first_steps(events, len(trials), kind) for kind in ("pickup", "goal")}
-    entries = store_entries(trials, events, steps["pickup_step"], steps["goal_step"])
+    steps = first_steps(events, len(trials))
+    entries = store_entries(trials, events, steps)
     return aawm.store.write_store(
         path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries
     )
@@ -172,14 +158,6 @@ def open_events(
 ) -> pd.DataFrame:  # columns trial, frame (0-1499), step (0-299), agent (0, 1), event, object (0-2, -1 none)
     "The logged events of all trials; `trial` is the place of the trial in the store."
     return read_table(path, LAYOUT, EVENT_TABLE)
-
-
-def open_extra(
-    path: str | Path,  # the store's folder
-    name: str,  # `ROW_TABLE` or `LOG_TABLE`
-) -> pd.DataFrame | None:  # `None` where the store has no such table
-    "What only a store of the authors' trials holds."
-    return read_table(path, LAYOUT, name)
 
 # %% ../../nbs/data/01_trials.ipynb #3bbc3771
 def open_trials(
@@ -195,20 +173,29 @@ def open_trials(
     trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(
         object_kind=(("trial", "object"), kinds)
     )
-    if (rows := open_extra(path, ROW_TABLE)) is not None:
+    if (rows := read_table(path, LAYOUT, ROW_TABLE)) is not None:
         trials["published_validation"] = ("published_row", rows.trial[rows.split == "validation"].to_numpy())
     return trials
 
 # %% ../../nbs/data/01_trials.ipynb #ada6b535
+def take_trial(
+    trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
+    trial: int,  # its place in the store
+) -> xr.Dataset:  # of one trial
+    "One trial of a store; `UsageError` where it has no such trial."
+    dataset = open_trials(trials)
+    count = dataset.sizes["trial"]
+    if not 0 <= trial < count:
+        raise UsageError(f"there is no trial {trial}: the store has trials 0 to {count - 1}")
+    return dataset.isel(trial=[trial])
+
+
 def trial_panel(
-    trials: xr.Dataset,  # from `open_trials`
+    trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store
 ) -> Sketch:
     "One trial of a store, to be drawn alone or beside others."
-    count = trials.sizes["trial"]
-    if not 0 <= trial < count:
-        raise UsageError(f"there is no trial {trial}; the store has trials 0 to {count - 1}")
-    row = trials.isel(trial=trial)
+    row = take_trial(trials, trial).isel(trial=0)
     names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
     title = f"{row.scenario.item()}, trial {trial}"
     return Sketch(
@@ -221,4 +208,4 @@ def show_trial(
     trial: int = 0,  # its place in the store
 ) -> Picture:
     "A trial of a store seen from above."
-    return side_by_side(trial_panel(open_trials(trials), trial))
+    return side_by_side(trial_panel(trials, trial))

@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['AFTER_PICKUP', 'SYMMETRIES', 'ORDERS', 'MIRROR', 'found_pickups', 'ends_at_pickups', 'renumbered', 'mirrored_states',
-           'with_symmetries', 'sampled_windows', 'checked_states', 'checked_window', 'Windows']
+           'sampled_windows', 'Windows']
 
 # %% ../../nbs/data/03_windows.ipynb #4f5c428d
+import functools
 from itertools import permutations
 
 import numpy as np
@@ -64,19 +65,6 @@ def mirrored_states(
     signs = torch.tensor(MIRROR * len(ENTITIES), device=states.device)
     return torch.where(mirrored.view(-1, *[1] * (states.ndim - 1)), states * signs, states)
 
-
-def with_symmetries(
-    batch: dict,  # with `states [B, window, 35]` and `end_state [B, 35]`
-    order: torch.Tensor,  # int64 `[B, 5]`, see `renumbered`
-    mirrored: torch.Tensor | None,  # bool `[B]`; None: none
-) -> dict:  # with `order`, too
-    "A batch under other numbers, and in a mirror where this is wanted."
-    batch = batch | {"order": order}
-    for name in ("states", "end_state"):
-        batch[name] = renumbered(batch[name], order)
-        batch[name] = batch[name] if mirrored is None else mirrored_states(batch[name], mirrored)
-    return batch
-
 # %% ../../nbs/data/03_windows.ipynb #88342536
 def sampled_windows(
     random: np.random.Generator,
@@ -96,31 +84,6 @@ def sampled_windows(
         start[chosen] = np.clip(ends - context, 0, last)
     return np.stack([trial, start, *random.integers([[len(ORDERS)], [2]], size=(2, number))])
 
-# %% ../../nbs/data/03_windows.ipynb #2392c524
-def checked_states(
-    states: torch.Tensor,  # float `[trial, step, 35]` or `[trial, step, 5, 7]`
-) -> torch.Tensor:  # `[trial, step, 35]`
-    "Flat states of at least one trial."
-    states = torch.as_tensor(states)
-    states = states.flatten(2) if states.ndim == 4 else states
-    if states.ndim != 3 or states.shape[-1] != STATE_SIZE or not len(states):
-        raise UsageError(
-            f"states must be [trial, step, {STATE_SIZE}] with at least one trial, got {list(states.shape)}"
-        )
-    return states
-
-
-def checked_window(
-    window: int | None,  # steps; `None`: whole trials
-    steps: int,  # of a trial
-    batch: int,  # windows
-) -> int:  # steps
-    "The length of windows; `UsageError` where trials are shorter, or where a batch is empty."
-    window = steps if window is None else window
-    if not 1 <= window <= steps or batch < 1:
-        raise UsageError(f"window must be 1 to {steps} and batch at least 1, got {window} and {batch}")
-    return window
-
 # %% ../../nbs/data/03_windows.ipynb #8408bde2
 class Windows:
     "Windows over trials, one trial each and none twice in an epoch (released code), but for those sampled at pickups."
@@ -136,13 +99,18 @@ class Windows:
         context: int = WINDOW_CONTEXT,  # steps of a window that are shown
         symmetries: str = "none",  # one of `SYMMETRIES`
     ):
-        states = checked_states(states)
-        window = checked_window(window, states.shape[1], batch)
+        states = torch.as_tensor(states)
+        states = states.flatten(2) if states.ndim == 4 else states
+        if states.ndim != 3 or states.shape[-1] != STATE_SIZE or not len(states):
+            raise UsageError(f"states must be [trial, step, {STATE_SIZE}] with at least one trial, got {list(states.shape)}")
+        steps = states.shape[1]
+        window = steps if window is None else window
+        if not 1 <= window <= steps or batch < 1:
+            raise UsageError(f"window must be 1 to {steps} and batch at least 1, got {window} and {batch}")
         self.symmetries = check_name(symmetries, SYMMETRIES, "symmetries")
         self._aimed = found_pickups(pickups) if at_pickups else None, at_pickups, context
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
-        self._epoch = -1  # of which the windows are drawn
-        self._indices = torch.empty(0)
+        self._draw = functools.lru_cache(1)(self._drawn)  # those of the last epoch are kept
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
 
@@ -155,19 +123,12 @@ class Windows:
         shape = f"batches [{self.batch_size}, {self.window}, {STATE_SIZE}], {len(self)} an epoch"
         return f"Windows({about}; {shape}, seed {self.seed}, symmetries {self.symmetries})"
 
-    def _draw(self, epoch: int) -> torch.Tensor:
+    def _drawn(self, epoch: int) -> torch.Tensor:
         "Trial, start, order and mirror of all windows of an epoch, `[4, batch number, window]`, on the device."
-        if epoch != self._epoch:
-            random = np.random.default_rng([self.seed, epoch])
-            last = self.states.shape[1] - self.window
-            windows = sampled_windows(
-                random, len(self.states), len(self) * self.batch_size, last, *self._aimed
-            )
-            self._indices = torch.from_numpy(windows).to(self.states.device).unflatten(
-                1, (len(self), self.batch_size)
-            )
-            self._epoch = epoch
-        return self._indices
+        random = np.random.default_rng([self.seed, epoch])
+        last = self.states.shape[1] - self.window
+        windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *self._aimed)
+        return torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
 
     def batch(
         self,
@@ -180,8 +141,10 @@ class Windows:
         trial, start, order, mirror = self._draw(epoch)[:, number]
         states = self.states[trial[:, None], start[:, None] + self._offsets]
         batch = {"states": states, "end_state": self.states[trial, -1], "trial": trial, "start": start}
-        if self.symmetries == "none":
-            return batch
-        return with_symmetries(
-            batch, self._orders[order], mirror > 0 if self.symmetries == "mirrored" else None
-        )
+        if self.symmetries != "none":
+            batch["order"] = self._orders[order]
+            for name in ("states", "end_state"):
+                batch[name] = renumbered(batch[name], batch["order"])
+                if self.symmetries == "mirrored":
+                    batch[name] = mirrored_states(batch[name], mirror > 0)
+        return batch

@@ -234,38 +234,24 @@ def _target(machine: Machine, kind: type[_Kind]) -> _Kind:
     return value
 
 
-@instruction(b"a")
-def _append(machine: Machine) -> None:
-    value = machine.stack.pop()
-    _target(machine, list).append(value)
-
-
-@instruction(b"e")
-def _appends(machine: Machine) -> None:
-    values = machine.pop_mark()
-    _target(machine, list).extend(values)
-
-# %% ../../../nbs/data/authors/01_pickles.ipynb #f623795a
-def _set_items(machine: Machine, values: list) -> None:
-    items = _target(machine, dict)
+def _fill(machine: Machine, kind: type, values: list) -> None:
+    "Add values to the list, or keys and values to the dict, that lies below them."
+    target: Any = _target(machine, kind)
+    if kind is list:
+        target.extend(values)
+        return
     if len(values) % 2:
         raise machine.damaged("a key without a value")
     for key, value in zip(values[::2], values[1::2]):
         if type(key) is not str:
             raise machine.refused(f"has a {type(key).__name__} for a key")
-        items[key] = value
+        target[key] = value
 
 
-@instruction(b"s")
-def _set_item(machine: Machine) -> None:
-    value = machine.stack.pop()
-    key = machine.stack.pop()
-    _set_items(machine, [key, value])
-
-
-@instruction(b"u")
-def _set_marked_items(machine: Machine) -> None:
-    _set_items(machine, machine.pop_mark())
+for code, kind in ((b"e", list), (b"u", dict)):  # with what lies above the last mark
+    instruction(code)(lambda machine, kind=kind: _fill(machine, kind, machine.pop_mark()))
+for code, kind, size in ((b"a", list, 1), (b"s", dict, 2)):  # with so many values on top
+    instruction(code)(lambda machine, kind=kind, size=size: _fill(machine, kind, [machine.stack.pop() for _ in range(size)][::-1]))
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #501621b0
 def called(value: object, function: str) -> TypeGuard[Call]:

@@ -18,13 +18,14 @@ import pandas as pd
 from pydantic import Field
 from tqdm import tqdm
 
+from ...arrays import reading
 from ..checks import convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
 from .released import AGENT_IDS, NO_SEED, Content, roles_of, staged, store_log, trial_table, write_content
 from ..selections import split_trials
 from ..trials import CHUNK, KIND_COLUMNS, event_rows, first_steps, logged_events, open_events, open_trials, state_hash
-from ...errors import AawmError, BadData, EnvironmentProblem, UsageError, whole_number
-from ...files import visible_files, write_json, write_text
+from ...errors import AawmError, BadData, UsageError, whole_number
+from ...files import free_folder, visible_files, write_json, write_text
 from ...small_files import Form, Seed, read_small
 from ...processes import cores, without_main_script
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
@@ -57,7 +58,7 @@ def read_observations(
     path: str | Path,  # `trial_obs.csv`
 ) -> tuple:  # float32 `[1500, 5, 7]`, and the kinds of the three objects
     "The states of a raw trial."
-    try:
+    with reading(OBSERVATIONS, "a table"):
         with open(path, encoding="utf-8") as file:
             header = file.readline().rstrip("\r\n").split(",")
         if header != list(RAW_COLUMNS):
@@ -70,10 +71,6 @@ def read_observations(
         names = {f"{entity}_name": str for entity in (*ENTITIES, OBSERVER_NAME)}
         # exact since pandas 3.1
         table = pd.read_csv(path, header=0, names=["frame", *RAW_COLUMNS[1:]], dtype=names, index_col=False)
-    except (OSError, UnicodeDecodeError, ValueError, pd.errors.ParserError) as fault:
-        if isinstance(fault, BadData):
-            raise
-        raise BadData(f"{OBSERVATIONS} cannot be read: {str(fault).splitlines()[0]}") from fault
     if len(table) != FRAMES:
         raise BadData(f"{OBSERVATIONS} has {len(table)} rows, expected {FRAMES}")
     if (wrong := table.frame.astype(str).to_numpy() != np.arange(FRAMES).astype(str)).any():
@@ -102,7 +99,7 @@ def read_event_log(
         return "missing", none
     if not path.stat().st_size:
         return "no events", none
-    try:
+    with reading(EVENT_LOG, "a table"):
         table = pd.read_csv(path, dtype={"Event": str})
         if tuple(table.columns) != LOG_COLUMNS:
             raise BadData(
@@ -115,10 +112,6 @@ def read_event_log(
             raise BadData(f"{EVENT_LOG} has {table[odd].iloc[0].tolist()} where whole numbers are expected")
         if (twice := table.duplicated()).any():
             raise BadData(f"{EVENT_LOG} has the line {','.join(map(str, table[twice].iloc[0]))} twice")
-    except BadData:
-        raise
-    except (OSError, ValueError, OverflowError, pd.errors.ParserError) as fault:
-        raise BadData(f"{EVENT_LOG} cannot be read: {str(fault).splitlines()[0]}") from fault
     if unknown := sorted({str(event) for event in table.Event if event not in EVENTS}):
         raise BadData(f"{EVENT_LOG} has the unknown event {unknown[0]!a}")
     if unknown := sorted(set(numbers.Agent) - set(AGENT_IDS)):
@@ -165,7 +158,7 @@ def read_raw_trial(
         faults += convention_faults(states) if not faults else []
         state = np.ascontiguousarray(states[::FRAMES_PER_STEP])
         faults += state_faults(state[None]) + event_faults(rows, 1)
-        faults += step_faults(*(first_steps(rows, 1, kind) for kind in ("pickup", "goal")))
+        faults += step_faults(**first_steps(rows, 1))
         if faults:
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
@@ -201,10 +194,10 @@ def raw_content(
     if all(told):
         table = table.assign(seed=[one.seed for one in told], split=[one.split for one in told])
     events = logged_events(trial["events"] for trial in read)
-    steps = {kind: first_steps(events, len(read), kind) for kind in ("pickup", "goal")}
+    steps = first_steps(events, len(read))
     for array in steps.values():
         array[log == "missing"] = NO_LOG
-    return Content(table, events, steps["pickup"], steps["goal"], None, log)
+    return Content(table, events, steps, None, log)
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #68f37314
 def import_raw(
@@ -314,15 +307,11 @@ def export_raw(
 ) -> Path:  # the folder
     "Write a trial store as raw trials, as the authors' generator does."
     store = Path(trials)
-    folder = Path(folder)
     dataset = open_trials(store)
     events = open_events(store)
     log = store_log(store, dataset)
     names = dataset.name.values.tolist()
-    if folder.is_file():
-        raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
-    if visible_files(folder):
-        raise UsageError(f"{folder} is not empty; choose a new folder")
+    folder = free_folder(folder)
     if odd := [name for name in names if roles_of(name) is None]:
         raise BadData(
             f"{store}: no folder can be named after {len(odd)} of its trials, first {odd[0]!a}; rename them"

@@ -21,9 +21,8 @@ import shutil
 import struct
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal
@@ -60,16 +59,15 @@ from aawm.data.trials import (
     event_rows,
     first_steps,
     open_events,
-    open_extra,
     open_trials,
     state_hash,
     store_entries,
 )
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
-from ...files import digest, exclusive, replacing, sha256, visible_files, write_json
+from ...files import digest, exclusive, free_folder, replacing, sha256, write_json
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
 from ...small_files import Form, Line, Sha256, read_small
-from ...store import create_arrays, finish_store, write_chunk
+from ...store import create_arrays, finish_store, read_table, write_chunk
 
 # %% ../../../nbs/data/authors/02_released.ipynb #28e95dc5
 SPLITS = {"train": "train", "val": "validation"}  # the authors' names of the splits, and ours
@@ -166,9 +164,7 @@ class Rows:
     events: pd.DataFrame  # row, agent (0, 1; -1 unknown), event, frame, in the order of the logs
     pickup_step: np.ndarray  # int64 `[row, object]`, -1 none, -99 no log
     goal_step: np.ndarray  # int64 `[row, object]`
-    pairs: dict  # pair of behaviours -> row numbers
-    single_goal: np.ndarray | None  # row numbers; None: of both splits together
-    multi_goal: np.ndarray | None  # row numbers; None: likewise
+    lists: dict[str, np.ndarray]  # pair of behaviours, or a selection -> row numbers; empty for both splits together
 
     def __repr__(self):
         return f"Rows({len(self.names)} rows of {len(set(self.indices.tolist()))} trials, {len(self.events)} events)"
@@ -234,12 +230,11 @@ def read_rows(part: dict, what: str) -> Rows:
     )
     if not len(numbers["indices"]) == len(names) == len(log):
         raise BadData(f"{what}: {len(numbers['indices'])} indices, {len(names)} names and {len(log)} event logs; get the file again")
-    pairs = {key: numbers[key] for key in part if key not in needed}
+    lists = {key: rows for key, rows in numbers.items() if key != "indices"}
     agents = events.agent.map(AGENT_IDS).fillna(NEVER).astype(np.int64)
     return Rows(
         indices=numbers["indices"], names=names, log=log, events=events.assign(agent=agents),
-        pickup_step=pickup_step, goal_step=goal_step, pairs=pairs,
-        single_goal=numbers["single_goal_trajs"], multi_goal=numbers["multi_goal_trajs"],
+        pickup_step=pickup_step, goal_step=goal_step, lists=lists,
     )
 
 
@@ -263,8 +258,7 @@ class Content:
 
     trials: pd.DataFrame  # the trial table, without checksums
     events: pd.DataFrame
-    pickup_step: np.ndarray  # int64 `[trial, object]`
-    goal_step: np.ndarray
+    steps: dict[str, np.ndarray]  # `pickup_step` and `goal_step`, int64 `[trial, object]`
     rows: pd.DataFrame | None  # `split`, `trial` of each published row
     log: np.ndarray  # `[trial]`, of `LOGS`
 
@@ -313,7 +307,6 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
     "Raise `BadData` unless the lists of rows are what names and steps give."
     pairs = table.role_agent0.str.cat(table.role_agent1, sep="_").to_numpy()
     derived = {str(pair): np.flatnonzero(pairs == pair) for pair in np.unique(pairs.astype(str))}
-    listed = {**rows.pairs, "single_goal_trajs": rows.single_goal, "multi_goal_trajs": rows.multi_goal}
     steps = {name: (("trial", "object"), getattr(rows, name)) for name in ("pickup_step", "goal_step")}
     view = xr.Dataset({"scenario": ("trial", np.asarray(table.scenario)), **steps})
     derived |= {
@@ -321,7 +314,7 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
         "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
     }
     differ = [
-        name for name in {**listed, **derived} if not np.array_equal(listed.get(name, ()), derived.get(name, ()))
+        name for name in {**rows.lists, **derived} if not np.array_equal(rows.lists.get(name, ()), derived.get(name, ()))
     ]
     if differ:
         raise BadData(f"{what}: its rows of {', '.join(sorted(differ))} are not those that names and steps give; get the file again")
@@ -355,7 +348,7 @@ def joined_rows(rows: dict, what: str) -> Rows:
         key: np.concatenate([getattr(part, key) for part in rows.values()])
         for key in ("indices", "log", "pickup_step", "goal_step")
     }
-    return Rows(names=names, events=events, pairs={}, single_goal=None, multi_goal=None, **arrays)
+    return Rows(names=names, events=events, lists={}, **arrays)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #e5fde53c
 def check_repeats(joined: Rows, first: np.ndarray, what: str) -> None:
@@ -394,16 +387,15 @@ def gather_content(
     own = joined.events[first[joined.indices[joined.events.row]] == joined.events.row]
     own = own.assign(trial=joined.indices[own.row]).sort_values("trial", kind="stable", ignore_index=True)
     events = event_rows(own[["frame", "agent", "event"]], own.trial.to_numpy())
-    steps = {}
+    steps = first_steps(events, trials)
     faults = event_faults(events, trials)
-    for kind in ("pickup", "goal"):
-        in_file, steps[kind] = getattr(joined, f"{kind}_step")[first], first_steps(events, trials, kind)
-        steps[kind][log == "missing"] = NO_LOG
-        faults += step_differences(in_file, steps[kind], kind)
-    faults += step_faults(steps["pickup"], steps["goal"])
+    for name, derived in steps.items():
+        derived[log == "missing"] = NO_LOG
+        faults += step_differences(getattr(joined, name)[first], derived, name.removesuffix("_step"))
+    faults += step_faults(**steps)
     order = [SPLITS[name] for name, part in rows.items() for _ in part.names]
     published = pd.DataFrame({"split": order, "trial": joined.indices})
-    return Content(table, events, steps["pickup"], steps["goal"], published, log), faults
+    return Content(table, events, steps, published, log), faults
 
 # %% ../../../nbs/data/authors/02_released.ipynb #48410b4f
 BESIDE_FORMAT = "aawm, beside a released pair"
@@ -437,11 +429,9 @@ def add_beside(content: Content, data_pkl: str | Path, info_pkl: str | Path) -> 
         )
     if not len(extra.seed) == len(extra.object_kind) == trials:
         raise BadData(f"{path} tells of {len(extra.seed)} trials, the pair of {trials}; remove it to import without seeds and kinds of objects")
-    kinds = np.array(extra.object_kind, dtype=object)
-    seeds = np.array(extra.seed, dtype=np.int64)
-    table = content.trials.assign(seed=seeds)
-    table[list(KIND_COLUMNS)] = kinds
-    return Content(**{**vars(content), "trials": table})
+    table = content.trials.assign(seed=np.array(extra.seed, dtype=np.int64))
+    table[list(KIND_COLUMNS)] = np.array(extra.object_kind, dtype=object)
+    return replace(content, trials=table)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #e55019b8
 def faulty_trials(
@@ -469,8 +459,7 @@ def leave_out(content: Content, bad: Iterable[int]) -> Content:
     return Content(
         content.trials[keep].reset_index(drop=True),
         events.assign(trial=place[events.trial]).reset_index(drop=True),
-        content.pickup_step[keep],
-        content.goal_step[keep],
+        {name: array[keep] for name, array in content.steps.items()},
         rows,
         content.log[keep],
     )
@@ -481,11 +470,7 @@ def staged(
     out: str | Path,  # the store's folder
 ):  # the folder to write in; what lies beside it is removed in the end
     "Write a folder that appears when the block ends well, and not before."
-    out = Path(out)
-    if out.is_file():
-        raise EnvironmentProblem(f"{out} is a file where a folder should be; choose another place")
-    if visible_files(out):
-        raise UsageError(f"{out} is not empty; choose a new folder")
+    out = free_folder(out)
     part = out.resolve().with_name(f".part-{out.resolve().name}")
     try:
         with exclusive(part, out):
@@ -525,7 +510,7 @@ def write_content(
         state = states(np.arange(trials)[rows])
         faults += state_faults(state, first)
         hashes += [state_hash(trial) for trial in state]
-        steps = {"pickup_step": content.pickup_step[rows], "goal_step": content.goal_step[rows]}
+        steps = {name: array[rows] for name, array in content.steps.items()}
         files |= write_chunk(path, LAYOUT, number, {"state": state, **steps})
     table = content.trials.assign(state_sha256=hashes)
     faults += table_faults(table)
@@ -533,11 +518,8 @@ def write_content(
         extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | (
             {} if content.rows is None else {ROW_TABLE: content.rows}
         )
-        reasons = Counter(re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", reason)) for reason in left_out.values())
         draws = [{"trial": trial, "reason": reason} for trial, reason in left_out.items()]
-        entries = store_entries(
-            table, content.events, content.pickup_step, content.goal_step, dict(reasons), draws, extra
-        )
+        entries = store_entries(table, content.events, content.steps, draws, extra)
         finish_store(path, LAYOUT, files=files, settings=settings, **entries)
     return faults
 
@@ -646,7 +628,7 @@ def published_trials(
     store: str | Path,  # folder of a store that was imported from the authors' files
 ) -> xr.Dataset:  # as `open_trials` gives, one entry for each published row, training rows first
     "The rows of the authors' split, repeats and all; evaluations take it like any other trials."
-    if (rows := open_extra(store, ROW_TABLE)) is None:
+    if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:
         raise UsageError(
             f"{store} was not imported from the authors' files, so it has no published split; use open_trials"
         )
@@ -793,7 +775,7 @@ def published_rows(
     trials: xr.Dataset,  # its Dataset
 ) -> pd.DataFrame:  # `split`, `trial`
     "The rows of both splits as published; of other stores, training and validation trials in their order."
-    if (rows := open_extra(store, ROW_TABLE)) is not None:
+    if (rows := read_table(store, LAYOUT, ROW_TABLE)) is not None:
         return rows
     rows = pd.DataFrame({"split": trials.split.values.astype(str), "trial": np.arange(trials.sizes["trial"])})
     return rows.sort_values("split", kind="stable", ignore_index=True)  # training first
@@ -801,7 +783,7 @@ def published_rows(
 
 def store_log(store: str | Path, trials: xr.Dataset) -> np.ndarray:  # of `LOGS`
     "What kind of log each trial of a store has."
-    table = open_extra(store, LOG_TABLE)
+    table = read_table(store, LAYOUT, LOG_TABLE)
     return np.where(
         trials.has_log.values, "table", "missing"
     ).astype(object) if table is None else table.log.to_numpy(dtype=object)

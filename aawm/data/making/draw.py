@@ -62,5 +62,5 @@ def as_steps(raw: "RawTrial", index: int) -> dict:
     row |= {"seed": raw.seed, "has_log": True, "state_sha256": state_hash(state)}
     events = raw.events[["frame", "agent", "event"]]
     rows = events.assign(trial=0, step=frame_to_step(events.frame))
-    steps = {f"{kind}_step": first_steps(rows, 1, kind)[0].tolist() for kind in ("pickup", "goal")}
+    steps = {name: array[0].tolist() for name, array in first_steps(rows, 1).items()}
     return {"index": index, "state": state, **steps, "row": row, "events": events.values.tolist()}

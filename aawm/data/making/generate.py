@@ -11,10 +11,9 @@ import contextlib
 import functools
 import multiprocessing
 import platform
-import re
 import socket
 import threading
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -27,11 +26,12 @@ from tqdm import tqdm
 import aawm
 from .draw import draw_trial, trial_seed
 from ..selections import VALIDATION_SHARE, split_trials
-from ..trials import LAYOUT, logged_events, store_entries, written_steps
+from ...arrays import open_array
+from ..trials import LAYOUT, logged_events, store_entries
 from ...errors import AawmError, EnvironmentProblem, check_name, whole_number
 from ...files import digest
 from ...processes import cores, start_worker, without_main_script
-from ...store import build_store
+from ...store import ARRAYS, build_store
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
 def end_others(kept: set) -> None:
@@ -204,9 +204,8 @@ def gathered_entries(
     trials["split"] = split_trials(trials.scenario, seed, trials.has_log)
     events = logged_events(log for content in contents for log in content["events"])
     draws = [draw for content in contents for draws in content["rejected"] for draw in draws]
-    reasons = Counter(re.sub(r"\d+(\.\d+)?", "#", draw["reason"]) for draw in draws)
-    pickup_step, goal_step = written_steps(path)
-    return store_entries(trials, events, pickup_step, goal_step, dict(reasons), draws)
+    steps = {name: open_array(path / ARRAYS / name)[:] for name in ("pickup_step", "goal_step")}
+    return store_entries(trials, events, steps, draws)
 
 # %% ../../../nbs/data/making/02_generate.ipynb #d5974656
 def generate(

@@ -22,7 +22,7 @@ import aawm.sim
 from aawm import cli
 from aawm.data import (
     generate, open_events, open_trials, split_trials, verify,
-    write_store,
+    write_trials,
 )
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
@@ -339,7 +339,7 @@ def made_up(path):
     each = {"scenario": "gathering_static", **roles, "split": "train", "has_log": True}
     table = pd.DataFrame({"name": [f"t{i}" for i in range(7)], "seed": range(7)}).assign(**each)
     log = event_rows(pd.DataFrame({"frame": [31, 96], "agent": 0, "event": ["pickup_1", "goal_1"]}), trial=2)
-    return write_store(path, states, table, log, {}, chunk=3)
+    return write_trials(path, states, table, log, {}, chunk=3)
 
 
 def read_everything(store):
