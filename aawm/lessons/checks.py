@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GOAL_CASES', 'NAMED', 'CAME', 'Wrong', 'exercise', 'call', 'same', 'compare', 'made_up_trial', 'check_height',
-           'check_walked', 'check_step_of', 'check_carry_seconds', 'at_distance', 'check_delivered', 'circle',
+           'check_walked', 'check_step_of', 'check_carry_seconds', 'at_distance', 'check_cases', 'check_delivered',
            'check_moved', 'check_entered', 'check_confusion', 'check_ade', 'check_nearly', 'check_two_winners',
            'check_pairs', 'check_unroll', 'check_frozen', 'check_guesses', 'driven', 'check_approached',
            'check_straight_on', 'Recorder', 'check_hears', 'check_apart', 'check_own_recall', 'check_recall',
@@ -222,6 +222,20 @@ def at_distance(*metres: float) -> np.ndarray:  # `[step, 3]`
     return GOAL + np.array([[0.0, 0.0, metre] for metre in metres])
 
 
+def check_cases(
+    what: str,
+    rule: Callable,  # a student's, of one path and perhaps more
+    cases: dict[str, tuple],  # what is special -> what the rule is given, the right answer, what to say where it is wrong
+) -> None:
+    "`Wrong` with the words of the first case that a rule answers wrongly, or not by True or False."
+    for case, (*given, right, words) in cases.items():
+        answer = np.asarray(call(what, rule, *given))
+        if answer.shape != () or answer.dtype != bool:
+            raise Wrong(f"{what} ({case}): one path [step, 3] has one answer, True or False; got {answer!r}. Reduce over the steps.")
+        if bool(answer) != right:
+            raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
+
+
 GOAL_CASES = {  # what is special -> path, is it delivered, what to say where it is answered wrongly
     "far away all the time": (at_distance(8, 7, 6), False, "nothing happens here; do you compare the right way round?"),
     "inside at the last step": (at_distance(8, 4, 1), True, "it ends at the goal, and must count."),
@@ -239,14 +253,7 @@ GOAL_CASES = {  # what is special -> path, is it delivered, what to say where it
 @exercise("Exercise 1", f"right, in all {len(GOAL_CASES)} cases and for many trials at once.")
 def check_delivered(what: str, delivered: Callable) -> None:  # delivered(paths [..., step, 3]) -> bool [...]
     "Lesson 2, exercise 1."
-    for case, (path, right, words) in GOAL_CASES.items():
-        answer = np.asarray(call(what, delivered, path))
-        if answer.shape != ():
-            raise Wrong(f"{what} ({case}): one path [step, 3] has one answer, got shape {answer.shape}. Reduce over the steps.")
-        if answer.dtype != bool:
-            raise Wrong(f"{what} ({case}): expected True or False, got {answer!r}.")
-        if bool(answer) != right:
-            raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
+    check_cases(what, delivered, GOAL_CASES)
     paths = np.random.default_rng(0).uniform(-7, 7, size=(4, 3, 6, 3))
     mistakes = {"you reduce over everything; reduce over the steps alone, the last axis once distances are taken.": path_goals(paths).any()}
     compare(
@@ -254,43 +261,34 @@ def check_delivered(what: str, delivered: Callable) -> None:  # delivered(paths 
         "paths [4, 3, step, 3] of four trials and three objects"
     )
 
-# %% ../../nbs/lessons/12_checks.ipynb #c41c3122
-def circle(radius: float) -> np.ndarray:  # `[step, 3]`
-    "Once around, and back to where it began."
-    angle = np.linspace(0, 2 * np.pi, 40)
-    return np.stack([radius * np.cos(angle), 0 * angle, radius * np.sin(angle)], -1)
-
 # %% ../../nbs/lessons/12_checks.ipynb #95bfa9bd
 @exercise("Exercise 2")
 def check_moved(what: str, moved: Callable) -> None:  # moved(paths [..., step, 3], threshold) -> bool [...]
     "Lesson 2, exercise 2."
     line = np.linspace([0, 0, 0], [3.0, 0, 0], 31)
     slope = np.linspace([0, 0, 0], [2.0, 0, 2.0], 31)  # 2.83 m long, 4 m by streets
-    lost = np.where(np.arange(40)[:, None] == 20, np.nan, circle(2))
+    angle = np.linspace(0, 2 * np.pi, 40)
+    circle = np.stack([2 * np.cos(angle), 0 * angle, 2 * np.sin(angle)], -1)  # once around, and back to where it began
+    lost = np.where(np.arange(40)[:, None] == 20, np.nan, circle)
     cases = {
         "three metres straight": (
             line, 4.0, False, "3 m is less than 4 m; do you add squares, or count steps?"
         ),
         "around a circle and back": (
-            circle(2), 4.0, True,
+            circle, 4.0, True,
             "it ends where it began, yet moved 12 m: add the steps, do not compare the ends."
         ),
         "straight across, 2 m along x and 2 m along z": (
             slope, 3.5, False, "it is 2.8 m long; |dx| + |dz| would make it 4."
         ),
         "a threshold of 2 m": (line, 2.0, True, "use the threshold that is given."),
-        "up and down in place": (circle(2)[:, [1, 0, 1]], 4.0, True, "height counts too: the path is in 3D."),
+        "up and down in place": (circle[:, [1, 0, 1]], 4.0, True, "height counts too: the path is in 3D."),
         "one step lost": (
             lost, 4.0, False,
             "with a NaN nobody knows how far it moved, and the rule says no. Did you fill it with 0?"
         )
     }
-    for case, (path, threshold, right, words) in cases.items():
-        answer = np.asarray(call(what, moved, path, threshold))
-        if answer.shape != () or answer.dtype != bool:
-            raise Wrong(f"{what} ({case}): one path has one answer, True or False; got {answer!r}.")
-        if bool(answer) != right:
-            raise Wrong(f"{what} ({case}): expected {right}, got {bool(answer)}: {words}")
+    check_cases(what, moved, cases)
     paths = np.random.default_rng(0).normal(size=(4, 3, 6, 3))
     compare(what, call(what, moved, paths, 9.0), path_moves(paths, 9.0), {}, "paths [4, 3, step, 3]")
 
@@ -315,10 +313,7 @@ def check_entered(what: str, entered: Callable) -> None:  # entered(paths [..., 
             at_distance(1), False, "with one step there is no before; nothing can be seen to arrive."
         )
     }
-    for case, (path, right, words) in cases.items():
-        answer = np.asarray(call(what, entered, path))
-        if answer.shape != () or bool(answer) != right:
-            raise Wrong(f"{what} ({case}): expected {right}, got {answer}: {words}")
+    check_cases(what, entered, cases)
     paths = np.random.default_rng(0).uniform(-7, 7, size=(4, 3, 60, 3))
     compare(what, call(what, entered, paths), path_goal_entries(paths), {}, "paths [4, 3, step, 3]")
 
@@ -406,16 +401,15 @@ def check_two_winners(what: str, two_winners: Callable) -> None:  # two_winners(
     answer = call(what, two_winners, table)
     if not isinstance(answer, (tuple, list)):
         raise Wrong(f"{what}: give two names, the best by ADE and the best by events: `return first, second`; got {answer!r}.")
-    if tuple(answer) == ("wild", "bold"):
-        raise Wrong(f"{what}: ADE is an error: the smallest is the best.")
-    if tuple(answer) == ("bold", "timid"):
-        raise Wrong(f"{what}: the other way round: first the best by ADE, then the best by events.")
-    for wrong, words in ((("timid", "wild"), "the best by events is the one with the largest recall, not ADE"),
-                         (("stiff", "bold"), "the best by ADE is the one with the smallest ADE, not recall")):  # fmt: skip
-        if tuple(answer) == wrong:
-            raise Wrong(f"{what}: {words}.")
+    mistakes: dict[tuple, str] = {
+        ("wild", "bold"): "ADE is an error: the smallest is the best.",
+        ("bold", "timid"): "the other way round: first the best by ADE, then the best by events.",
+        ("timid", "wild"): "the best by events is the one with the largest recall, not ADE.",
+        ("stiff", "bold"): "the best by ADE is the one with the smallest ADE, not recall.",
+    }
     if tuple(answer) != ("timid", "bold"):
-        raise Wrong(f"{what}: where timid errs least and bold delivers most, expected ('timid', 'bold'), got {answer!r}.")
+        other = f"where timid errs least and bold delivers most, expected ('timid', 'bold'), got {answer!r}."
+        raise Wrong(f"{what}: {mistakes.get(tuple(map(str, answer)), other)}")
 
 # %% ../../nbs/lessons/12_checks.ipynb #8d1a06ba
 @exercise("Exercise 1")
