@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NOT_TIMED', 'BAR', 'MINUTE', 'LOST', 'stamp_path', 'is_done', 'make_way', 'run_job', 'job_progress', 'Times',
-           'progress_words', 'RunReport', 'JobQueue', 'unfinished', 'run_jobs', 'chosen_jobs', 'reproduce', 'cost',
-           'plan_table', 'plan_words']
+           'RunReport', 'JobQueue', 'unfinished', 'run_jobs', 'chosen_jobs', 'reproduce', 'cost', 'plan_table',
+           'plan_words']
 
 # %% ../../nbs/runs/05_jobs.ipynb #557f3ff8
 import os
@@ -129,12 +129,6 @@ class Times:
         # job -> s
         self.known = {name: stamp["seconds"] for name, stamp in stamps.items() if "seconds" in stamp}
         self.estimates = {frozenset(words.split()): seconds for words, seconds in (estimates or {}).items()}
-        self.jobs = {job.name: job for job in jobs}
-        self.started: dict[str, float] = {}  # job -> s of the clock
-
-    def start(self, name: str) -> None:
-        "A job begins now."
-        self.started[name] = time.monotonic()
 
     def estimate(self, name: str) -> float:  # s; NaN where there is none
         "What the manifest says of a job: the entry that shares most words with its name."
@@ -149,28 +143,6 @@ class Times:
             seconds / self.estimate(other) for other, seconds in self.known.items() if self.estimate(other) > 0
         ]
         return self.estimate(name) * (median(slower) if slower else 1)
-
-# %% ../../nbs/runs/05_jobs.ipynb #b13a8b71
-def progress_words(
-    times: Times,
-    running: list,  # names of jobs
-    waiting: list,  # names of jobs
-    free: int = 0,  # workers without a job
-) -> str:
-    "What is left, what runs, for how long, and how far it is."
-    passed = {name: time.monotonic() - times.started.get(name, time.monotonic()) for name in running}
-    rest = [max(times.expected(name) - seconds, 0) for name, seconds in passed.items()]
-    rest += map(times.expected, waiting)
-    left = "time left not known yet"
-    if timed := [seconds for seconds in rest if seconds == seconds]:
-        seconds = [fmean(timed) if second != second else second for second in rest]
-        minutes = max(sum(seconds) / max(1, len(passed) + free), max(seconds)) / 60
-        late = any(passed[name] > times.expected(name) for name in running)
-        untimed = f" ({len(rest) - len(timed)} of {len(rest)} jobs guessed)" if len(rest) > len(timed) else ""
-        left = f"{'more than' if late else 'about'} {max(1, round(minutes))} min left{untimed}"
-    done = {name: job_progress(times.jobs[name]) if name in times.jobs else (0, 0) for name in running}
-    parts = {name: f" ({now} of {most})" if most else "" for name, (now, most) in done.items()}
-    return f"{left}: {', '.join(f'{name} {seconds:.0f} s{parts[name]}' for name, seconds in passed.items())}"
 
 # %% ../../nbs/runs/05_jobs.ipynb #994d9208
 BAR = "{desc}: {n_fmt} of {total_fmt} jobs |{bar}| {elapsed}{postfix}"
@@ -225,6 +197,7 @@ class JobQueue:
         self.waiting = {job.name: job for job in jobs}
         self.times = times
         self.running: dict[str, Job] = {}
+        self.started: dict[str, float] = {}  # job -> s of the clock
         self.failures: dict[str, AawmError] = {}
         self.lost: set[str] = set()  # jobs whose worker died once
 
@@ -242,9 +215,26 @@ class JobQueue:
 
     def take(self, name: str) -> Job:
         "A job begins."
-        self.times.start(name)
+        self.started[name] = time.monotonic()
         self.running[name] = self.waiting.pop(name)
         return self.running[name]
+
+    def words(self, free: int = 0) -> str:  # where so many workers have no job
+        "What is left, what runs, for how long, and how far it is."
+        expected = self.times.expected
+        passed = {name: time.monotonic() - self.started[name] for name in self.running}
+        rest = [max(expected(name) - seconds, 0) for name, seconds in passed.items()]
+        rest += map(expected, self.waiting)
+        left = "time left not known yet"
+        if timed := [seconds for seconds in rest if seconds == seconds]:
+            seconds = [fmean(timed) if second != second else second for second in rest]
+            minutes = max(sum(seconds) / max(1, len(passed) + free), max(seconds)) / 60
+            late = any(passed[name] > expected(name) for name in passed)
+            untimed = f" ({len(rest) - len(timed)} of {len(rest)} jobs guessed)" if len(rest) > len(timed) else ""
+            left = f"{'more than' if late else 'about'} {max(1, round(minutes))} min left{untimed}"
+        done = {name: job_progress(job) for name, job in self.running.items()}
+        parts = {name: f" ({now} of {most})" if most else "" for name, (now, most) in done.items()}
+        return f"{left}: {', '.join(f'{name} {seconds:.0f} s{parts[name]}' for name, seconds in passed.items())}"
 
     def end(self, name: str, outcome: object) -> str:  # why it failed; "" where it did not
         "A job has ended, or its worker has."
@@ -297,7 +287,7 @@ def run_jobs(
                 hands.submit(name, run_job, queue.take(name), values)
             if not queue.running:
                 break  # what still waits needs a job that failed
-            report.status(progress_words(times, [*queue.running], [*queue.waiting], max(0, hands.free)))
+            report.status(queue.words(max(0, hands.free)))
             for name, outcome in hands.ended(2).items():
                 fault = queue.end(name, outcome)
                 report.line(f"{name}: {fault}") if fault else report.job_done(name, outcome)

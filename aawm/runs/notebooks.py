@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'literal', 'as_written', 'check_parameters',
            'hand_parameters', 'check_hand_run', 'input_record', 'check_trials', 'scored_trials', 'own_sockets',
-           'NotebookFailed', 'KernelDied', 'warm_start', 'execute', 'last_begun', 'run_notebook', 'shown',
-           'plain_metadata']
+           'NotebookFailed', 'KernelDied', 'execute', 'last_begun', 'run_notebook', 'shown', 'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
@@ -170,17 +169,10 @@ def own_sockets(
 # %% ../../nbs/runs/03_notebooks.ipynb #e61f4a31
 class NotebookFailed(AawmError):
     "A notebook stopped with an error; the partial notebook is kept."
-    exit_code = 1
 
 
 class KernelDied(NotebookFailed):
     "A notebook's process ended, which is the machine's fault more often than ours."
-
-
-def warm_start() -> dict:  # arguments of papermill
-    "How to start a kernel from this process's warm one; nothing where there is none."
-    kernels = sys.modules.get("aawm.runs.kernels")
-    return {"kernel_manager_class": kernels.WarmKernelManager} if kernels and kernels.WARM else {}
 
 
 def execute(
@@ -199,12 +191,14 @@ def execute(
     output = resolve(output)
     failed = output.with_suffix(".failed.ipynb")
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it finds is raised, and said once
+    kernels = sys.modules.get("aawm.runs.kernels")  # of this process, where it has a warm one
+    warm = {"kernel_manager_class": kernels.WarmKernelManager} if kernels and kernels.WARM else {}
     with replacing(output) as temporary, tempfile.TemporaryDirectory(prefix="aawm-") as sockets:
         try:
             papermill.execute_notebook(
                 given, str(temporary), parameters, kernel_name="python3", language="python",
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
-                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm_start(),
+                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm,
             )
         except OSError as fault:
             if fault.filename or fault.errno in (errno.ENOSPC, errno.EDQUOT):  # of the file
