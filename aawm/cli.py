@@ -8,7 +8,7 @@ __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'De
            'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'export_raw',
            'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks',
            'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score', 'check_model',
-           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'end_on', 'main']
+           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -117,11 +117,8 @@ def tell_totals(
 # %% ../nbs/90_cli.ipynb #fc706a80
 def tell_conventions(store: Path) -> None:
     "Say what is odd in imported trials, where anything is."
-    from aawm.data import open_trials
     from aawm.data.checks import convention_lines
 
-    if open_trials(store).attrs["settings"].get("made_by") == "aawm.data.generate":
-        return
     for line in convention_lines(store):
         typer.echo(f"{store}: {line}")
 
@@ -825,14 +822,6 @@ app.add_typer(study_app)
 app.add_typer(infant_app)
 app.add_typer(marple_app)
 
-# %% ../nbs/90_cli.ipynb #e83faea0
-def end_on(
-    number: int,  # of a signal
-    frame: object,
-) -> None:
-    "What SIGTERM does: the same as Ctrl-C, so that what runs is closed and the checkpoint named."
-    raise KeyboardInterrupt
-
 # %% ../nbs/90_cli.ipynb #31e8066d
 def main(
     arguments: list | None = None,  # words after the program's name; those of the shell where `None`
@@ -845,7 +834,8 @@ def main(
             [*filter(None, [os.environ.get("PYTHONPATH")]), os.getcwd()]
         )
     ours = threading.current_thread() is threading.main_thread()  # signals are for no other
-    before = signal.signal(signal.SIGTERM, end_on) if ours else None
+    # SIGTERM does the same as Ctrl-C, so that what runs is closed and the checkpoint named
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if ours else None
     try:
         code, words = run_words(arguments)
     finally:

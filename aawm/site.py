@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FIGURES', 'INSIDE_CODE_OR_LINK', 'BADGE', 'WITH_A_TRIAL', 'CHALLENGE', 'ROOMS', 'TO_READ', 'SPHINX_CONFIGURATION',
            'STYLE', 'FOLDING', 'TEXTS', 'figure_folders', 'maker_of', 'address', 'site_links', 'page_heading', 'draws',
-           'picture_words', 'without_answers', 'written_outputs', 'opened_with', 'write_extra', 'page_of', 'toctree',
-           'room_title', 'room_page', 'folder_page', 'figure_parts', 'main_toctrees', 'write_pages', 'build_site']
+           'picture_words', 'without_answers', 'opened_with', 'write_extra', 'page_of', 'toctree', 'room_title',
+           'room_page', 'folder_page', 'figure_parts', 'main_toctrees', 'write_pages', 'build_site']
 
 # %% ../nbs/85_site.ipynb #35579fb7
 import importlib.util
@@ -35,11 +35,11 @@ INSIDE_CODE_OR_LINK = re.compile(r"```.*?```|`[^`\n]*`|\]\(([^)\s]+)\)", re.DOTA
 
 def figure_folders(
     root: str | Path,  # the repository
-) -> dict[Path, Path]:  # folder of committed figures -> that of the notebooks that make them
+) -> dict[Path, Path]:  # folder of the notebooks that make them -> that of committed figures
     "Where the figures of the papers are."
     root = Path(root)
     papers = root / "nbs" / "paper"
-    return {root / "figures" / name / profile: papers / name for name, (profile, _) in FIGURES.items()}
+    return {papers / name: root / "figures" / name / profile for name, (profile, _) in FIGURES.items()}
 
 
 def maker_of(
@@ -62,7 +62,7 @@ def address(
     "Where something of the repository is found on the site."
     path = Path(path)
     notebooks = Path(root) / "nbs"
-    if path in figure_folders(root):
+    if path in figure_folders(root).values():
         return "figures.md"
     if path in (Path(root) / "README.md", notebooks):
         return "index.ipynb"
@@ -79,10 +79,9 @@ def site_links(
     source: str | Path,  # the file it is from, in the repository
     root: str | Path,  # the repository
     linked: set,  # files that links lead to, added to
-    page: str | None = None,  # the place of the text among the pages; `None`: that of its file
 ) -> str:
     "Markdown with the repository's links turned into the site's; `BadData` for one that leads nowhere."
-    page = address(source, root) if page is None else page
+    page = address(source, root)
 
     def turn(match):
         target = match.group(1)
@@ -151,20 +150,6 @@ def without_answers(
         cell.metadata.pop("nbgrader", None)
     return made
 
-# %% ../nbs/85_site.ipynb #e78abc86
-def written_outputs(
-    cell,  # of code
-    path,  # of its notebook: in `nbs`, or as executed beside a figure
-    root,  # the repository
-    linked: set,  # files that links lead to, added to
-) -> list:  # of texts
-    "The Markdown that a cell has written, its links turned into the site's, also in the cell itself."
-    place = address(path, root)
-    outputs = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
-    for data in outputs:
-        data["text/markdown"] = site_links(data["text/markdown"], path, root, linked, place)
-    return [data["text/markdown"] for data in outputs]
-
 # %% ../nbs/85_site.ipynb #79742364
 # of the README: a picture that is fetched from elsewhere
 BADGE = re.compile(r"^\[!\[[^]]*\]\(https?://[^)]*\)\]\([^)]*\)\n?", re.MULTILINE)
@@ -221,9 +206,11 @@ def page_of(
             if draws(cell):
                 cell.metadata["mystnb"] = {"image": {"alt": alt or picture_words(notebook.cells, place)}}
             cell.source = re.sub(r"^#\|.*\n?", "", cell.source, flags=re.MULTILINE)
-            written = written_outputs(cell, path, root, linked)
+            written = [output.data for output in cell.outputs if "text/markdown" in output.get("data", {})]
+            for data in written:
+                data["text/markdown"] = site_links(data["text/markdown"], path, root, linked)
             if "remove-input" in cell.metadata.get("tags", ()):  # what it writes is the page's text
-                cells += map(nbformat.v4.new_markdown_cell, written)
+                cells += [nbformat.v4.new_markdown_cell(data["text/markdown"]) for data in written]
                 continue
         cells.append(cell)
     cells[1:1] = opened_with(address(path, root))
@@ -312,14 +299,13 @@ def folder_page(
 
 def figure_parts(
     folder: Path,  # of figures
-    makers: Path,  # folder of the notebooks that make them
     root: str | Path,  # the repository
     linked: set,  # files that the page needs, added to
 ) -> list[str]:  # markdown, one for each figure
     "The figures of one paper."
     parts = []
     for path in sorted(folder.glob("*.png"), key=lambda path: (not path.stem.startswith("fig"), path.stem)):
-        maker = makers / f"{path.stem}.ipynb"
+        maker = maker_of(path.with_suffix(".ipynb"), root)
         title, promise = page_heading(nbformat.read(maker, as_version=4).cells) if maker.exists() else (
             path.stem.capitalize(), ""
         )
@@ -414,12 +400,12 @@ def write_pages(
     shutil.rmtree(out, ignore_errors=True)
     texts = {"conf.py": SPHINX_CONFIGURATION, "_static/site.css": STYLE, "_static/site.js": FOLDING}
     parts = ["# Figures\n\nMade from simulated trials and models small enough for a laptop, with numbers and settings."]
-    for (folder, makers), (paper, (profile, title)) in zip(figure_folders(root).items(), FIGURES.items()):
+    executed = figure_folders(root)
+    for folder, (paper, (profile, title)) in zip(executed.values(), FIGURES.items()):
         which = f"PAPER={paper} " if paper else ""
         parts.append(f"## {title}\n\nMade by `make figures {which}PROFILE={profile}`.")
-        parts += figure_parts(folder, makers, root, linked)
+        parts += figure_parts(folder, root, linked)
     texts["figures.md"] = "\n\n".join(parts) + "\n"
-    executed = {makers: folder for folder, makers in figure_folders(root).items()}
     paths = visible_files(notebooks, "**/*.ipynb")
     for path in paths:
         done = executed.get(path.parent, path.parent) / path.name
