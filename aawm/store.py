@@ -352,10 +352,10 @@ def read_manifest(
 def check_file(
     path: str | Path,  # the store's folder
     name: str,  # file within it
-    record: dict,  # `bytes` and `sha256`
+    files: dict[str, dict],  # of the manifest: file -> its size and checksum
 ) -> None:
-    "Raise `BadData` if a file is not the one that the manifest describes."
-    if sha256(Path(path) / name) != record["sha256"]:
+    "Raise `BadData` if a file is not the one that the manifest describes, or the manifest leaves it out."
+    if name not in files or sha256(Path(path) / name) != files[name]["sha256"]:
         raise BadData(f"{Path(path) / name} does not match its checksum: damaged; restore it, or delete the store and make it again")
 
 # %% ../nbs/03_store.ipynb #7f12cb52
@@ -384,8 +384,8 @@ def verify_store(
     "Check every byte of a store against its checksums; raise `BadData` at the first that differs."
     manifest = read_manifest(path, layout)
     check_files(path, manifest)
-    for name, record in manifest["files"].items():
-        check_file(path, name, record)
+    for name in manifest["files"]:
+        check_file(path, name, manifest["files"])
     return manifest
 
 # %% ../nbs/03_store.ipynb #7a3bab49
@@ -401,7 +401,7 @@ def read_table(
         check_files(path, manifest := read_manifest(path, layout))
     if table_file(name) not in manifest["files"] and not spec.required:
         return None
-    check_file(path, table_file(name), manifest["files"][table_file(name)])
+    check_file(path, table_file(name), manifest["files"])
     table = read_parquet(Path(path) / table_file(name))
     if list(table.columns) != list(spec.columns):
         raise BadData(f"{Path(path) / table_file(name)} has columns {list(table.columns)}, expected {list(spec.columns)}")
@@ -429,7 +429,7 @@ class CheckedArray(BackendArray):
         for number in np.unique(rows // self.array.chunks[0]).tolist():
             if number not in self.checked:
                 file = chunk_file(self.layout, self.name, number)
-                check_file(self.path, file, self.files[file])
+                check_file(self.path, file, self.files)
                 self.checked.add(number)
         return self.array.oindex[key]
 
@@ -450,7 +450,7 @@ def open_store(
     manifest = read_manifest(path, layout)
     check_files(path, manifest)
     for name in ("zarr.json", *(f"{array}/zarr.json" for array in layout.arrays)):
-        check_file(path, f"{ARRAYS}/{name}", manifest["files"][f"{ARRAYS}/{name}"])
+        check_file(path, f"{ARRAYS}/{name}", manifest["files"])
     variables: dict = {}
     for name, array in layout.arrays.items():  # each is read when it is first used, and then kept
         lazy = indexing.LazilyIndexedArray(CheckedArray(path, layout, name, manifest))

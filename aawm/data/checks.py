@@ -232,8 +232,8 @@ def content_faults(path: str | Path, manifest: dict) -> list:
         return ["the trial table is missing"]
     faults = []
     for name, found in (("trials", len(table)), ("trials", len(trials.state)), ("events", len(events))):
-        if found != manifest["counts"][name]:
-            faults.append(f"{found} {name}, the manifest says {manifest['counts'][name]}")
+        if found != (said := manifest["counts"].get(name)):
+            faults.append(f"{found} {name}, the manifest says {said}")
     for first in range(0, len(table), CHUNK):
         states = trials.state[first : first + CHUNK].values
         faults += state_faults(states, first)

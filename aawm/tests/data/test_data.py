@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -363,6 +364,19 @@ def test_every_kind_of_damage_to_every_file_is_named(small):
                     check(small)
         file.write_bytes(whole)
     assert len(read_everything(small)) == 2 and verify(small)["trials"] == 7
+
+
+@pytest.mark.parametrize(
+    "name", ["trials.parquet", "events.parquet", "arrays.zarr/zarr.json", "arrays.zarr/state/c.0.0.0.0"]
+)
+def test_a_file_that_the_manifest_leaves_out_is_named(small, name):
+    manifest = json.loads((small / "manifest.json").read_text())
+    del manifest["checksum"], manifest["files"][name]
+    (small / name).unlink()
+    (small / "manifest.json").write_text(json.dumps(manifest | {"checksum": digest(manifest)}))
+    for check in (read_everything, verify):
+        with pytest.raises(BadData, match=re.escape(name)):
+            check(small)
 
 
 def test_a_newer_format_says_who_wrote_it_and_who_reads_it(small):
