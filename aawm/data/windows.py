@@ -7,7 +7,6 @@ __all__ = ['AFTER_PICKUP', 'SYMMETRIES', 'ORDERS', 'MIRROR', 'found_pickups', 'e
            'sampled_windows', 'Windows']
 
 # %% ../../nbs/data/03_windows.ipynb #4f5c428d
-import functools
 from itertools import permutations
 
 import numpy as np
@@ -110,7 +109,7 @@ class Windows:
         self.symmetries = check_name(symmetries, SYMMETRIES, "symmetries")
         self._aimed = found_pickups(pickups) if at_pickups else None, at_pickups, context
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
-        self._draw = functools.lru_cache(1)(self._drawn)  # those of the last epoch are kept
+        self._drawn: tuple = (-1, None)  # the last epoch, and its windows
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
 
@@ -123,12 +122,14 @@ class Windows:
         shape = f"batches [{self.batch_size}, {self.window}, {STATE_SIZE}], {len(self)} an epoch"
         return f"Windows({about}; {shape}, seed {self.seed}, symmetries {self.symmetries})"
 
-    def _drawn(self, epoch: int) -> torch.Tensor:
+    def _draw(self, epoch: int) -> torch.Tensor:
         "Trial, start, order and mirror of all windows of an epoch, `[4, batch number, window]`, on the device."
-        random = np.random.default_rng([self.seed, epoch])
-        last = self.states.shape[1] - self.window
-        windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *self._aimed)
-        return torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
+        if epoch != self._drawn[0]:
+            random = np.random.default_rng([self.seed, epoch])
+            last = self.states.shape[1] - self.window
+            windows = sampled_windows(random, len(self.states), len(self) * self.batch_size, last, *self._aimed)
+            self._drawn = epoch, torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
+        return self._drawn[1]
 
     def batch(
         self,
