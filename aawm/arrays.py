@@ -222,13 +222,16 @@ def read_group(
     return arrays, about.attributes
 
 # %% ../nbs/07_arrays.ipynb #005ceee3
-def read_npz(path: str | Path) -> dict[str, np.ndarray]:
+def read_npz(
+    path: str | Path,
+    largest: int = MOST_BYTES,  # bytes of all arrays, as unpacked
+) -> dict[str, np.ndarray]:
     "All arrays of an npz archive, in memory; nothing in it is unpickled."
     with reading(path, "arrays"):
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if size > MOST_BYTES:
-            raise BadData(f"{path} would unpack to {size:,} bytes; at most {MOST_BYTES:,} are read")
+        if size > largest:
+            raise BadData(f"{path} would unpack to {size:,} bytes; at most {largest:,} are read")
         with np.load(path, allow_pickle=False) as file:
             return {
                 name: file[name]

@@ -339,7 +339,7 @@ def beside_reader(folder: Path) -> Reader:
         "object_kind": [["jug", "purse", "bread"]] * 2
     }
     beside(data).write_text(json.dumps(told))
-    content = Content(pd.DataFrame(index=range(2)), None, None, None, None, None)
+    content = Content(pd.DataFrame(index=range(2)), None, None, None, None)
     return Reader(beside(data), lambda: add_beside(content, data, information))
 
 
