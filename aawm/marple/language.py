@@ -34,7 +34,7 @@ from .inference import exact
 from .pairs import draw_pair
 from .scores import combine
 from aawm.marple.vocabulary import (
-    CLEAN, CLOSING, DUSTY, HEADINGS, IDLE, KINDS, ON, OPEN, OPENING, PICKUP, TOGGLE,
+    CLEAN, CLOSING, DROP, DUSTY, HEADINGS, IDLE, KINDS, ON, OPEN, OPENING, PICKUP, TOGGLE,
 )  # fmt: skip
 from .worlds import World
 
@@ -202,8 +202,10 @@ def final_state(
     house: House,
     query: tuple,  # (kind, action)
 ) -> dict:
-    "The house at its start, with the effect of the query and nothing else."
+    "The house at its start, with the effect of the query and nothing else; `UsageError` where a query does not say it all."
     world, (kind, action) = World(house, house.starts()[:1]), query
+    if action == DROP:
+        raise UsageError("the paper's prompt shows the final state, and a query does not say where a thing is put; take the prompt plain")
     if action == PICKUP:
         place = next(j for j, thing in enumerate(house.objects) if thing.kind == kind)
         world.on[0, place] = world.cell[0, place] = -1

@@ -18,6 +18,7 @@ from aawm.marple.language import (
     Answer, Recorded, final_state, language_method, paper_prompt, read_two_numbers, share_of,
 )
 from aawm.marple.pairs import Plan, open_pairs
+from aawm.marple.vocabulary import ACTIONS
 
 pytest.importorskip("openai")
 
@@ -262,6 +263,8 @@ def test_the_papers_prompt_names_no_mission_and_its_end_no_place():
     assert paper_prompt(evidence[::-1], pair.scenario.query, 1, 0) == paper_prompt(
         evidence, pair.scenario.query, 0, 0
     )
+    with pytest.raises(UsageError, match="where a thing is put"):
+        final_state(pair.house, (pair.house.objects[0].kind, ACTIONS.index("drop")))
 
 
 def test_both_numbers_of_an_answer_are_read(tmp_path):
