@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['A_COLOR', 'B_COLOR', 'CHECK', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'GIVEN', 'TAUGHT', 'SEEN', 'look_of',
            'draw_rooms', 'draw_things', 'draw_agent', 'draw_state', 'fig_house', 'fig_replay', 'curve_table',
-           'draw_panel', 'legend_above', 'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table',
-           'seed_table', 'draw_needed', 'fig_evidence', 'fig_learned']
+           'draw_panel', 'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table', 'seed_table',
+           'draw_needed', 'fig_evidence', 'fig_learned']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
 from collections.abc import Callable
@@ -107,21 +107,22 @@ def draw_state(axes: plt.Axes, run: Run, tau: int, color: str = A_COLOR, labels:
     draw_agent(axes, x, y, int(array[y, x, HEADING]) - 1, color)
 
 # %% ../../nbs/marple/19_figures.ipynb #8e135964
+@house_style()
 def fig_house(pair: Pair):  # figure, table of what is drawn
     "Both runs of a pair in their house, whole."
-    with house_style():
-        figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
-        for agent, (ax, run, color) in enumerate(zip(axes, pair.runs, (A_COLOR, B_COLOR))):
-            draw_state(ax, run, len(run), color)
-            x, y, heading = run.poses[0]
-            draw_agent(ax, x, y, heading, "#FFFFFF", 0.3)
-            panel_title(ax, "AB"[agent], f"{run.mission.replace('_', ' ')}, {len(run)} actions")
-        query = f"{pair.scenario.question} {'AB'[pair.culprit]} did, at step {pair.horizon - 1}."
-        add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects."])
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.0))
+    for agent, (ax, run, color) in enumerate(zip(axes, pair.runs, (A_COLOR, B_COLOR))):
+        draw_state(ax, run, len(run), color)
+        x, y, heading = run.poses[0]
+        draw_agent(ax, x, y, heading, "#FFFFFF", 0.3)
+        panel_title(ax, "AB"[agent], f"{run.mission.replace('_', ' ')}, {len(run)} actions")
+    query = f"{pair.scenario.question} {'AB'[pair.culprit]} did, at step {pair.horizon - 1}."
+    add_note(figure, [query, "Each agent is alone in its own copy of the house; the white triangle is its start, dots are objects."])
     poses = {(name, run.mission): pd.DataFrame(run.poses, columns=["x", "y", "heading"]) for name, run in zip("AB", pair.runs)}
     return figure, pd.concat(poses, names=["agent", "mission", "step"]).reset_index()
 
 
+@house_style()
 def fig_replay(
     pair: Pair,
     table: pd.DataFrame,  # of `score_pairs`, rows of this pair
@@ -130,21 +131,20 @@ def fig_replay(
 ):  # figure, table
     "A trial as a strip: what both have done at some times, and what exact inference says then."
     taus = scored_at(pair.horizon)
-    with house_style():
-        figure, axes = plt.subplots(3, len(parts), figsize=(WIDTH, 3.3), height_ratios=(1, 1, 0.35))
-        for column, part in enumerate(parts):
-            for row, (run, color) in enumerate(zip(pair.runs, (A_COLOR, B_COLOR))):
-                draw_state(axes[row, column], run, int(taus[part]), color, labels=False)
-            axes[0, column].set_title(f"step {taus[part]}", loc="center")
-            said = float(table[table.part == part].said_a.iloc[0])
-            axes[2, column].barh([0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6)
-            axes[2, column].text(0.5, -0.9, f"A {said:.2f}", ha="center", va="center", fontsize=8)
-            axes[2, column].set(xlim=(0, 1), ylim=(-1.2, 0.5), xticks=[], yticks=[])
-            axes[2, column].spines[:].set_visible(False)
-        for row, name in enumerate("AB"):
-            axes[row, 0].set_ylabel(f"agent {name}", rotation=90)
-        answer = f"{pair.scenario.question} It was {'AB'[pair.culprit]}."
-        add_note(figure, [answer, "Below: the probability that exact inference gives to A (blue).", note])
+    figure, axes = plt.subplots(3, len(parts), figsize=(WIDTH, 3.3), height_ratios=(1, 1, 0.35))
+    for column, part in enumerate(parts):
+        for row, (run, color) in enumerate(zip(pair.runs, (A_COLOR, B_COLOR))):
+            draw_state(axes[row, column], run, int(taus[part]), color, labels=False)
+        axes[0, column].set_title(f"step {taus[part]}", loc="center")
+        said = float(table[table.part == part].said_a.iloc[0])
+        axes[2, column].barh([0, 0], [said, 1 - said], left=[0, said], color=[A_COLOR, B_COLOR], height=0.6)
+        axes[2, column].text(0.5, -0.9, f"A {said:.2f}", ha="center", va="center", fontsize=8)
+        axes[2, column].set(xlim=(0, 1), ylim=(-1.2, 0.5), xticks=[], yticks=[])
+        axes[2, column].spines[:].set_visible(False)
+    for row, name in enumerate("AB"):
+        axes[row, 0].set_ylabel(f"agent {name}", rotation=90)
+    answer = f"{pair.scenario.question} It was {'AB'[pair.culprit]}."
+    add_note(figure, [answer, "Below: the probability that exact inference gives to A (blue).", note])
     return figure, table[table.part.isin(parts)].reset_index(drop=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #143d8800
@@ -181,12 +181,6 @@ def draw_panel(
     panel_title(axes, letter, title)
 
 # %% ../../nbs/marple/19_figures.ipynb #e7f5087a
-def legend_above(figure: plt.Figure, axes: plt.Axes, ncols: int = 6) -> None:
-    "One legend above all panels, with what is drawn in one of them."
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(ncols, len(labels)))
-
-
 def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
     "Where people and published methods reach 0.8, as marks on the line; the numbers drawn."
     drawn = []
@@ -200,6 +194,7 @@ def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
     return drawn
 
 # %% ../../nbs/marple/19_figures.ipynb #7d40e906
+@house_style()
 def fig_accuracy(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
     note: str = "",
@@ -211,26 +206,26 @@ def fig_accuracy(
     apart = [(heard[one] - heard[other]).abs().max() for one, other in (("V+A", "V"), ("V+A+L", "V+L")) if one in heard]
     audio = f"With audio curves differ by at most {max(apart):.2f} in the mean; they are not drawn." if apart else ""
     shown = drawn[~drawn.series.isin(("V+A", "V+A+L"))]
-    with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharey=True)
-        for ax, name, letter in zip(axes.flat, [*SCENARIOS, "mean"], "ABCDEF"):
-            question = SCENARIOS[name].question if name in SCENARIOS else "Mean of the five"
-            draw_panel(
-                ax, shown, question, letter, ax in axes[:, 0], name, lambda one: f"exact inference, {one}" if one in VARIANTS else one
-            )
-        marks = draw_published(axes[1, 2], published)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        for name in published:
-            color, marker, _ = look_of(name)
-            handles += axes[0, 0].plot([], [], marker=marker, mfc="white", mec=color, mew=1.2, ls="none", ms=6)
-            labels.append(f"{name}, published")
-        figure.legend(handles, labels, loc="outside upper center", ncols=3)
-        add_note(figure, [KINDS_OF_EVIDENCE, audio,
-                          "Bands: 95 % bootstrap over houses. Marks: where the paper's people and methods reached 0.8, mean over its",
-                          "scenarios; people answered raw, simulations through a softmax.", note])
+    figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharey=True)
+    for ax, name, letter in zip(axes.flat, [*SCENARIOS, "mean"], "ABCDEF"):
+        question = SCENARIOS[name].question if name in SCENARIOS else "Mean of the five"
+        draw_panel(
+            ax, shown, question, letter, ax in axes[:, 0], name, lambda one: f"exact inference, {one}" if one in VARIANTS else one
+        )
+    marks = draw_published(axes[1, 2], published)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    for name in published:
+        color, marker, _ = look_of(name)
+        handles += axes[0, 0].plot([], [], marker=marker, mfc="white", mec=color, mew=1.2, ls="none", ms=6)
+        labels.append(f"{name}, published")
+    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    add_note(figure, [KINDS_OF_EVIDENCE, audio,
+                      "Bands: 95 % bootstrap over houses. Marks: where the paper's people and methods reached 0.8, mean over its",
+                      "scenarios; people answered raw, simulations through a softmax.", note])
     return figure, pd.concat([drawn, pd.DataFrame(marks)], ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #9d99eedb
+@house_style()
 def fig_preferences(
     table: pd.DataFrame,  # of `score_pairs`, several priors
     note: str = "",
@@ -243,19 +238,18 @@ def fig_preferences(
         if opened
         else ""
     )
-    with house_style():
-        figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
-        tables = []
-        for ax, rule, letter in zip(axes[0], rules, "ABC"):
-            drawn = curve_table(table[table.rule == rule], "prior").assign(rule=rule)
-            draw_panel(
-                ax, drawn, f"rule {rule}", letter, ax is axes[0][0],
-                label=lambda one: "any of ten missions" if one == "open" else f"w = {one}"
-            )
-            tables.append(drawn)
-        legend_above(figure, axes[0][0])
-        given = GIVEN if "1.0" in set(table.prior) else ""
-        add_note(figure, [KNOWN, given, any_of_ten, "Exact inference, mean of the five scenarios; vision alone.", note])
+    figure, axes = plt.subplots(1, len(rules), figsize=(WIDTH, 3.1), sharey=True, squeeze=False)
+    tables = []
+    for ax, rule, letter in zip(axes[0], rules, "ABC"):
+        drawn = curve_table(table[table.rule == rule], "prior").assign(rule=rule)
+        draw_panel(
+            ax, drawn, f"rule {rule}", letter, ax is axes[0][0],
+            label=lambda one: "any of ten missions" if one == "open" else f"w = {one}"
+        )
+        tables.append(drawn)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    given = GIVEN if "1.0" in set(table.prior) else ""
+    add_note(figure, [KNOWN, given, any_of_ten, "Exact inference, mean of the five scenarios; vision alone.", note])
     return figure, pd.concat(tables, ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #2edc2aa4
@@ -304,6 +298,7 @@ def draw_needed(
     axes.plot([value], [line], marker=marker, mec=color, mfc="white" if split == "in" else color, mew=1.3, ms=8, ls="none")
 
 # %% ../../nbs/marple/19_figures.ipynb #dc613c15
+@house_style()
 def fig_evidence(
     table: pd.DataFrame,  # of `score_pairs`: several series
     note: str = "",
@@ -322,46 +317,46 @@ def fig_evidence(
     alone = {name: len(names) + k for k, name in enumerate(name for name in PUBLISHED_NEEDED.index if name not in taught)}
     names += [f"{name}, published" for name in alone]
     published = PUBLISHED_NEEDED.reset_index(names="series").melt("series", var_name="scenario").assign(reached=True)
-    with house_style():
-        figure, axes = plt.subplots(figsize=(WIDTH, 0.29 * len(names) + 1.4))
-        for line, row in ours.iterrows():
-            draw_needed(axes, line, row.series, row.value, ends=(row.low, row.high))
-            number = f"{row.value:.2f}" + ("" if row.reached else " *")
-            axes.text(max(row.high, row.value) + 0.015, line, number, va="center", fontsize=8)
-        for row in learned.itertuples():
-            name = row.series.removesuffix(", policies")
-            draw_needed(axes, taught[name], name, row.value, row.scenario, (row.low, row.high))
-        for row in published.itertuples():
-            if row.series in alone:
-                draw_needed(axes, alone[row.series], row.series, row.value, row.scenario)
-            else:
-                look = "white" if row.scenario == "in" else SOFT_INK
-                axes.plot(row.value, taught[row.series] + 0.3, marker="^", mec=SOFT_INK, mfc=look, ms=5, ls="none", zorder=4)
-        for line in {len(ours), len(ours) + len(taught)}:
-            axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
-        axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
-        axes.set_xlabel("evidence needed to be 80 % sure (share of a trial)")
-        mean = dict(zip(ours.series, ours.value))
-        if "V" in mean:
-            people = float(PUBLISHED_NEEDED.loc[PEOPLE, "in"])
-            axes.set_title(f"Who did it? Exact inference is sure after {mean['V']:.0%} of a trial, people after {people:.0%}", loc="left")
-        never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
-        opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
-        seeds = learned.groupby("scenario", sort=False).seeds.max()
-        counts = ", ".join(f"{split} {count}" for split, count in seeds.items())
-        depth = "" if simulated is None else str(simulated.depth.iloc[0])
-        far = {"paper": "to T", "released": "to T + 5"}.get(depth, f"of {depth} steps")
-        policies = f"Policies: w = 1, softmax, rollouts {far}, mean of training seeds ({counts}), lines from least to most."
-        add_note(figure, [
-            f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, opened,
-            f"{policies} {GIVEN}" if counts else "",
-            "Open: in distribution; filled: out of distribution. Published" + (" (grey below ours)" if taught else "")
-            + ": other houses and runs than ours.", note
-        ])
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.29 * len(names) + 1.4))
+    for line, row in ours.iterrows():
+        draw_needed(axes, line, row.series, row.value, ends=(row.low, row.high))
+        number = f"{row.value:.2f}" + ("" if row.reached else " *")
+        axes.text(max(row.high, row.value) + 0.015, line, number, va="center", fontsize=8)
+    for row in learned.itertuples():
+        name = row.series.removesuffix(", policies")
+        draw_needed(axes, taught[name], name, row.value, row.scenario, (row.low, row.high))
+    for row in published.itertuples():
+        if row.series in alone:
+            draw_needed(axes, alone[row.series], row.series, row.value, row.scenario)
+        else:
+            look = "white" if row.scenario == "in" else SOFT_INK
+            axes.plot(row.value, taught[row.series] + 0.3, marker="^", mec=SOFT_INK, mfc=look, ms=5, ls="none", zorder=4)
+    for line in {len(ours), len(ours) + len(taught)}:
+        axes.axhline(line - 0.5, color=SOFT_INK, lw=0.6)
+    axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.06), ylim=(len(names) - 0.5, -0.5))
+    axes.set_xlabel("evidence needed to be 80 % sure (share of a trial)")
+    mean = dict(zip(ours.series, ours.value))
+    if "V" in mean:
+        people = float(PUBLISHED_NEEDED.loc[PEOPLE, "in"])
+        axes.set_title(f"Who did it? Exact inference is sure after {mean['V']:.0%} of a trial, people after {people:.0%}", loc="left")
+    never = "" if ours.reached.all() else " *: in some scenario never, counted as 1."
+    opened = "Any of ten missions: in other houses, furnished for all ten." if "open" in trials else ""
+    seeds = learned.groupby("scenario", sort=False).seeds.max()
+    counts = ", ".join(f"{split} {count}" for split, count in seeds.items())
+    depth = "" if simulated is None else str(simulated.depth.iloc[0])
+    far = {"paper": "to T", "released": "to T + 5"}.get(depth, f"of {depth} steps")
+    policies = f"Policies: w = 1, softmax, rollouts {far}, mean of training seeds ({counts}), lines from least to most."
+    add_note(figure, [
+        f"Mean of five scenarios; lines: 95 % bootstrap over houses.{never}", KINDS_OF_EVIDENCE, opened,
+        f"{policies} {GIVEN}" if counts else "",
+        "Open: in distribution; filled: out of distribution. Published" + (" (grey below ours)" if taught else "")
+        + ": other houses and runs than ours.", note
+    ])
     published = published.assign(series=published.series + ", published")
     return figure, pd.concat([shares, learned.drop(columns="seeds"), published], ignore_index=True)
 
 # %% ../../nbs/marple/19_figures.ipynb #e31ae430
+@house_style()
 def fig_learned(
     learned: pd.DataFrame,  # of `score_pairs` by policies, with columns method (rollouts, weighed), training, variant, prior
     beside: pd.DataFrame,  # of `score_pairs` at w = .5; its column `variant` says how a series is drawn
@@ -371,26 +366,25 @@ def fig_learned(
     trainings = list(dict.fromkeys(learned.training))
     parts = []
     settings = (("1.0", "softmax", "rollouts", "mission given"), ("0.5", "exact", "weighed", "nothing known"))
-    with house_style():
-        figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
-        for row, (prior, rule, method, title) in enumerate(settings):
-            for column, training in enumerate(trainings):
-                ax = axes[row, column]
-                panel = f"{title}, {TAUGHT.get(training, training)}"
-                here = learned[
-                    (learned.prior == prior) & (learned.method == method) & (learned.training == training)
-                    & learned.variant.isin(("V", "V+L"))
-                ]
-                drawn = curve_table(pd.concat([recombine(here, rule), beside] if row else [recombine(here, rule)]))
-                draw_panel(
-                    ax, drawn, panel, "ABCD"[len(trainings) * row + column], column == 0,
-                    label=lambda one: f"policies, {one}" if one in VARIANTS else one
-                )
-                marks = [] if row else draw_published(ax, ("V", "V+L"), training)
-                ax.set_xlabel(SEEN if row else "")
-                parts += [rows.assign(panel=panel) for rows in (drawn, pd.DataFrame(marks)) if len(rows)]
-        legend_above(figure, axes[1, 0], 4)
-        add_note(figure, [KINDS_OF_EVIDENCE,
-                          "Mean of five scenarios; bands: 95 % bootstrap over houses. Above: w = 1 and the paper's softmax; open marks:",
-                          "where the paper's policies reached 0.8, published.", GIVEN, "Below: w = .5 and the exact rule.", note])
+    figure, axes = plt.subplots(2, len(trainings), figsize=(WIDTH, 5.2), sharex=True, sharey=True, squeeze=False)
+    for row, (prior, rule, method, title) in enumerate(settings):
+        for column, training in enumerate(trainings):
+            ax = axes[row, column]
+            panel = f"{title}, {TAUGHT.get(training, training)}"
+            here = learned[
+                (learned.prior == prior) & (learned.method == method) & (learned.training == training)
+                & learned.variant.isin(("V", "V+L"))
+            ]
+            drawn = curve_table(pd.concat([recombine(here, rule), beside] if row else [recombine(here, rule)]))
+            draw_panel(
+                ax, drawn, panel, "ABCD"[len(trainings) * row + column], column == 0,
+                label=lambda one: f"policies, {one}" if one in VARIANTS else one
+            )
+            marks = [] if row else draw_published(ax, ("V", "V+L"), training)
+            ax.set_xlabel(SEEN if row else "")
+            parts += [rows.assign(panel=panel) for rows in (drawn, pd.DataFrame(marks)) if len(rows)]
+    figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    add_note(figure, [KINDS_OF_EVIDENCE,
+                      "Mean of five scenarios; bands: 95 % bootstrap over houses. Above: w = 1 and the paper's softmax; open marks:",
+                      "where the paper's policies reached 0.8, published.", GIVEN, "Below: w = .5 and the exact rule.", note])
     return figure, pd.concat(parts, ignore_index=True)

@@ -50,28 +50,23 @@ class Case:
         self.solved = True
         return "AB"[self.pair.culprit]
 
-    def exactly(self, step: int) -> float:
-        "What exact inference says of A at a step."
-        return float(combine(*exact(self.pair.house, self.pair.runs, step, self.pair.scenario)))
-
+    @house_style()
     def draw(self):
         "Both houses at the present step."
-        with house_style():
-            figure, axes = plt.subplots(1, 2, figsize=(7, 3.7))
-            for ax, name, run, color in zip(axes, "AB", self.pair.runs, (A_COLOR, B_COLOR)):
-                draw_state(ax, run, self.step, color)
-                ax.set_title(f"agent {name}, step {self.step}", loc="left")
+        figure, axes = plt.subplots(1, 2, figsize=(7, 3.7))
+        for ax, name, run, color in zip(axes, "AB", self.pair.runs, (A_COLOR, B_COLOR)):
+            draw_state(ax, run, self.step, color)
+            ax.set_title(f"agent {name}, step {self.step}", loc="left")
         return figure
 
     def score(self) -> pd.DataFrame:  # index step; columns you, exact, and the probability each gave to the culprit
         "Guesses beside exact inference, with what each gave to the one who did it."
         if not self.guesses:
             raise UsageError("there is nothing to score yet; guess first")
-        table = pd.DataFrame(
-            {"you": self.guesses, "exact": {step: self.exactly(step) for step in self.guesses}}
-        ).sort_index()
-        right = (lambda said: said) if self.pair.culprit == 0 else (lambda said: 1 - said)
-        return table.assign(you_right=right(table.you), exact_right=right(table.exact)).rename_axis("step")
+        said = {step: float(combine(*exact(self.pair.house, self.pair.runs, step, self.pair.scenario))) for step in self.guesses}
+        table = pd.DataFrame({"you": self.guesses, "exact": said}).sort_index()
+        right = table if self.pair.culprit == 0 else 1 - table
+        return table.join(right.add_suffix("_right")).rename_axis("step")
 
 # %% ../../nbs/marple/20_replay.ipynb #620f6013
 def play(pair: Pair,):  # a widget
