@@ -622,16 +622,13 @@ def outcomes(
 ):
     "Write what was true and what was predicted as one table: a row for each scored object of each trial of each model."
     from aawm import evaluation
-    from aawm.files import replacing
+    from aawm.arrays import save_table
 
     if out.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{out} must end in .parquet or .csv; choose another name")
     fields = evaluation.model_fields(models) | ({"scoring": scoring} if scoring else {})
     table = evaluation.joined_outcomes(folder, **fields)
-    with replacing(out) as temporary:
-        table.to_parquet(temporary, index=False) if out.suffix == ".parquet" else table.to_csv(
-            temporary, index=False
-        )
+    save_table(out, table)
     typer.echo(f"{out}: {len(table)} rows of {len(table.groupby(['model', 'variant', 'seed']))} models; {', '.join(table)}")
 
 # %% ../nbs/90_cli.ipynb #compare1

@@ -29,7 +29,7 @@ import xarray as xr
 from pydantic import Field
 
 import aawm
-from ..arrays import read_csv, read_npz, read_parquet
+from ..arrays import read_csv, read_npz, read_parquet, save_table
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
@@ -405,10 +405,7 @@ def save(
         table = getattr(evaluation, name)
         if name == "outcomes":
             table = table.assign(**{column: record[column] for column in WHO})[[*WHO, *table]]
-        with replacing(path) as temporary:
-            table.to_parquet(temporary, index=False) if path.suffix == ".parquet" else table.to_csv(
-                temporary, index=False
-            )
+        save_table(path, table)
         files[path.name] = sha256(path)
     kept = {name: evaluation.kept.requests[name].to_numpy(dtype=np.int64) for name in (*REQUEST, "trial")}
     with replacing(folder / KEPT) as temporary:

@@ -106,7 +106,7 @@ def show_scores(
     out: Path | None,  # a CSV to write
 ) -> None:
     "Print scores, and crossed scores where a set has them; write the scores."
-    from aawm.files import replacing
+    from aawm.arrays import save_table
     from aawm.infant.scores import crossed_table
 
     typer.echo(table.drop(columns=["needs", "seed"]).round(3).to_string(index=False))
@@ -114,8 +114,7 @@ def show_scores(
         typer.echo("\nhistory x ending: does history change which ending surprises?")
         typer.echo(crossed.round(3).to_string(index=False))
     if out is not None:
-        with replacing(out) as temporary:
-            table.to_csv(temporary, index=False)
+        save_table(out, table)
         typer.echo(f"{out}: written")
 
 

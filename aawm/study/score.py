@@ -26,6 +26,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
+from ..arrays import save_table
 from ..files import replacing, resolve
 from ..marple.scores import PARTS, bootstrap, needed
 from ..schema import OBJECTS
@@ -225,11 +226,10 @@ def simulate_answers(
     rows = []
     positions = iter((rng.permutation(len(key.items)) + 1).tolist())
     for item in key.items:
-        position = next(positions)
         row = {
             "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
             "version": key.version, "task": key.task, "trial": item.trial, "kind": item.kind,
-            "position": 0 if item.kind == "practice" else position
+            "position": next(positions) * (item.kind != "practice")
         }
         answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
             item, skill, rng
@@ -511,8 +511,7 @@ def score_study(
         "passed_over.csv": pd.DataFrame(faults or [], columns=["file", "participant", "reason"])
     }
     for name, table in tables.items():
-        with replacing(out / name) as temporary:
-            table.to_csv(temporary, index=False)
+        save_table(out / name, table)
     return scores, people
 
 # %% ../../nbs/study/04_score.ipynb #0f1bf6e0
