@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ROOM_TYPES', 'SIDES', 'BARE', 'TRIES', 'FIRST_NUMBER', 'FILLINGS', 'PLANS', 'cut_rooms', 'draw_door', 'floor_plan',
-           'coin_state', 'choose_pieces', 'place_pieces', 'place_objects', 'furnish', 'can_be_done', 'draw_house']
+           'coin_state', 'choose_pieces', 'place_pieces', 'place_objects', 'can_be_done', 'draw_house']
 
 # %% ../../nbs/marple/05_furnishing.ipynb #fe6ee3d6
 import numpy as np
@@ -149,23 +149,6 @@ FILLINGS = 40  # tries on one floor plan
 PLANS = 400  # floor plans tried
 
 
-def furnish(
-    plan: House,  # a floor plan
-    missions: list,  # of Mission, or their names
-    rng: np.random.Generator,
-) -> House | None:  # `None` where no filling of this plan was good
-    "Fill a floor plan so that the missions can be done in it."
-    missions = [MISSIONS[found] if isinstance(found, str) else found for found in missions]
-    needs = needs_of(*missions)
-    for _ in range(FILLINGS):
-        if (placed := place_pieces(plan, needs, rng)) is None:
-            continue
-        pieces, things = place_objects(plan, placed, rng)
-        house = House(plan.width, plan.height, plan.rooms, plan.doors, pieces, things)
-        if reachable(house.free) and can_be_faced(house) and all(can_be_done(house, found) for found in missions):
-            return house
-    return None
-
 # %% ../../nbs/marple/05_furnishing.ipynb #e3e89820
 def can_be_done(house: House, mission: Mission | str) -> bool:
     "Whether a mission can be done in a house from every start, none of its subgoals passed over."
@@ -185,10 +168,16 @@ def draw_house(
     "A random house in which the missions can be done: sides of 17 to 20 cells, one room of each of four types."
     if isinstance(missions, str):
         missions = list(MISSIONS if missions == "open" else find_scenario(missions).missions)
+    needs = needs_of(*(MISSIONS[one] if isinstance(one, str) else one for one in missions))
     rng = np.random.default_rng(seed)
     for _ in range(PLANS):
         width, height = map(int, rng.integers(SIDES[0], SIDES[1] + 1, 2))
-        house = furnish(floor_plan(width, height, rng), missions, rng)
-        if house is not None:
-            return house
+        plan = floor_plan(width, height, rng)
+        for _ in range(FILLINGS):
+            if (placed := place_pieces(plan, needs, rng)) is None:
+                continue
+            pieces, things = place_objects(plan, placed, rng)
+            house = House(plan.width, plan.height, plan.rooms, plan.doors, pieces, things)
+            if reachable(house.free) and can_be_faced(house) and all(can_be_done(house, one) for one in missions):
+                return house
     raise UsageError(f"no house found for {', '.join(map(str, missions))} in {PLANS} floor plans; the missions need too much furniture")

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOISE', 'TYPES', 'moves_of', 'WEIGHTS', 'WASTED', 'stages', 'Moves', 'action_chance', 'read_prefix', 'hint',
            'sound_chance', 'spread', 'world_stages', 'arrived', 'read_snapshot', 'query_stage', 'reach', 'has_done',
-           'posterior', 'chance_of_query', 'exact_method', 'preferences', 'evaluate', 'checked', 'exact', 'imagine',
+           'posterior', 'chance_of_query', 'exact_method', 'preferences', 'evaluate', 'exact', 'imagine',
            'way_made_good', 'fewest_wasted_moves', 'holds_query']
 
 # %% ../../nbs/marple/12_inference.ipynb #76181b3f
@@ -76,7 +76,7 @@ def read_prefix(
     mission: Mission | str,
     evidence: Evidence,  # with history
     noise: float = NOISE,
-):  # log-likelihood, stage reached
+):  # log-likelihood, chance of each stage: 1 of the one that is reached
     "How well a mission explains what was seen, and how far it has come."
     moves = moves_of(house)
     steps = stages(house, mission)
@@ -87,7 +87,7 @@ def read_prefix(
         chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
         total += np.log(chance)
         stage += done
-    return total + hint(house, mission, evidence, stage, poses[-1], noise), stage
+    return total + hint(house, mission, evidence, stage, poses[-1], noise), np.eye(len(steps) + 1)[stage]
 
 # %% ../../nbs/marple/12_inference.ipynb #54b1b02c
 def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
@@ -231,14 +231,8 @@ def posterior(
     "The posterior over missions, and how far each has come."
     if not belief or min(belief.values()) < 0 or not np.isclose(sum(belief.values()), 1):
         raise UsageError(f"priors must be probabilities that sum to 1, got {belief}")
-    found = {}
-    for mission, prior in belief.items():
-        if prior > 0:
-            if evidence.actions is None:
-                found[mission] = (*read_snapshot(house, mission, evidence, noise), prior)
-            else:
-                log, stage = read_prefix(house, mission, evidence, noise)
-                found[mission] = (log, np.eye(len(stages(house, mission)) + 1)[stage], prior)
+    read = read_snapshot if evidence.actions is None else read_prefix
+    found = {mission: (*read(house, mission, evidence, noise), prior) for mission, prior in belief.items() if prior > 0}
     most = max(log for log, _, _ in found.values())
     weights = {mission: np.exp(log - most) * prior for mission, (log, _, prior) in found.items()}
     total = sum(weights.values())
@@ -329,11 +323,6 @@ def evaluate(
     known = preferences(runs, scenario, prior)
     with own_code("the method fails with"):
         answer = method(house, evidence, scenario.query, known, **options)
-    return checked(answer)
-
-# %% ../../nbs/marple/12_inference.ipynb #c08073b5
-def checked(answer: object) -> tuple:
-    "Two probabilities, or a one-line error."
     try:
         found = np.asarray(answer, dtype=float)
     except (TypeError, ValueError, RuntimeError):  # words, ragged lists, tensors that want a gradient

@@ -396,5 +396,4 @@ def language_method(
         share = float(np.mean(shares))
         return (share, 1 - share) if first == 0 else (1 - share, share)
 
-    method.rule = "ratio"  # type: ignore[attr-defined]  # a function of its own may carry it
     return method

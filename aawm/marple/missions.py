@@ -29,7 +29,6 @@ class Subgoal:
     thing: int = 0  # kind of object, 0 none
     room: str = ""  # type of room, "" any
     needs: tuple = ()  # (bit, value) that must hold afterwards; () where nothing must
-    may_skip: bool = False
 
     def __str__(self) -> str:
         thing = f"{KINDS[self.thing].name}@" if self.thing else ""
@@ -40,7 +39,7 @@ NEEDS = {
     ("open", ""): (OPEN, 1), ("close", ""): (OPEN, 0), ("clean", ""): (DUSTY, 0), ("toggle", "on"): (ON, 1),
     ("toggle", "off"): (ON, 0)
 }
-FORM = re.compile(r"(\w+) (?:(\w+)@)?(\w+)(?:/([KBTGSL]))?(?:=(on|off))?(\*)?")
+FORM = re.compile(r"(\w+) (?:(\w+)@)?(\w+)(?:/([KBTGSL]))?(?:=(on|off))?\*?")
 
 
 def read_subgoal(
@@ -49,7 +48,7 @@ def read_subgoal(
     "A subgoal from its text; an error names the part that is wrong."
     if not (match := FORM.fullmatch(text.strip())):
         raise UsageError(f"subgoal {text.strip()!r} is not of the form `action object@furniture/ROOM=on*`")
-    action, thing, piece, room, state, skip = match.groups()
+    action, thing, piece, room, state = match.groups()
     number = ACTIONS.index(
         check_name(action, ("idle", "toggle", "open", "close", "pickup", "drop", "clean"), "action of a subgoal")
     )
@@ -61,7 +60,7 @@ def read_subgoal(
             f"subgoal {text.strip()!r}: {piece} must be furniture"
             + (f" and {thing} an object" if thing else "")
         )
-    return Subgoal(number, *kinds, ROOM_CODES.get(room, ""), NEEDS.get((action, state or ""), ()), bool(skip))
+    return Subgoal(number, *kinds, ROOM_CODES.get(room, ""), NEEDS.get((action, state or ""), ()))
 
 # %% ../../nbs/marple/04_missions.ipynb #40bec63c
 @dataclass(frozen=True)

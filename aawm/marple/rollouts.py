@@ -8,6 +8,8 @@ __all__ = ['TOGETHER', 'REMEMBERED', 'ROLLOUTS', 'monte_carlo_method', 'Advisor'
            'PlannerMethod']
 
 # %% ../../nbs/marple/16_rollouts.ipynb #11b79024
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -153,18 +155,13 @@ def mixture_of(
     return mixture
 
 
+@dataclass(eq=False)
 class Simulation:
     "A method that counts how many simulated runs of each agent reach the query."
 
-    def __init__(
-        self,
-        rollouts: int = ROLLOUTS,  # of each agent
-        seed: int = 0,
-        depth: str | int = "paper",  # of `DEPTHS`, or a number of steps
-    ):
-        self.rollouts = rollouts
-        self.seed = seed
-        self.depth = depth
+    rollouts: int = ROLLOUTS  # of each agent
+    seed: int = 0
+    depth: str | int = "paper"  # of `DEPTHS`, or a number of steps
 
     def __call__(self, house: House, evidence: tuple, query: tuple, preferences: tuple, within: int) -> tuple:  # p_a, p_b
         return tuple(
@@ -268,14 +265,12 @@ class PlannerMethod(Simulation):
         house = evidence.house
         pose = int(pose_number(evidence.poses[-1], house.width))
         rng = np.random.default_rng((self.seed, evidence.tau, pose))
+        read = read_snapshot if evidence.actions is None else read_prefix
         weights = {}
         reached = 0
         for mission, prior in belief.items():
             if prior > 0:
-                if evidence.actions is None:
-                    stage = int(read_snapshot(house, mission, evidence)[1].argmax())
-                else:
-                    stage = read_prefix(house, mission, evidence)[1]
+                stage = int(read(house, mission, evidence)[1].argmax())
                 weights[mission, stage] = prior * np.exp(hint(house, mission, evidence, stage, pose, NOISE))
         shares = np.array(list(weights.values())) / sum(weights.values())
         for (mission, stage), count in zip(weights, rng.multinomial(self.rollouts, shares).tolist()):
