@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SHOWN', 'ENDINGS', 'SIDEWAYS', 'EDGE', 'COMPARED', 'TURNS', 'PAIR_TRIES', 'COLUMNS', 'history', 'first_inside',
            'other_place', 'way_round', 'carry_on', 'turn_away', 'act_out', 'ArenaPair', 'try_pair', 'make_pairs',
-           'arena_surprise', 'violations_table', 'plan_view', 'far_away', 'fig_violations', 'model_rows']
+           'arena_surprise', 'violations_table', 'plan_view', 'fig_violations', 'model_rows']
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #0f13da71
 import math
@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from ..errors import AawmError, check_name
+from .figures import finished
 from .filming import OUTCOME_WORDS
 from .scores import right, share_right
 from ..models.base import WorldModel
@@ -28,7 +29,7 @@ from ..sim.driving import travel, turn
 from ..sim.handling import come_near, deliver, drop, fetch, hold, pull_back, reach, stand_before
 from ..sim.scene import FIDELITIES, ArenaSettings, rest_height
 from ..sim.trial import as_states, reject, run, set_up
-from ..viz.style import INK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title, remarks, styles_of
+from ..viz.style import INK, SOFT_INK, WIDTH, Style, house_style, panel_title, remarks, styles_of
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #7a086a97
 SHOWN = ("delivery", "detour", "pickup")
@@ -246,12 +247,6 @@ def plan_view(ax: plt.Axes, pair: ArenaPair) -> None:
     ax.spines[:].set_visible(True)
     ax.set(xlim=(-half, half), ylim=(-half, half), xticks=[], yticks=[], aspect="equal")
 
-# %% ../../nbs/infant/21_arena_violations.ipynb #696ede9c
-def far_away(pair: ArenaPair) -> float:  # m
-    "How far the acting robot is from the observer at the branch."
-    place = pair.states[0, pair.branch, len(OBJECTS) + pair.actor, [0, 2]]
-    return math.dist(place.tolist(), OBSERVER[[0, 2]].tolist())
-
 # %% ../../nbs/infant/21_arena_violations.ipynb #97d9b7f6
 @house_style()
 def fig_violations(
@@ -267,7 +262,8 @@ def fig_violations(
         2, len(pairs), figsize=(WIDTH, sum(heights) + 1.0), height_ratios=heights, squeeze=False
     )
     for column, (display, some) in enumerate(pairs.items()):
-        plan_view(axes[0, column], max(some, key=far_away))
+        robots = [pair.states[0, pair.branch, len(OBJECTS) + pair.actor, [0, 2]] for pair in some]
+        plan_view(axes[0, column], some[np.argmax([math.dist(robot, OBSERVER[[0, 2]]) for robot in robots])])
         panel_title(axes[0, column], "ABC"[column], display)
         axes[0, column].set_xlabel("expected: {}\nunexpected: {}".format(*ENDINGS[display]), fontsize=7.5)
         model_rows(axes[1, column], table[table.display == display].set_index("model"), looks, labels=column == 0)
@@ -287,14 +283,12 @@ def fig_violations(
         for color, mark, label in (("#999999", "s", "objects at the branch"), (INK, "*", "observer"))
     ]
     figure.legend(handles=marks, loc="outside upper center", ncols=5, fontsize=7)
-    add_note(figure, [
+    return finished(figure, table, [
         "Above: one pair of each display, from above; the ring is where its two trials part.",
         "Below: surprise is how far a model's rollouts are from the next 2 s. Dotted: chance. Lines: 95 % Wilson intervals over pairs.",
         "In half of the pairs more moves in the expected trial.",
         *remarks(looks.values()), note,
     ])
-    plt.close(figure)
-    return figure, table
 
 # %% ../../nbs/infant/21_arena_violations.ipynb #bb85120e
 def model_rows(ax: plt.Axes, here: pd.DataFrame, looks: dict[str, Style], labels: bool) -> None:

@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['PUBLISHED', 'PUBLISHED_SCALE', 'MARKS_ALONE', 'COUNTERPARTS', 'LABELS', 'INFANTS_SOURCE', 'INFANTS', 'UNEXPECTED_IS',
            'OBSERVER_STYLES', 'LEFT_OUT', 'HIDDEN', 'STILL_TRIALS', 'KINDS_OF_PAIRS', 'ROW_KEYS', 'MARKED', 'SHORTCUTS',
-           'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published_scores', 'observer_label', 'still',
-           'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows',
+           'GROUPS', 'SHARES', 'IN_SHORT', 'LOOKED', 'PRIVILEGES', 'published_scores', 'observer_label', 'finished',
+           'still', 'still_lines', 'still_keys', 'draw_still_line', 'fig_stills', 'chosen_scores', 'accuracy_rows',
            'draw_row_names', 'draw_marks', 'draw_grid', 'accuracy_note', 'above_controls', 'accuracy_headline',
-           'add_headline', 'shade_sets', 'fig_accuracy', 'unexpected_rows', 'short_headline', 'draw_endings',
-           'draw_shown', 'fig_expectations', 'controls_headline', 'fig_controls', 'draw_table', 'fig_privileges',
-           'fig_architecture', 'draw_samplings', 'fig_sampling', 'share_range']
+           'shade_sets', 'fig_accuracy', 'unexpected_rows', 'short_headline', 'draw_endings', 'draw_shown',
+           'fig_expectations', 'controls_headline', 'fig_controls', 'draw_table', 'fig_privileges', 'fig_architecture',
+           'draw_samplings', 'fig_sampling', 'share_range']
 
 # %% ../../nbs/infant/17_figures.ipynb #e5110f1c
 import re
@@ -134,6 +134,21 @@ def observer_label(name: str, needs: str = "frames") -> str:
     "The label of an observer, with a dagger where it is given metadata."
     return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {PRIVILEGED_MARK}" if needs == "states" else "")
 
+# %% ../../nbs/infant/17_figures.ipynb #7c1e90d2
+def finished(
+    figure: Figure,
+    table: pd.DataFrame,  # what is drawn
+    sentences: list,  # how to read it; empty ones are left out
+    headline: str = "",  # what to see in it
+) -> tuple:  # figure, table
+    "A figure with its headline above the panels and its note beneath them, and what it draws."
+    if headline:
+        look = dict(fontsize=9.5, fontweight="bold", linespacing=1.3)
+        figure.suptitle("\n".join(textwrap.wrap(headline, 92)), x=0.01, ha="left", **look)
+    add_note(figure, sentences)
+    plt.close(figure)
+    return figure, table
+
 # %% ../../nbs/infant/17_figures.ipynb #db53de6a
 HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is seen
 
@@ -239,13 +254,11 @@ def fig_stills(
         for k, (row, line) in enumerate(zip(axes, mine)):
             draw_still_line(row, line, heading=k == 0 or mine[k - 1][0] != line[0])
     figure.legend(handles=still_keys([line[2] for line in lines]), loc="outside upper left", ncols=6, fontsize=7.5)
-    add_note(figure, [
+    return finished(figure, pd.concat(tables.values(), ignore_index=True), [
         "Last frames: two of the eight trials of history, then each test that may follow.",
         "Small dark shapes are agents, bright ones objects. Neutral: history says nothing of it.",
         "Under a test: how it ends. At the left: the condition, where a set has two.", note,
     ])
-    plt.close(figure)
-    return figure, pd.concat(tables.values(), ignore_index=True)
 
 # %% ../../nbs/infant/17_figures.ipynb #6d9986d6
 def chosen_scores(
@@ -437,14 +450,6 @@ def accuracy_headline(table: pd.DataFrame) -> str:  # as `chosen_scores` gives i
     return f"Right of the dotted line is above chance. Of {pairs} (in brackets: above all controls, too): {', '.join(counts)}."
 
 # %% ../../nbs/infant/17_figures.ipynb #8dfd79a8
-def add_headline(figure: Figure, sentence: str) -> None:
-    "Write what to see above the panels."
-    figure.suptitle(
-        "\n".join(textwrap.wrap(sentence, 92)), x=0.01, ha="left", fontsize=9.5, fontweight="bold",
-        linespacing=1.3
-    )
-
-
 def shade_sets(rows: pd.DataFrame, axes: tuple) -> None:
     "Shade every second set."
     for y in rows.y[rows.set.map(list(dict.fromkeys(rows.set)).index) % 2 == 0]:
@@ -480,12 +485,10 @@ def fig_accuracy(
         handles=handles, loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5,
         handlelength=1, labelspacing=0.25
     )
-    add_headline(figure, accuracy_headline(table))
-    add_note(figure, [*accuracy_note(table, versions[0]), note])
-    plt.close(figure)
     marks = published_scores()
     marks = marks[(marks.version == versions[0]) & marks.set.isin(rows.set)]
-    return figure, pd.concat([table.assign(source="here"), marks], ignore_index=True)
+    drawn = pd.concat([table.assign(source="here"), marks], ignore_index=True)
+    return finished(figure, drawn, [*accuracy_note(table, versions[0]), note], accuracy_headline(table))
 
 # %% ../../nbs/infant/17_figures.ipynb #5b1e77ab
 IN_SHORT = ("ideal", "state_transformer", "object_transformer", "transformer")  # in the short figure
@@ -581,15 +584,12 @@ def fig_expectations(
     right.legend(
         loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=2, fontsize=7.5, handlelength=1, labelspacing=0.25
     )
-    add_headline(figure, short_headline(table))
     idle = any("not learnt" in label for label in labels.values())
-    add_note(figure, [
+    return finished(figure, table[table.observer.isin([*IN_SHORT, *SHORTCUTS])], [
         f"Dotted: chance. Lines: 95 % Wilson intervals over pairs. Best shortcut: the highest of {len(SHORTCUTS)} rules without goals.",
         f"{PRIVILEGED_MARK} is given more than pictures; observers of objects are given what will move. Infants: {INFANTS_SOURCE}.",
         "Not learnt: predicts no better than a rule, so its row tests nothing." if idle else "", note,
-    ])
-    plt.close(figure)
-    return figure, table[table.observer.isin([*IN_SHORT, *SHORTCUTS])]
+    ], short_headline(table))
 
 # %% ../../nbs/infant/17_figures.ipynb #3dad43db
 def controls_headline(
@@ -625,16 +625,13 @@ def fig_controls(
     left.set_ylim(rows.y.max() + 0.6, -1.2)
     belief = "; in belief, where the object is, or was" if "object_now" in set(table.observer) else ""
     empty = any(part.set.nunique() < rows.set.nunique() for part in tables.values())
-    add_headline(figure, controls_headline(tables))
-    add_note(figure, [
+    return finished(figure, table, [
         *accuracy_note(table, "")[:2],
         "Numbers: % of pairs right; white is chance. The Ideal knows every concept. Controls expect no change, motion that goes on,",
         f"a short video, or the agent at the nearest object, at an old place, on an old path{belief}. Surprise: the mean over",
         f"the frames of motion, where the next picture is predicted over all frames. {PRIVILEGED_MARK} is given more than pictures.",
         "Empty: these sets are even by design and drawn once." if empty else "", note,
-    ])
-    plt.close(figure)
-    return figure, table
+    ], controls_headline(tables))
 
 # %% ../../nbs/infant/17_figures.ipynb #751ae9f6
 PRIVILEGES = pd.DataFrame(
@@ -681,12 +678,10 @@ def fig_privileges(note: str = ""):  # figure, table
     "A table of what each observer is given."
     figure, ax = plt.subplots(figsize=(WIDTH, 0.235 * len(PRIVILEGES) + 0.75))
     draw_table(ax, PRIVILEGES, (0, 0.225, 0.335, 0.525, 0.655))
-    add_note(figure, [
+    return finished(figure, PRIVILEGES, [
         "Pictures are what an infant sees. States say of everything what it is and where. From copy last on: controls.",
         f"Other figures mark with {PRIVILEGED_MARK} who is given more than pictures.", note,
     ])
-    plt.close(figure)
-    return figure, PRIVILEGES
 
 # %% ../../nbs/infant/17_figures.ipynb #aa1a04c5
 @house_style()
@@ -722,12 +717,10 @@ def fig_architecture(config: "TransformerConfig", parameters: int, note: str = "
     ax.text(0.76, 1.01, "Decoder: what is seen now", ha="center", fontsize=9, fontweight="bold")
     ax.set(xlim=(0, 1), ylim=(0, 1.05))
     ax.axis("off")
-    add_note(figure, [
+    return finished(figure, pd.DataFrame(rows, columns=["side", "place", "text"]), [
         f"Read from below. A token is a patch of a sample. In training {100 * config.dropped:.1f} % of the samples are dropped, whole.",
         f"Surprise is averaged over {config.pairings} trials of history. {parameters:,} parameters, published size.", note,
     ])
-    plt.close(figure)
-    return figure, pd.DataFrame(rows, columns=["side", "place", "text"])
 
 # %% ../../nbs/infant/17_figures.ipynb #dcdd7724
 def draw_samplings(
@@ -773,14 +766,12 @@ def fig_sampling(
     figure.legend(handles=handles, loc="outside upper left", ncols=3)
     figure.supylabel("pairs right, %", fontsize=8.5)
     axes[2, 1].set_xlabel("frames from one sample of the Transformer to the next")
-    add_note(figure, [
+    return finished(figure, table.rename(columns={"stride": "frames between samples"}), [
         "A pair is right where its second video is the more surprising one. n: pairs of each kind. Dotted: chance.",
         "Lines at marks: 95 % Wilson intervals over pairs.",
         "One training seed." if seeds == 1 else f"Marks: means over {seeds} training seeds, dots the seeds.",
         "Trained with this number alone." if len(strides) == 1 else "", note,
     ])
-    plt.close(figure)
-    return figure, table.rename(columns={"stride": "frames between samples"})
 
 # %% ../../nbs/infant/17_figures.ipynb #edbeab93
 def share_range(

@@ -24,12 +24,12 @@ from ..errors import BadData, ModelContractError
 from ..evaluation.intervals import wilson
 from ..files import write_json
 from .episodes import Batch
-from .figures import OBSERVER_STYLES, add_headline, observer_label
+from .figures import OBSERVER_STYLES, finished, observer_label
 from .observers import Observer, checked_surprise
 from .scores import right
 from .stage import TEST
 from ..small_files import Form, Line, Seed, read_small
-from ..viz.style import INK, SOFT_INK, WIDTH, add_note, house_style
+from ..viz.style import INK, SOFT_INK, WIDTH, house_style
 
 if TYPE_CHECKING:
     from aawm.infant.objects import ObjectTransformer
@@ -209,10 +209,7 @@ def fig_learning(
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.9), width_ratios=(3, 2))
     draw_curves(left, curves)
     draw_checks(right, checks)
-    add_headline(figure, check_headline(checks))
     rules = "; ".join(dict.fromkeys(f"{check.rule}: {observer_label(check.observer)}" for check in checks))
-    add_note(figure, [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note])
-    plt.close(figure)
-    return figure, pd.DataFrame(
-        [check.model_dump() | {"share": check.share, "passed": check.passed} for check in checks]
-    )
+    table = pd.DataFrame([check.model_dump() | {"share": check.share, "passed": check.passed} for check in checks])
+    sentences = [f"Dotted: the rule without learning ({rules}). Below it, an observer has learnt to predict.", note]
+    return finished(figure, table, sentences, check_headline(checks))
