@@ -15,9 +15,10 @@ from tqdm.auto import tqdm
 
 from ..arrays import read_csv, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
-from ..files import replacing, visible_files
+from ..files import free_folder, replacing
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
+from .released import rows_of_files
 from .scores import FACTS, score_table
 from .stage import RATE, TEST
 
@@ -59,12 +60,10 @@ def write_requests(
 ) -> Path:  # the folder
     "Write videos for a program elsewhere: in shuffled order, without labels."
     episodes = open_episodes(episodes)
-    out = Path(out)
     check_name(form, FORMS, "form")
     size = whole_number(size, "size", 8)
     seed = whole_number(seed, "seed", 0)
-    if visible_files(out):
-        raise UsageError(f"{out} is not empty; name a new folder for the requests")
+    out = free_folder(out)
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
     with replacing(out.resolve()) as folder:
         (folder / FILES).mkdir(parents=True)
@@ -98,22 +97,14 @@ def read_answers(
         if Path(table).suffix not in (".csv", ".parquet"):
             raise UsageError(f"{table}: give a .csv or .parquet table with the columns file and surprise")
         table = read_parquet(table) if Path(table).suffix == ".parquet" else read_csv(table, dtype=str, keep_default_na=False)
-    if missing := [column for column in ("file", "surprise") if column not in table]:
-        raise BadData(f"{name} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
-    rows: dict[str, tuple[int, float]] = {}
-    for row, (file, text) in enumerate(zip(table["file"], table["surprise"]), 1):
-        file = Path(str(file)).name
-        value = pd.to_numeric(text, errors="coerce")
-        if file not in files:
-            raise BadData(f"{name}, row {row}: {file!r} was not requested; files are {files[0]} to {files[-1]}")
-        if file in rows:
-            raise BadData(f"{name}, row {row}: {file} is there already, in row {rows[file][0]}; keep one row for each file")
-        if not np.isfinite(value):
+    values: dict[str, float] = {}
+    for row, file, text in rows_of_files(table, name, "surprise", files):
+        values[file] = float(pd.to_numeric(text, errors="coerce"))
+        if not np.isfinite(values[file]):
             raise BadData(f"{name}, row {row}: the surprise of {file} is {text!r}; give a finite number")
-        rows[file] = row, float(value)
-    if left := [file for file in files if file not in rows]:
+    if left := [file for file in files if file not in values]:
         raise BadData(f"{name} has no row for {left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}; give each file a surprise")
-    return np.array([rows[file][1] for file in files])
+    return np.array([values[file] for file in files])
 
 
 def score_answers(

@@ -6,21 +6,22 @@
 __all__ = ['CODES', 'KNOWN_BAD', 'FILE_NAME', 'LARGEST_VIDEO', 'ICONS', 'OWN_SHAPE', 'RECTANGLES', 'KEYS', 'UNSEEN', 'stem_of',
            'set_and_item', 'read_file', 'flat_frames', 'trials_of', 'are_numbers', 'things_in', 'sprite', 'rectangle',
            'has_old_names', 'seen_in', 'cells_of', 'read_trial', 'gate_of', 'facts_of', 'read_released', 'video_of',
-           'own_names', 'import_released', 'film_beside', 'released_files', 'read_names']
+           'import_released', 'film_beside', 'released_files', 'rows_of_files', 'read_names']
 
 # %% ../../nbs/infant/13_released.ipynb #1e7f6f24
-import csv
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from tqdm.auto import tqdm
 
+from ..arrays import read_csv
 from ..errors import BadData, UsageError, check_name
-from ..files import visible_files
-from ..small_files import parse_json, read_bytes, read_text
+from ..files import free_folder, visible_files
+from ..small_files import in_form, parse_json, read_bytes
 from .episodes import write_videos
 from .filming import Trial, Video
 from .recorded import check_video, film_names, videos_in
@@ -70,10 +71,7 @@ def read_file(path: str | Path) -> list:  # of trials, as the file has them
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    trials = parse_json(text, path)
-    if not isinstance(trials, list):
-        raise BadData(f"{path} holds a {type(trials).__name__}, expected a list of {TRIALS} trials")
-    return trials
+    return in_form(parse_json(text, path), list, path)
 
 # %% ../../nbs/infant/13_released.ipynb #0b584e94
 def flat_frames(part: object) -> list:  # of dictionaries
@@ -89,9 +87,7 @@ def trials_of(content: list, path: str | Path) -> list:  # nine lists of diction
     for number, frames in enumerate(trials):
         if not frames:
             raise BadData(f"{path}: trial {number} has no frames; copy the file anew")
-        wrong = next((k for k, frame in enumerate(frames) if not isinstance(frame, dict)), None)
-        if wrong is not None:
-            raise BadData(f"{path}: frame {wrong} of trial {number} is a {type(frames[wrong]).__name__}, expected a dictionary")
+        in_form(frames, list[dict], f"{path}, frames of trial {number}")
     return trials
 
 # %% ../../nbs/infant/13_released.ipynb #8e654a8e
@@ -282,9 +278,11 @@ def video_of(trials: list, name: str, item: int, member: str, path: str | Path) 
         Trial(np.array([[now.get(entity, UNSEEN) for entity in range(len(cast))] for now in states], np.int16), walls, gate)
         for states, walls, gate in shown
     ]
-    entities = tuple(
-        Entity(own, kind, shape, half, tuple(color))
-        for own, ((kind, shape, _), (_, color, half)) in zip(own_names(cast), cast.items())
+    kinds = [kind for kind, _, _ in cast]
+    counts = [kinds[:place].count(kind) for place, kind in enumerate(kinds)]
+    entities = tuple(  # no file tells their names
+        Entity(f"{kind}_{count}" if count else kind, kind, shape, half, tuple(color))
+        for count, ((kind, shape, _), (_, color, half)) in zip(counts, cast.items())
     )
     agents = [k for k, one in enumerate(entities) if one.kind == "agent"]
     if not agents:
@@ -296,13 +294,6 @@ def video_of(trials: list, name: str, item: int, member: str, path: str | Path) 
         condition += parts[3] if parts else ""
         notes.append(f"conditions of {name} go by their number, outcomes by the member")
     return Video(name, item, condition, outcome, member, ending, entities, tuple(films)), [*dict.fromkeys(notes)]
-
-
-def own_names(cast: dict) -> list:
-    "Names for things whose names no file tells."
-    kinds = [kind for kind, _, _ in cast]
-    counts = [kinds[:place].count(kind) for place, kind in enumerate(kinds)]
-    return [f"{kind}_{count}" if count else kind for kind, count in zip(kinds, counts)]
 
 # %% ../../nbs/infant/13_released.ipynb #1d13a239
 def import_released(
@@ -317,8 +308,7 @@ def import_released(
     "Released files into a store of episodes."
     by_identity: dict[tuple, tuple[Path, Video]] = {}
     left_out: list[tuple[str, str]] = []
-    if visible_files(out):
-        raise UsageError(f"{out} is not empty; choose a new folder")
+    free_folder(out)
     paths = released_files(files)
     called = read_names(names, {path.name for path in paths}) if names else {}
     for path in tqdm(paths, disable=not progress, unit="file"):
@@ -371,24 +361,35 @@ def released_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     return paths
 
 # %% ../../nbs/infant/13_released.ipynb #65ab14e8
+def rows_of_files(
+    table: pd.DataFrame,
+    where: object,  # its file, for messages
+    column: str,  # beside `file`
+    files: Collection[str],  # names that may stand in it
+) -> Iterator[tuple[int, str, object]]:  # number from 1, file, value of the column
+    "The rows of a table that says something of each file; `BadData` names the row that names another file, or one again."
+    if missing := [name for name in ("file", column) if name not in table]:
+        raise BadData(f"{where} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
+    rows: dict[str, int] = {}
+    for row, (path, value) in enumerate(zip(table["file"], table[column]), 1):
+        file = Path(str(path)).name
+        if file not in files:
+            raise BadData(f"{where}, row {row}: {file!r} is none of the files, which are {min(files)} to {max(files)}")
+        if file in rows:
+            raise BadData(f"{where}, row {row}: {file} is there already, in row {rows[file]}; keep one row for each file")
+        rows[file] = row
+        yield row, file, value
+
+
 def read_names(
     table: str | Path,  # a CSV with the columns `file` and `name`
-    files: set,  # names of the files there are
+    files: Collection[str],  # names of the files there are
 ) -> dict:  # name of a file -> its name as released
     "What files would be called as released; `BadData` names the row."
-    rows = csv.DictReader(read_text(table).splitlines())
-    if missing := [column for column in ("file", "name") if column not in (rows.fieldnames or ())]:
-        raise BadData(f"{table} lacks the column {' and '.join(missing)}; its first line must be file,name")
     names_by_file = {}
-    for number, row in enumerate(rows, 1):
-        file = row["file"] or ""
-        name = row["name"] or ""
-        if file not in files:
-            raise BadData(f"{table}, row {number}: {file!r} is none of the files to import")
-        if file in names_by_file:
-            raise BadData(f"{table}, row {number}: {file} is there twice; keep one row for each file")
-        if not FILE_NAME.match(stem_of(name)):
-            raise BadData(f"{table}, row {number}: {name!r} is no released name; expected six digits, two letters, e or u, as in 000010loe")
-        names_by_file[file] = name
+    for row, file, name in rows_of_files(read_csv(table, dtype=str, keep_default_na=False), table, "name", files):
+        if not FILE_NAME.match(stem_of(str(name))):
+            raise BadData(f"{table}, row {row}: {name!r} is no released name; expected six digits, two letters, e or u, as in 000010loe")
+        names_by_file[file] = str(name)
     return names_by_file
 

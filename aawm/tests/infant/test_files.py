@@ -288,7 +288,7 @@ def test_names_that_do_not_fit_are_mapped_by_a_table(odd, tmp_path):
 @pytest.mark.parametrize("text, message", [
     ("old,new\n", "lacks the column file and name"),
     ("file,name\nno.json,000001lou\n", "row 1: 'no.json' is none of the files"),
-    ("file,name\nscene 0 e.json.gz,000001lou\nscene 0 e.json.gz,000001loe\n", "row 2: scene 0 e.json.gz is there twice"),
+    ("file,name\nscene 0 e.json.gz,000001lou\nscene 0 e.json.gz,000001loe\n", "row 2: scene 0 e.json.gz is there already, in row 1"),
     ("file,name\nscene 0 e.json.gz,one\n", "row 1: 'one' is no released name"),
 ])
 def test_a_fault_in_the_table_of_names_names_its_row(odd, tmp_path, text, message):
@@ -308,7 +308,7 @@ FAULTS = {
     "no JSON": b"[[{", "expected 9": [[{}]] * 4,
     "trial 2 has no frames": [[{"size": [200, 200]}]] * 2 + [[]] + [[{"size": [200, 200]}]] * 6,
     "unknown icon": [[{"agent": [[10, 10], 6, "cube.png", [0, 0, 0]]}]] * 9,
-    "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9, "expected a dictionary": [[1]] * 9,
+    "expected \\[200, 200\\]": [[{"size": [100, 100]}]] * 9, "should be a valid dictionary": [[1]] * 9,
     "shows no agent in any frame": [
         [{"size": [200, 200], "walls": [], "objects": [[[100, 100], 6, "heart.png", [0, 0, 0]]]}]
     ] * 9

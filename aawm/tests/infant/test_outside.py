@@ -70,7 +70,7 @@ FILES = ["00000.npz", "00001.npz"]
 
 
 @pytest.mark.parametrize("rows, message", [
-    ([("00000.npz", 1), ("x.npz", 2)], "row 2: 'x.npz' was not requested"),
+    ([("00000.npz", 1), ("x.npz", 2)], "row 2: 'x.npz' is none of the files"),
     ([("00000.npz", 1), ("00000.npz", 2)], "row 2: 00000.npz is there already, in row 1"),
     ([("00000.npz", 1), ("00001.npz", "high")], "row 2: the surprise of 00001.npz is 'high'"),
     ([("00000.npz", 1), ("00001.npz", "nan")], "row 2: the surprise of 00001.npz is 'nan'"),
