@@ -6,8 +6,8 @@
 __all__ = ['MAKERS', 'NEW', 'TOOLS', 'STANDS', 'Scene', 'maker', 'make_item', 'tell_apart', 'preference_layout',
            'preference_spots', 'preference_places', 'preference', 'free_spots', 'trips', 'multi_agent',
            'inaccessible_layout', 'inaccessible_goal', 'detours', 'detour_trial', 'walker_cast', 'efficiency_path',
-           'far_goal', 'slight_bend', 'timed', 'new_end', 'efficiency_time', 'efficiency_irrational', 'tool_cast',
-           'spread', 'tool_layout', 'unlock', 'unlockings', 'undisturbed', 'exchanged', 'equally_long', 'tool_scenes']
+           'far_goal', 'slight_bend', 'timed', 'efficiency_time', 'efficiency_irrational', 'tool_cast', 'spread',
+           'tool_layout', 'unlock', 'unlockings', 'undisturbed', 'exchanged', 'equally_long', 'tool_scenes']
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #ff2e3303
 import itertools
@@ -345,17 +345,11 @@ def timed(rng: np.random.Generator, cast: list, balanced: bool, second: bool, or
     ways = (detour.aside, spot, np.array([detour.start, spot])), (detour.aside, detour.goal, detour.way)
     return [trial for _, trial in made], detour, *ways
 
-# %% ../../nbs/infant/05_bib_sets.ipynb #b7c1e0a3
+# %% ../../nbs/infant/05_bib_sets.ipynb #c633d960
 # px between the ends of two walks to different places: more than `aawm.infant.observers` takes as one
 NEW = 20
 
 
-def new_end(trial: Trial, history: list) -> bool:
-    "Does the agent end where it ended in no trial of history?"
-    end, *ends = (one.states[-1, 0, :2].astype(float) for one in (trial, *history))
-    return bool(np.linalg.norm(np.subtract(ends, end), axis=1).min() >= NEW)
-
-# %% ../../nbs/infant/05_bib_sets.ipynb #c633d960
 @maker("efficiency_time")
 def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
     "It is the path that counts, not how long it takes."
@@ -367,7 +361,9 @@ def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
             return None
         history, detour, *ways = found
         tests = [detour_trial(cast, detour, cells, way, orientation, goal) for cells, goal, way in ways]
-        return (history, tests) if not balanced or new_end(tests[second], history) else None
+        end, *ends = (trial.states[-1, 0, :2].astype(float) for trial in (tests[second], *history))
+        new = np.linalg.norm(np.subtract(ends, end), axis=1).min() >= NEW
+        return (history, tests) if new or not balanced else None
 
     history, tests = sampled(rng, attempt)
     return cast, [

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['BIB_SETS', 'SOCIAL_SETS', 'SETS', 'BIB_TRAINING', 'SOCIAL_TRAINING', 'TRAINING_SETS', 'OUTCOMES', 'ITEMS', 'RATE',
            'SIZE', 'CELL', 'CELLS', 'TRIALS', 'TEST', 'STILL_BEFORE', 'STILL_AFTER', 'SPEED', 'REACH', 'WAIT', 'TURN',
-           'NEVER', 'STATE', 'ROW', 'COLUMN', 'ANGLE', 'VISIBLE', 'LIT', 'LAYERS', 'KINDS', 'HALF_SIZES', 'COLORS',
+           'NEVER', 'STATE', 'ROW', 'COLUMN', 'ANGLE', 'VISIBLE', 'LIT', 'KINDS', 'HALF_SIZES', 'COLORS',
            'AGENT_SHAPES', 'OBJECT_SHAPES', 'AGENT_COLORS', 'OBJECT_COLORS', 'FIXED_SHAPES', 'Entity', 'prop',
-           'draw_looks', 'disc', 'ngon', 'box', 'outlines']
+           'draw_looks', 'disc', 'box', 'outlines']
 
 # %% ../../nbs/infant/01_stage.ipynb #ed273433
 from dataclasses import dataclass
@@ -58,10 +58,7 @@ STATE = ("row", "column", "angle", "visible", "lit")
 ROW, COLUMN, ANGLE, VISIBLE, LIT = range(len(STATE))
 
 # %% ../../nbs/infant/01_stage.ipynb #808e4d80
-LAYERS = {
-    "under": 0, "home": 1, "lock": 2, "object": 3, "spinner": 4, "key": 5, "agent": 6, "door": 7, "slab": 8, "over": 9,
-}  # fmt: skip
-KINDS = tuple(LAYERS)
+KINDS = ("under", "home", "lock", "object", "spinner", "key", "agent", "door", "slab", "over")  # each above those before it
 HALF_SIZES = {
     "agent": 6, "home": 6, "object": 9, "key": 9, "lock": 9, "spinner": 20, "door": 10, "slab": 20,
     "under": 25, "over": 25
@@ -93,7 +90,7 @@ class Entity:
 
     @property
     def layer(self) -> int:
-        return LAYERS[self.kind]
+        return KINDS.index(self.kind)
 
 # %% ../../nbs/infant/01_stage.ipynb #c89d1552
 FIXED_SHAPES = {
@@ -132,12 +129,6 @@ def disc(row: float, column: float, radius: float, wide: float = 1.0) -> np.ndar
     return np.stack([row + radius * np.sin(turn), column + wide * radius * np.cos(turn)], -1)
 
 
-def ngon(corners: int) -> np.ndarray:  # `[corners, 2]`
-    "A regular polygon of radius 1, its first corner at the top."
-    turn = np.deg2rad(-90.0 + 360 * np.arange(corners) / corners)
-    return np.stack([np.sin(turn), np.cos(turn)], -1)
-
-
 def box(top: float, left: float, bottom: float, right: float) -> np.ndarray:  # `[4, 2]`
     "A rectangle."
     return np.array([(top, left), (top, right), (bottom, right), (bottom, left)], float)
@@ -146,6 +137,7 @@ def box(top: float, left: float, bottom: float, right: float) -> np.ndarray:  # 
 @cache
 def outlines() -> dict:  # shape -> list of (filled, polygon)
     "Every shape: the agents', the objects', then those of what is neither."
+    turn = np.deg2rad(-90.0 + 72 * np.arange(5))
     leaf = [(1, disc(row, column, 0.5)) for row, column in ((-0.5, 0), (0.2, -0.5), (0.2, 0.5))]
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)
     heart = np.stack(
@@ -158,7 +150,7 @@ def outlines() -> dict:  # shape -> list of (filled, polygon)
         [np.stack([np.full(9, 1.0), np.linspace(-1, 1, 9)], -1), [(0.2, 0.45), (-1, 0), (0.2, -0.45)]]
     )
     return {
-        "pentagon": [(1, ngon(5))],
+        "pentagon": [(1, np.stack([np.sin(turn), np.cos(turn)], -1))],
         "clove": [*leaf, (1, disc(0, 0, 0.35)), (1, box(0.0, -0.15, 1.0, 0.15))],
         "kite": [(1, np.array([(-1, 0), (-0.2, 0.8), (1, 0), (-0.2, -0.8)]))],
         "heart": [(1, heart)], "clove_tree": [(1, disc(-0.3, 0, 0.65, 1.3)), (1, box(0.2, -0.2, 1, 0.2))],
