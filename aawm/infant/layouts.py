@@ -92,7 +92,7 @@ def scattered_walls(
 def connected(walls: np.ndarray) -> bool:
     "Can every free cell be reached from every other without cutting a corner?"
     left = set(map(tuple, np.argwhere(~walls).tolist()))
-    waiting = [left.pop()]
+    waiting = [left.pop()] if left else []
     while waiting:
         row, column = waiting.pop()
         beside = left & {(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)}
