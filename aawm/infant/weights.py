@@ -12,13 +12,13 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from ..errors import BadData, UsageError
+from ..errors import UsageError
 from ..files import commit, digest, resolve, sha256, write_json
 from .learning_check import LearningCheck, read_check
 from .training import WRAPS, rebuild
 from ..models.base import check_weights, choose_device
-from ..models.weights import LONGEST_RECORD, read_tensors, weights_header, weights_name, write_tensors
-from ..small_files import Form, Line, Seed, in_form, parse_json, read_small
+from ..models.weights import LONGEST_RECORD, read_card, read_tensors, weights_header, weights_name, write_tensors
+from ..small_files import Form, Line, Seed, in_form, parse_json
 from ..training.folder import load_run, run_settings
 
 # %% ../../nbs/infant/26_weights.ipynb #076f6d9f
@@ -27,7 +27,7 @@ VARIANT = "corrected"  # the only one: the published form has a name of its own
 
 
 class ObserverRecord(Form):
-    "What a weights file says of an observer; it may say more."
+    "What a weights file, and its card, says of an observer; it may say more."
 
     model_config = ConfigDict(extra="allow")
     model: Literal["state_transformer", "object_transformer", "transformer"]  # of `LEARNERS`
@@ -73,9 +73,7 @@ def pretrained(
     where = f"the record of {path}"
     record = in_form(parse_json(weights_header(path)["record"][:LONGEST_RECORD], where), dict, where)
     checked = in_form(record, ObserverRecord, where)
-    card = read_small(path.with_suffix(".json"), dict) if path.with_suffix(".json").is_file() else {}
-    if card.get("sha256") != sha256(path):
-        raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy both anew")
+    card = read_card(path, record, ObserverRecord)
     module = rebuild(record)
     module.load_state_dict(check_weights(module, read_tensors(path), path))
     one = WRAPS[checked.model](module.to(choose_device(device)).eval(), seed=checked.seed)

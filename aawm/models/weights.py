@@ -222,6 +222,7 @@ class CardForm(Record):
 def read_card(
     path: str | Path,  # of a weights file
     record: dict,  # what the weights file says of itself
+    form: type = CardForm,
 ) -> dict:
     "The card of a weights file; `BadData` where it is missing, cannot be read, or is of another file."
     path = Path(path)
@@ -229,8 +230,8 @@ def read_card(
     if not file.is_file():
         raise BadData(f"{path} has no card ({file.name}), so nothing says what it is; copy both anew")
     card = read_small(file, dict)
-    in_form(card, CardForm, file)
-    if card["sha256"] != sha256(path):
+    in_form(card, form, file)
+    if card.get("sha256") != sha256(path):
         raise BadData(f"{path} does not match the SHA-256 on its card: damaged or replaced; copy it anew")
     if others := [name for name in IDENTITY_FIELDS if card.get(name) != record.get(name)]:
         raise BadData(f"{file} and {path.name} differ in {others[0]}; copy both anew")
