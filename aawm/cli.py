@@ -191,6 +191,7 @@ def import_released(
 
     data.import_released(data_pkl, info_pkl, out, skip_bad=skip_bad, progress=progress)
     tell_totals(out)
+    tell_conventions(out)
 
 # %% ../nbs/90_cli.ipynb #e3d2d976
 @app.command(epilog="Example: aawm import-raw trials --out data/raw")
@@ -255,7 +256,7 @@ def warn_of_contract(
     variant: str,
     settings: dict,  # of the model
 ) -> None:
-    "Say on the error stream what a model from outside fails; the model is trained all the same."
+    "Say on the error stream what a model from outside fails; `ModelContractError` where its weights could not be read again."
     from aawm import training
 
     from aawm.models import WorldModel, model_class
@@ -267,6 +268,8 @@ def warn_of_contract(
     # a wrong loss stops the training, which says so itself
     if not report.passed and "loss" not in report.failed:
         wrong = "; ".join(what for outcome, what in report.faults if outcome == "FAILED")
+        if "state" in report.failed:
+            raise ModelContractError(f"{model} fails the model contract, and what it learns would be lost: {wrong}")
         typer.echo(
             f"aawm: warning: {model} fails the model contract, so its scores may mean nothing: {wrong}",
             err=True

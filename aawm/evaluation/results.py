@@ -189,6 +189,8 @@ def model_record(
 ) -> dict:  # fields of a record
     "Who was evaluated."
     networks = networks_of(model)
+    if int(seed) < 0:
+        raise ValueError(f"its training seed is {seed}")
     config = getattr(networks[0] if len(networks) == 1 else model, "config", None)
     return {
         "model": str(model.name), "variant": str(model.variant), "privileged": list(model.privileged),
@@ -230,6 +232,8 @@ def take_model(
     model: object,  # a run folder, a weights file, `name` or `name@seed` of what ships, a plain world, `module:Class`, or a model
 ) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
     "The model to evaluate."
+    if isinstance(model, type):
+        raise UsageError(f"{model.__name__} is a class; give an instance, such as {model.__name__}()")
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
     if str(model) in PLAIN_WORLDS:

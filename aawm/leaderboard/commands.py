@@ -40,7 +40,7 @@ def enter(
     from aawm.files import resolve
     from aawm.leaderboard import entries
 
-    fields = {"by": by, "about": about, "code": code, "files_at": files_at}
+    fields = {"by": by.strip(), "about": about.strip(), "code": code, "files_at": files_at}
     missing = [f"--{field.replace('_', '-')}" for field, words in (fields | {"file": file}).items() if not words]
     if missing:
         raise UsageError(f"an entry says who, what, and where; {', '.join(missing)} missing")

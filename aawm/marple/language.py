@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SHOWN', 'NAMES', 'TASK', 'ANSWER', 'THOUGHT', 'PAIR_LINE', 'ANSWER_PLACE', 'ANSWER_NUMBER', 'PAPER_TASK',
-           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'state_words', 'contents',
+           'PAPER_ANSWER', 'DOES', 'LARGEST_ANSWERS', 'PROMPTS', 'UNANSWERED', 'FINISHED', 'state_words', 'contents',
            'carried_names', 'describe_world', 'whereabouts', 'scene_graph', 'moment', 'prompt', 'spoken_part',
            'read_answer', 'read_two_numbers', 'final_state', 'paper_case', 'paper_prompt', 'worked_example', 'Answer',
            'AnswerForm', 'whole_lines', 'Recorded', 'share_of', 'language_method']
@@ -159,7 +159,7 @@ def prompt(
 
 # %% ../../nbs/marple/17_language.ipynb #c3a2accc
 THOUGHT = re.compile(r"(?i)<(/?)(?:think(?:ing)?|reasoning)>")  # around what a model says to itself
-PAIR_LINE = re.compile(r"(?im)^\W*(?:agent )?([AB])\W*[:=]\W*(\d{1,3})(?:\s*%|\s*/\s*100)?\W*$")
+PAIR_LINE = re.compile(r"(?im)^\W*(?:agent )?([AB])\W*[:=](?:(?![-−–.])\W)*(\d{1,3})(?:\s*%|\s*/\s*100)?\W*$")
 # the last such place begins the answer
 ANSWER_PLACE = re.compile(r"(?im)^\W*(?:(?:my|the|final) )*answer\b(?:[\s*_]*\([^)]*\))?")
 # and no other number
@@ -362,12 +362,13 @@ class Recorded:
 # how it is asked, how the answer is read
 PROMPTS = {"plain": (prompt, read_answer), "paper": (paper_prompt, read_two_numbers)}
 UNANSWERED = {"refusal": "refused", "content_filter": "refused", "length": "cut short"}  # by how an answer ended
+FINISHED = ("stop", "end_turn", "stop_sequence", "eos", "completed")  # as services say it
 
 
 def share_of(answer: Answer, style: str = "plain") -> float:  # 0 to 1
     "What an answer says, if it came to its end; `BadData` with the reason otherwise."
-    if answer.finish in UNANSWERED:
-        raise BadData(UNANSWERED[answer.finish])
+    if (finish := answer.finish.lower()) not in FINISHED:
+        raise BadData(UNANSWERED.get(finish, f"ended with {answer.finish!r}"))
     return PROMPTS[style][1](answer.text)
 
 

@@ -810,7 +810,9 @@ def check_weights(
             value.is_floating_point() and expected[name].is_floating_point()
         ) and value.dtype != expected[name].dtype
     ]
-    wrong += [f"{name} not finite" for name, value in weights.items() if not value.isfinite().all()]
+    # a fresh buffer may hold infinities, such as a mask
+    finite = {name for name, value in expected.items() if value.isfinite().all()}
+    wrong += [f"{name} not finite" for name in weights if name in finite and not weights[name].isfinite().all()]
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{source} does not fit {getattr(model, 'name', type(model).__name__)}: {'; '.join(wrong[:5])}{more}")

@@ -36,8 +36,9 @@ def notebook_content(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> dict:
     "A notebook, read as the JSON that it is: nbformat takes a second to import, which every short command would pay."
-    text = resolve(path).read_text(encoding="utf-8-sig")
+    text = ""
     try:
+        text = resolve(path).read_text(encoding="utf-8-sig")
         content = json.loads(text)
         content["cells"]
     except (ValueError, KeyError, TypeError) as fault:

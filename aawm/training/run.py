@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from ..errors import Interrupted
+from ..errors import Interrupted, own_code
 from ..files import exclusive, write_json
-from ..models.base import choose_device, float32_products, saved_state
+from ..models.base import check_weights, choose_device, float32_products, saved_state
 from .folder import HASHES, SETTINGS, check_run, claim_folder, describe_run, finished, is_shorter, read_weights, run_settings
 from .folder import write_weights
 from aawm.training.loop import (
@@ -81,7 +81,8 @@ def train_run(
     with exclusive(out), as_it_was(settings.threads, settings.precision):
         torch.manual_seed(step_seed(seed, 0, purpose=2))
         module = build()
-        saved_state(module)  # what cannot be written ends the run before its first step
+        with own_code(f"the state of {type(module).__name__} cannot be written and read:"):  # which ends the run before its first step
+            module.load_state_dict(check_weights(module, saved_state(module), "its own state"))
         described = describe_run(module, settings, seed, describe(module))
         if longer:
             lengthen(out, described, module, settings)

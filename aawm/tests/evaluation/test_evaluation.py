@@ -535,6 +535,7 @@ def outside(folder, returned, change=str):
     ("{}['position']", str, "fails with KeyError: 'position' .HERE, line 10"), ("sys.exit(3)", str, "fails with SystemExit: 3 .HERE, line 10"),
     ("stay.to('mps')", str, "fails with .*HERE, line 10"), ("stay", lambda code: code.replace(", **given", ""), "'generator' .HERE, rollout at line 8.; it must"),
     ("stay", lambda code: code + "    seed = 'first'", "cannot be recorded: ValueError: .*HERE, rollout at line 8"),
+    ("stay", lambda code: code + "    seed = -3", "cannot be recorded: ValueError: its training seed is -3"),
     ("stay", lambda code: code + "    privileged = 5", "cannot be read: TypeError"),
 ])  # fmt: skip
 def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_path, monkeypatch, returned, change, said):
@@ -543,6 +544,11 @@ def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_
     with pytest.raises(ModelContractError, match=said.replace("HERE", "outside_of_the_package.py")) as raised:
         evaluate(outside(tmp_path, returned, change), store, Protocol(tasks="error_by_step", split=None), progress=False)
     assert "\n" not in str(raised.value)
+
+
+def test_a_class_is_no_model_yet(store):
+    with pytest.raises(UsageError, match=r"FrozenWorld is a class; give an instance, such as FrozenWorld\(\)"):
+        evaluate(FrozenWorld, store, progress=False)
 
 
 def test_a_model_that_needs_gradients_runs(store, tmp_path):

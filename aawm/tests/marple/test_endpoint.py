@@ -270,12 +270,12 @@ def test_the_papers_prompt_names_no_mission_and_its_end_no_place():
 def test_both_numbers_of_an_answer_are_read(tmp_path):
     assert read_two_numbers("A: 10\nB: 30\nSo finally\n**A: 60%**\n**Agent B: 20/100**") == 0.75
     assert read_two_numbers("<think>\nA: 10\nB: 90\n</think>\nA: 60\n\nB: 20\nSo it was A.") == 0.75
-    odd = ("A: 50", "A: 0\nB: 0", "A: 101\nB: 1", "", "A: high\nB: low")
+    odd = ("A: 50", "A: 0\nB: 0", "A: 101\nB: 1", "", "A: high\nB: low", "A: -90\nB: 10", "A: .9\nB: 10")
     cut = ("<think>Suppose\nA: 90\nB: 10\nbut then", "First\nA: 90\nB: 10\nRather\nA: 20\nB", "B: 40\nno.\nA: 80", "A: 90\nB: 10\nA: 20\nB")
     for text in odd + cut:
         with pytest.raises(BadData):
             read_two_numbers(text)
-    for answer in (Answer("A: 90\nB: 10", "length"), Answer("A: 90\nB: 10", "refusal")):
+    for answer in (Answer("A: 90\nB: 10", "length"), Answer("A: 90\nB: 10", "refusal"), Answer("A: 90\nB: 10", "MAX_TOKENS")):
         with pytest.raises(BadData):
             share_of(answer, "paper")
     pair = Plan(1, houses=1).pair(0)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from aawm.cli import warn_of_contract
 from aawm.data import generate
 from aawm.errors import ModelContractError
 from aawm.models import build
@@ -130,6 +131,12 @@ class Extra(Tied):
         return {"seen": 3}
 
 
+class Grown(Tied):
+    def loss(self, batch):
+        self.register_buffer("seen", torch.zeros(3))
+        return super().loss(batch)
+
+
 class Hidden(Tied):
     learnt = 0.0
 
@@ -140,12 +147,21 @@ class Hidden(Tied):
     def rollout(self, *given, **named):
         return super().rollout(*given, **named) + self.learnt
 '''
+BUFFERS = {"Mask": "full((3, 3), -torch.inf).triu(1)", "Expanded": "zeros(1).expand(5)", "Sparse": "eye(3).to_sparse()"}
+for name, value in BUFFERS.items():
+    STATES += f"""
+
+class {name}(Tied):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.register_buffer("rows", torch.{value})
+"""
 
 
 BRIEF = {"steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "log_every": 1}
 
 
-@pytest.mark.parametrize("name", ["Tied", "BufferView"])
+@pytest.mark.parametrize("name", ["Tied", "BufferView", "Mask"])
 def test_a_state_that_shares_memory_is_written_once_and_read(model_file, store, tmp_path, name):
     path = model_file(STATES)
     assert "state" not in check_model(f"{path}:{name}").failed
@@ -156,12 +172,17 @@ def test_a_state_that_shares_memory_is_written_once_and_read(model_file, store, 
     assert model.second.weight is model.first.weight
 
 
-@pytest.mark.parametrize("name, said", [("Lazy", "has no size yet"), ("Extra", "a dict"), ("Hidden", "rolls out .* elsewhere")])
+@pytest.mark.parametrize("name, said", [
+    ("Lazy", "has no size yet"), ("Extra", "a dict"), ("Expanded", "loading state_dict"), ("Sparse", "storage of Sparse"),
+    ("Hidden", "rolls out .* elsewhere"), ("Grown", "seen unknown")
+])
 def test_a_state_that_is_lost_is_found_before_any_training(model_file, store, tmp_path, name, said):
     path = model_file(STATES)
     report = check_model(f"{path}:{name}")
     assert "state" in report.failed and re.search(said, str(report))
-    if name != "Hidden":
+    with pytest.raises(ModelContractError, match=said):
+        warn_of_contract(f"{path}:{name}", "corrected", {})
+    if name not in ("Hidden", "Grown"):  # which a step alone shows
         with pytest.raises(ModelContractError, match=said):
             fit(f"{path}:{name}", store, tmp_path / "run", training_settings=BRIEF, device="cpu", progress=False)
         assert not (tmp_path / "run" / "settings.json").exists()
