@@ -163,7 +163,7 @@ def rows_of(
     path: Path,  # CSV or JSON, of one person or of many; or JSON by lines
 ) -> list:  # of dicts
     "The rows of a file, not checked yet."
-    text = read_text(path, LARGEST_ANSWERS)
+    text = read_text(path, LARGEST_ANSWERS).replace("\ufeff", "")  # joined files may have a mark each
     if text.lstrip()[:1] not in ("[", "{"):
         # the rows of each table by its own header, whatever its order of columns and its separator
         lines = text.splitlines(keepends=True)

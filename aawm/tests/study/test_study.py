@@ -268,7 +268,7 @@ def test_files_that_hosts_and_spreadsheets_join_are_read_whole(key, tmp_path):
     ann, bob = (pd.DataFrame(simulate_answers(key, name)) for name in ("ann", "bob"))
     texts = {
         "order.csv": ann.to_csv(index=False) + bob[bob.columns[::-1]].to_csv(index=False),
-        "separator.csv": "\ufeff" + ann.to_csv(index=False, sep=";") + bob.to_csv(index=False, quoting=csv.QUOTE_ALL),
+        "separator.csv": "\ufeff" + ann.to_csv(index=False, sep=";") + "\ufeff" + bob.to_csv(index=False, quoting=csv.QUOTE_ALL),
         "lines.txt": "\n".join(json.dumps(one.to_dict("records")) for one in (ann, bob)),
     }
     for name, text in texts.items():
