@@ -477,7 +477,8 @@ class OutsideModel(WorldModel):
         self.run: Callable[..., torch.Tensor] = getattr(inner, "rollout" if is_object else "__call__")
         self.name = str(own_name) or type(inner).__name__
         self.variant = str(getattr(inner, "variant", "corrected" if is_object else "function"))
-        self.privileged = tuple(getattr(inner, "privileged", ()))
+        asked = getattr(inner, "privileged", ())
+        self.privileged = (asked,) if isinstance(asked, str) else tuple(asked)
 
     def calibrate(self, states: torch.Tensor) -> None:
         "Nothing: it comes trained."

@@ -537,6 +537,7 @@ def outside(folder, returned, change=str):
     ("stay", lambda code: code + "    seed = 'first'", "cannot be recorded: ValueError: .*HERE, rollout at line 8"),
     ("stay", lambda code: code + "    seed = -3", "cannot be recorded: ValueError: its training seed is -3"),
     ("stay", lambda code: code + "    privileged = 5", "cannot be read: TypeError"),
+    ("stay", lambda code: code + "    privileged = 'all_of_it'", r"asks for \['all_of_it'\]"),
 ])  # fmt: skip
 def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_path, monkeypatch, returned, change, said):
     if returned == "stay":  # what can be seen before any rollout
