@@ -56,21 +56,29 @@ class Advisor:
         if not isinstance(self.policy, FieldPolicy):
             actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
             return torch.softmax(actions, 1).numpy(), list(things.numpy())
-        keys = [scene_key(world, mixture, language, agent) for agent in range(len(world))]
-        firsts = {key: keys.index(key) for key in dict.fromkeys(keys)}  # scene -> an agent in it
-        new = [agent for key, agent in firsts.items() if key not in self.known]
+        content = np.concatenate([world.which[:, None], world.state, world.cell, world.last], 1, dtype=np.int64)
+        groups: dict[bytes, list[int]] = {}  # content of a scene -> agents in it
+        for agent, row in enumerate(content):
+            groups.setdefault(row.tobytes(), []).append(agent)
+        scenes = [(scene_key(world, mixture, language, here[0]), here) for here in groups.values()]
+        new = [(key, here[0]) for key, here in scenes if key not in self.known]
         if len(self.known) + len(new) > REMEMBERED:
             self.known = {}
-            new = list(firsts.values())
+            new = [(key, here[0]) for key, here in scenes]
         for start in range(0, len(new), TOGETHER):
             some = new[start : start + TOGETHER]
-            actions, things = self.policy(self.batch(world, some, mixture, language))
-            chances = torch.softmax(actions, -1).numpy()
-            objects = things.half().numpy()
-            self.known |= {keys[agent]: (chances[place], objects[place]) for place, agent in enumerate(some)}
-        poses = pose_number(world.pose, SIDE).tolist()
-        said = [[field[pose] for field in self.known[key]] for key, pose in zip(keys, poses)]
-        return np.stack([chances for chances, _ in said]), [objects for _, objects in said]
+            actions, things = self.policy(self.batch(world, [agent for _, agent in some], mixture, language))
+            fields = zip(torch.softmax(actions, -1).numpy(), things.half().numpy())
+            self.known |= {key: field for (key, _), field in zip(some, fields)}
+        poses = pose_number(world.pose, SIDE)
+        chances = np.empty((len(world), 12), np.float32)
+        objects: list = [None] * len(world)
+        for key, here in scenes:
+            field, things = self.known[key]
+            chances[here] = field[poses[here]]
+            for agent in here:
+                objects[agent] = things[poses[agent]]
+        return chances, objects
 
 # %% ../../nbs/marple/16_rollouts.ipynb #55601499
 ROLLOUTS = 100  # of each mission that an agent may follow
