@@ -82,10 +82,16 @@ def first_steps(
     trials: int,  # how many there are
 ) -> dict[str, np.ndarray]:  # `pickup_step` and `goal_step`, int64 `[trial, object]`, -1 none
     "The steps of the first pickup and the first delivery of each object of each trial."
-    names = [f"{kind}_{k}" for kind in ("pickup", "goal") for k in range(len(OBJECTS))]
-    firsts = events.groupby(["trial", "event"]).step.min().unstack().reindex(index=range(trials), columns=names)
-    pickup, goal = np.split(np.array(firsts.fillna(NEVER), dtype=np.int64), 2, axis=1)
-    return {"pickup_step": pickup, "goal_step": goal}
+    later = np.iinfo(np.int64).max
+    trial, step, event = (events[name].to_numpy() for name in ("trial", "step", "event"))
+    steps = {}
+    for kind in ("pickup", "goal"):
+        first = np.full((trials, len(OBJECTS)), later)
+        for k in range(len(OBJECTS)):
+            here = event == f"{kind}_{k}"
+            np.minimum.at(first[:, k], trial[here], step[here])
+        steps[f"{kind}_step"] = np.where(first == later, NEVER, first)
+    return steps
 
 # %% ../../nbs/data/01_trials.ipynb #a9c4bba8
 def event_rows(
