@@ -811,9 +811,9 @@ def check_weights(
             value.is_floating_point() and expected[name].is_floating_point()
         ) and value.dtype != expected[name].dtype
     ]
-    # a fresh buffer may hold infinities, such as a mask
-    finite = {name for name, value in expected.items() if value.isfinite().all()}
-    wrong += [f"{name} not finite" for name in weights if name in finite and not weights[name].isfinite().all()]
+    # fresh buffers that hold infinities, such as a mask
+    masks = [name for name, value in model.named_buffers(remove_duplicate=False) if not value.isfinite().all()]
+    wrong += [f"{name} not finite" for name, value in weights.items() if name not in masks and not value.isfinite().all()]
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadData(f"{source} does not fit {getattr(model, 'name', type(model).__name__)}: {'; '.join(wrong[:5])}{more}")
