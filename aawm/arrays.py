@@ -6,7 +6,7 @@
 __all__ = ['MOST_BYTES', 'DESCRIPTION', 'NUMBER_TYPES', 'COMPRESSORS', 'CODECS', 'reading', 'ZarrPart', 'ZarrName', 'ChunkGrid',
            'ArrayDescription', 'read_description', 'check_description', 'blosc_size', 'zstd_size', 'streamed_size',
            'check_chunks', 'open_array', 'GroupDescription', 'read_group', 'read_npz', 'read_npy', 'read_csv',
-           'save_table', 'read_parquet']
+           'read_parquet']
 
 # %% ../nbs/07_arrays.ipynb #86fddfe7
 import contextlib
@@ -24,7 +24,7 @@ import zarr
 from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import AawmError, BadData, Refused, UsageError
-from .files import replacing, visible_files
+from .files import visible_files
 from .small_files import read_small
 
 # %% ../nbs/07_arrays.ipynb #84dd55f0
@@ -260,18 +260,6 @@ def read_csv(
     with reading(path, "a table"):
         # exact, as pandas 3 reads them by default; older ones miss the last digit of some
         return pd.read_csv(path, **{"float_precision": "round_trip", **options})
-
-
-def save_table(
-    path: str | Path,  # .parquet, or else a CSV
-    table: pd.DataFrame,
-) -> None:
-    "Write a table without its index; a file that is there stays whole until the new one is written."
-    with replacing(path) as temporary:
-        if temporary.suffix == ".parquet":
-            table.to_parquet(temporary, index=False)
-        else:
-            table.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def read_parquet(path: str | Path) -> pd.DataFrame:

@@ -625,7 +625,7 @@ def outcomes(
 ):
     "Write what was true and what was predicted as one table: a row for each scored object of each trial of each model."
     from aawm import evaluation
-    from aawm.arrays import save_table
+    from aawm.files import save_table
 
     if out.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{out} must end in .parquet or .csv; choose another name")

@@ -29,7 +29,7 @@ import xarray as xr
 from pydantic import Field
 
 import aawm
-from ..arrays import read_csv, read_npz, read_parquet, save_table
+from ..arrays import read_csv, read_npz, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
@@ -42,7 +42,7 @@ from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
 from ..on_demand import named_in_code
-from ..files import commit, read_json, replacing, sha256, visible_files, write_json
+from ..files import commit, read_json, replacing, save_table, sha256, visible_files, write_json
 from ..small_files import Form, Sha256, in_form, read_small
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
@@ -232,8 +232,6 @@ def take_model(
     model: object,  # a run folder, a weights file, `name` or `name@seed` of what ships, a plain world, `module:Class`, or a model
 ) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
     "The model to evaluate."
-    if isinstance(model, type):
-        raise UsageError(f"{model.__name__} is a class; give an instance, such as {model.__name__}()")
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
     if str(model) in PLAIN_WORLDS:

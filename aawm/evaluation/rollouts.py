@@ -456,8 +456,10 @@ def as_model(
     model: object,  # a `WorldModel`, another object with `rollout`, or a function with the arguments of `rollout`
 ) -> Evaluable:  # with `name`, `variant`, `privileged` and `rollout`
     "Check that something can be evaluated."
+    if isinstance(model, type):
+        raise UsageError(f"{model.__name__} is a class; give an instance, such as {model.__name__}()")
     if not callable(getattr(model, "rollout", None)):
-        if hasattr(model, "rollout") or not callable(model) or isinstance(model, type):
+        if hasattr(model, "rollout") or not callable(model):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
         model = OutsideModel(model)
     with own_code("the model cannot be read:"):

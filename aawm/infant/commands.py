@@ -106,7 +106,7 @@ def show_scores(
     out: Path | None,  # a CSV to write
 ) -> None:
     "Print scores, and crossed scores where a set has them; write the scores."
-    from aawm.arrays import save_table
+    from aawm.files import save_table
     from aawm.infant.scores import crossed_table
 
     typer.echo(table.drop(columns=["needs", "seed"]).round(3).to_string(index=False))

@@ -286,7 +286,7 @@ def infer(
     progress: Annotated[bool, typer.Option(help="Show a progress bar.")] = True
 ):
     "Score every trial of a store at eleven times; print how much evidence was needed."
-    from aawm.arrays import save_table
+    from aawm.files import save_table
     from aawm.marple.evidence import VARIANTS
     from aawm.marple.furnishing import can_be_done
     from aawm.marple.missions import MISSIONS

@@ -179,6 +179,6 @@ def tally(
             share_of(answer, style)
             counts["read"] += 1
         except BadData:
-            counts[UNANSWERED.get(answer.finish, "unreadable")] += 1
+            counts[UNANSWERED.get(answer.finish.lower(), "unreadable")] += 1
     names = ("prompts", "answers", "read", "refused", "cut short", "unreadable", "tokens in", "tokens out")
     return {name: counts[name] for name in names}

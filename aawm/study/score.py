@@ -26,8 +26,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
-from ..arrays import save_table
-from ..files import replacing, resolve
+from ..files import replacing, resolve, save_table
 from ..marple.scores import PARTS, bootstrap, needed
 from ..schema import OBJECTS
 from ..small_files import Form, Line, PlainName, first_fault, in_form, parse_json, read_text
@@ -226,10 +225,11 @@ def simulate_answers(
     rows = []
     positions = iter((rng.permutation(len(key.items)) + 1).tolist())
     for item in key.items:
+        position = next(positions)
         row = {
             "row": "answer", "participant": participant, "study": key.study, "seed": key.seed,
             "version": key.version, "task": key.task, "trial": item.trial, "kind": item.kind,
-            "position": next(positions) * (item.kind != "practice")
+            "position": 0 if item.kind == "practice" else position
         }
         answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
             item, skill, rng

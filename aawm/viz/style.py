@@ -27,7 +27,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from ..errors import UsageError
-from ..files import replacing
+from ..files import replacing, save_table
 from ..sketch import INK, SOFT_INK
 
 # %% ../../nbs/viz/01_style.ipynb #176a8550
@@ -295,8 +295,7 @@ def save_figure(
     for kind, metadata in dateless.items():
         with replacing(folder / f"{name}.{kind}") as temporary, house_style():
             figure.savefig(temporary, format=kind, metadata=metadata)
-    with replacing(folder / f"{name}.csv") as temporary:
-        table.to_csv(temporary, index=False, lineterminator="\n")
+    save_table(folder / f"{name}.csv", table)
     whole = {**plain(record), "figure": name, "alt": alt, "columns": list(table.columns), "rows": len(table)}
     with replacing(folder / f"{name}.json") as temporary:
         temporary.write_text(json.dumps(whole, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
