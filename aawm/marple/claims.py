@@ -92,9 +92,9 @@ EXACT = "exact"
 POLICIES = "policies"
 # method -> prior, combining rule
 SETTINGS = {
-    EXACT: ("0.5", "exact"), WASTED: ("0.5", "exact"), POLICIES: ("1.0", "softmax"), LANGUAGE_MODEL: ("0.5", "ratio"),
+    EXACT: ("0.5", "exact"), WASTED: ("0.5", "exact"), POLICIES: ("1.0", "softmax"),
 }
-ABSENT = {EXACT: "trials", WASTED: "trials", POLICIES: "learned policies", LANGUAGE_MODEL: "recorded answers"}  # where nothing was run
+ABSENT = {EXACT: "trials", WASTED: "trials", POLICIES: "learned policies"}  # where nothing was run
 
 # %% ../../nbs/marple/18_claims.ipynb #7c1e20aa
 class Scored(Evidence):
@@ -176,8 +176,8 @@ class Scored(Evidence):
 CLAIMS: dict[int, Claim] = {}
 claim = entering(CLAIMS)
 METHODS_OF = {  # claim -> the method that it is about, then others that have its numbers
-    1: (POLICIES, EXACT, WASTED, LANGUAGE_MODEL), 2: (POLICIES, EXACT), 3: (POLICIES, EXACT), 4: (POLICIES,),
-    5: (POLICIES, EXACT, WASTED, LANGUAGE_MODEL), 6: (POLICIES, LANGUAGE_MODEL), 7: (POLICIES, EXACT), 8: (POLICIES,),
+    1: (POLICIES, EXACT, WASTED), 2: (POLICIES, EXACT), 3: (POLICIES, EXACT), 4: (POLICIES,),
+    5: (POLICIES, EXACT, WASTED), 6: (POLICIES,), 7: (POLICIES, EXACT), 8: (POLICIES,),
 }  # fmt: skip
 
 # %% ../../nbs/marple/18_claims.ipynb #1504d09b

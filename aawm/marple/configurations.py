@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STATE_NAMES', 'LARGEST', 'Cells', 'Members', 'FurnitureName', 'ObjectName', 'HouseSide', 'HOUSES', 'LARGEST_HOUSES',
            'Read', 'Group', 'Nothing', 'name_among', 'ThingForm', 'PieceForm', 'RoomForm', 'DoorForm', 'GridForm',
-           'Configuration', 'grid_house', 'read_configuration', 'read_configuration_file', 'state_names', 'Outline',
-           'is_template', 'configuration_files', 'HousesForm', 'import_houses', 'kept_configurations', 'read_houses']
+           'Configuration', 'grid_house', 'read_configuration', 'read_configuration_file', 'Outline', 'is_template',
+           'configuration_files', 'HousesForm', 'import_houses', 'kept_configurations', 'read_houses']
 
 # %% ../../nbs/marple/09_configurations.ipynb #ebd66344
 from collections.abc import Callable
@@ -169,11 +169,6 @@ def read_configuration(
 def read_configuration_file(path: str | Path) -> House:
     "The house of a released configuration file, which is JSON."
     return grid_house(read_small(path, Configuration, LARGEST).Grid, path)
-
-# %% ../../nbs/marple/09_configurations.ipynb #9df98e4c
-def state_names(state: int, abilities: int) -> dict:
-    "A `state` as configurations write it: every ability, true or false."
-    return {name: bool(state & bit) for name, bit in STATE_NAMES.items() if abilities & bit}
 
 # %% ../../nbs/marple/09_configurations.ipynb #7d745a88
 class Outline(Read):

@@ -34,7 +34,6 @@ from aawm.leaderboard.entries import read_entry
 from aawm.infant.learning_check import LEARNING_CHECK, LearningCheck, read_check, write_check
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
-from aawm.marple.language import Recorded
 from aawm.marple.released import read_action, read_start, trials_of
 from aawm.models import build, load_released, load_weights
 from aawm.models.weights import ship_weights, tensor_digest, write_card
@@ -375,15 +374,7 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
     ]
     configuration = next((FIXTURES / "marple").glob("init_config_*.json"))
     import_houses([configuration], folder / "houses")
-    answers = [
-        {"answers of": {}},
-        {"prompt": digest("text"), "text": "Answer: 5", "finish": "stop", "tokens": [1, 2]}
-    ]
-    (folder / "answers.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
     load_settings = lambda file: load_released("multistep_delta", FIXTURES / "parity/multistep_delta.pt", file)
-    write_answers = lambda value: (folder / "answers.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in (value if isinstance(value, list) else [value]))
-    )
     return {
         "card": weights_reader(folder, "card"), "weights": weights_reader(folder, "weights"),
         "run settings": run_reader(folder, "settings"), "run hashes": run_reader(folder, "hashes"),
@@ -398,9 +389,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "infant labels": infant_reader(folder, "labels"),
         "marple configuration": copied_reader(folder, configuration, read_configuration_file),
         "marple houses": Reader(folder / "houses/houses.json", lambda: read_houses(folder / "houses")),
-        "marple answers": Reader(
-            folder / "answers.jsonl", lambda: Recorded(folder / "answers.jsonl"), answers, write_answers
-        ),
         "raw aawm.json": raw_reader(folder, "aawm.json"), "raw events": raw_reader(folder, "event_log.csv"),
         "raw observations": raw_reader(folder, "trial_obs.csv"),
         "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),

@@ -1,4 +1,4 @@
-"""Policies and rollouts: trained, stopped and resumed; what is heard and told counts; recorded answers are replayed."""
+"""Policies and rollouts: trained, stopped and resumed; what is heard and told counts."""
 
 import dataclasses
 import shutil
@@ -13,7 +13,6 @@ from aawm import cli, marple
 from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.files import read_json, resolve, sha256, write_json
 from aawm.marple import policies, rollouts
-from aawm.marple.language import language_method, prompt, read_answer
 from aawm.marple.pairs import Plan
 from aawm.training.folder import HASHES, SETTINGS, WEIGHTS, write_hashes
 
@@ -157,43 +156,6 @@ def test_a_rule_without_noise_is_as_early_as_exact_inference():
     exactly, ruled = (float(marple.summary(table).loc["mean", "evidence needed"]) for table in tables)
     assert abs(ruled - exactly) < 0.05 and (tables[1][tables[1].part == 10].accuracy == 1).all()
     assert set(tables[1].p_a) <= {0, 0.5, 1}
-
-
-def test_language_models_see_no_mission_and_their_order_does_not_matter(tmp_path):
-    pair = Plan(1, houses=1, scenarios=("laundry",)).pair(0)
-    asked = []
-
-    def model(text):
-        asked.append(text)
-        return "Answer: 70"
-
-    method = language_method(model, tmp_path / "answers.jsonl", completions=2)
-    evidence = tuple(marple.look(run, 9, "V+L") for run in pair.runs)
-    p = method(pair.house, evidence, pair.scenario.query, ())
-    swapped = method(pair.house, evidence[::-1], pair.scenario.query, ())
-    assert np.isclose(sum(p), 1) and max(p) == 0.7 and len(asked) == 2
-    assert p == swapped[::-1] and not any(name in text for name in marple.MISSIONS for text in asked)
-    assert language_method(None, tmp_path / "answers.jsonl", 2)(
-        pair.house, evidence, pair.scenario.query, ()
-    ) == p
-    with pytest.raises(UsageError, match="language model"):
-        language_method(None, tmp_path / "answers.jsonl", 3)(pair.house, evidence, pair.scenario.query, ())
-    assert "was switched" in prompt(evidence, (104, 5)) and read_answer("so\nanswer: 100") == 1.0
-
-
-@pytest.mark.parametrize("text, value", [("Answer: 85", 0.85), ("**Answer:** 7.", 0.07), ("Answer (0-100): 85", 0.85), ("**Answer**: 85/100", 0.85),
-                                         ("Answer: N = 85", 0.85), ("Answer - 40 %", 0.4), ("Answer: 10\nNo.\nFinal answer:\n90", 0.9), ("70", 0.7),
-                                         ("Answer is 60, I think", 0.6)])
-def test_the_number_of_an_answer_is_read(text, value):
-    assert read_answer(text) == value
-
-
-@pytest.mark.parametrize("text", ["I do not know", "", "Answer:", "Answer: 0.85", "Answer: 85.5", "Answer: 85,5", "Answer: -5", "Answer: 101",
-                                  "Answer: between 60 and 70", "Answer: 60-70", "Answer: 60 to 70", "Answer: Person 1", "It was Person 1", "0.85"])
-def test_an_unclear_answer_is_refused(text):
-    with pytest.raises(BadData, match="no whole number") as raised:
-        read_answer(text)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["in-0", "ood-0"])
