@@ -1,4 +1,4 @@
-# make install | figures | test | test-quick | test-all | lab | docs | readme | leaderboard | lint | hooks | lock | clean
+# make install | figures | test | test-quick | test-all | lab | docs | readme | lint | hooks | lock | clean
 #
 # `make figures` and `make test` set up all they need. PYTHON names the interpreter that the environment is made with.
 
@@ -26,7 +26,7 @@ endef
 export SAY_TORCH
 export PYTHONUNBUFFERED = 1
 
-.PHONY: install figures test test-quick test-all lab docs readme leaderboard lint sample hooks lock clean
+.PHONY: install figures test test-quick test-all lab docs readme lint sample hooks lock clean
 
 # a reader's environment lacks what others have, so each has a mark of its own
 INSTALLED := .venv/installed$(if $(READER),-reader)
@@ -86,17 +86,6 @@ readme: install
 	$(BIN)/jupyter execute --inplace nbs/index.ipynb && $(BIN)/nbdev_clean --fname nbs/index.ipynb
 	$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --stdout --TagRemovePreprocessor.enabled=True --TagRemovePreprocessor.remove_input_tags remove-input nbs/index.ipynb | sed -E 's#\]\(([a-z0-9_][^):]*)\)#](nbs/\1)#g; s#\]\(\.\./#](#g' | cat -s > .part-README.md
 	test -s .part-README.md && mv .part-README.md README.md
-
-# the shipped weights, entered and scored by the evaluations of profile seeds, whose trials are those of the release; NAMES="sgnet oracle": these alone
-leaderboard: install
-	$(BIN)/aawm reproduce --profile seeds
-	mkdir -p data/leaderboard && ln -sfn ../seeds/test data/leaderboard/$$($(BIN)/python -c 'from aawm.leaderboard.entries import read_release as read; print("{0.seed}-{0.trials}".format(read("leaderboard")))')
-	for name in $(or $(NAMES),$(notdir $(basename $(wildcard leaderboard/entries/*.yaml)))); do made= && files= && given= && \
-	case $$name in *oracle) given="--given end_state";; esac && \
-	for seed in 0 1 2; do files="$$files --file data/weights/$$name-corrected-$$seed.safetensors" && \
-	made="$$made --evaluation data/seeds/evaluations/$$name-corrected-$$seed/strict"; done && \
-	$(BIN)/aawm leaderboard enter $$name --by "the aawm contributors" --about "A model of the package." --code https://github.com/aawm/aawm --files-at https://github.com/aawm/aawm/raw/main/data/weights $$files $$given --replace && \
-	$(BIN)/aawm leaderboard score $$name $$made || exit 1; done
 
 # the dataset card and the nine raw trials under data/, when the simulator has changed
 sample: install

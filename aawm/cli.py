@@ -813,11 +813,9 @@ def lessons(
 
 # %% ../nbs/90_cli.ipynb #b81d23fa
 from .infant.commands import app as infant_app
-from .leaderboard.commands import app as leaderboard_app
 from .marple.commands import app as marple_app
 from .study.commands import app as study_app
 
-app.add_typer(leaderboard_app)
 app.add_typer(study_app)
 app.add_typer(infant_app)
 app.add_typer(marple_app)

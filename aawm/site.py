@@ -229,7 +229,6 @@ ROOMS = {  # folder of `nbs` -> its title on the site
     "models": "World models",
     "training": "Training",
     "evaluation": "Evaluation",
-    "leaderboard": "The leaderboard",
     "study": "Studies of people",
     "viz": "Drawing and watching",
     "infant": "The infant wing: violation of expectation",

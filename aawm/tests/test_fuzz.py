@@ -30,7 +30,6 @@ from aawm.evaluation.results import (
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
-from aawm.leaderboard.entries import read_entry
 from aawm.infant.learning_check import LEARNING_CHECK, LearningCheck, read_check, write_check
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
@@ -311,7 +310,7 @@ def raw_reader(folder: Path, name: str) -> Reader:
 
 
 def copied_reader(folder: Path, source: Path, read) -> Reader:
-    "A settings file, or an entry of the leaderboard."
+    "A settings file."
     file = folder / source.name
     shutil.copy(source, file)
     return Reader(file, lambda: read(file))
@@ -394,7 +393,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),
         "cluster": copied_reader(folder, ROOT / "nbs/pipeline/slurm.yaml", slurm_settings),
         "paper": copied_reader(folder, ROOT / "nbs/paper/paper.yaml", read_paper),
-        "entry": copied_reader(folder, sorted((ROOT / "leaderboard/entries").glob("*.yaml"))[0], read_entry),
         "released beside": beside_reader(folder), "infant check": check_reader(folder),
         **released_pair_readers(folder)
     }

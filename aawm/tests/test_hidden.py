@@ -18,7 +18,6 @@ from aawm.evaluation.exchange import rollout_files
 from aawm.evaluation.results import find_evaluations
 from aawm.files import is_hidden, resolve, visible_files
 from aawm.infant.released import released_files
-from aawm.leaderboard.entries import LEADERBOARD, entry_files
 from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
 from aawm.marple.released import trials_of
@@ -77,7 +76,6 @@ def pairs_of(folder: Path) -> Path:
     return folder
 
 
-ENTRIES = sorted(resolve(LEADERBOARD).glob("entries/[a-z]*.yaml"))
 LESSON = sorted(resolve(LESSONS).glob("0[1-2]*.ipynb"))
 READERS = {  # make a folder; what is read of it
     "rollouts": (rollouts_of, lambda folder: rollout_files([folder])),
@@ -85,7 +83,6 @@ READERS = {  # make a folder; what is read of it
     "houses": (lambda folder: copied(sorted((FIXTURES / "marple").glob("*.json")), folder), lambda folder: configuration_files([folder])),
     "pairs": (pairs_of, trials_of),
     "videos": (lambda folder: copied(sorted((FIXTURES / "infant").glob("*.json.gz")), folder), released_files),
-    "entries": (lambda folder: copied(ENTRIES, folder / "entries"), entry_files),
     "lessons": (lambda folder: copied(LESSON, folder), find_lessons),
 }  # fmt: skip
 

@@ -174,7 +174,7 @@ def pictures_in(path: Path) -> list:
 
 
 SHOWN = (
-    "bench", "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "leaderboard", "lessons", "runs", "studies", *WINGS,
+    "bench", "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "lessons", "runs", "studies", *WINGS,
 )  # fmt: skip
 
 

@@ -164,13 +164,6 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("requests trials --out new.csv --task moove", "end in .npz or .zarr"),
     ("verify run", "is the folder of a training run"),
     ("score numbers.npy --requests file --store trials", "cannot be read"),
-    ("leaderboard entr", "Did you mean 'enter'"),
-    ("leaderboard enter mine --by me", "--about, --code, --files-at, --file missing"),
-    ("leaderboard enter mine --file nowhere --code https://c.org --files-at https://c.org --by me --about x", "no file"),
-    ("leaderboard enter mine --file file --code c --files-at https://c.org --by me --about x", "https://"),
-    ("leaderboard enter a/b --file file --code https://c.org --files-at https://c.org --by me --about x", "must be a plain name"),
-    ("leaderboard score mine --evaluation nowhere", "release.yaml is not there"),
-    ("leaderboard page --folder empty", "release.yaml"),
     ("lessons --out file", "choose another folder"),
     ("lessons --data maybe", "unexpected extra argument"),
 ]

@@ -23,7 +23,7 @@ infant/14_transformer infant/26_weights runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
 infant/16_training infant/17_figures infant/19_commands infant/21_arena_violations infant/23_regions
-leaderboard/02_scoring marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
+marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
 models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
 training/07_check viz/06_studies
