@@ -8,6 +8,7 @@ __all__ = ['PATTERNS', 'Line', 'PlainName', 'Sha256', 'Seed', 'SMALL', 'NESTING'
            'read_small']
 
 # %% ../nbs/06_small_files.ipynb #422fd127
+import codecs
 import gzip
 import json
 import math
@@ -101,10 +102,11 @@ def read_text(
     path: str | Path,
     largest: int = SMALL,  # bytes, as unpacked
 ) -> str:
-    "The text of a file in UTF-8, without a byte order mark."
+    "The text of a file in UTF-8, or in the UTF-16 that Excel writes, without a byte order mark."
     content = read_bytes(path, largest)
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as fault:
         raise BadData(f"{path} is no text in UTF-8 (byte {fault.start}); write it anew") from None
 

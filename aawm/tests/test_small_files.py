@@ -107,9 +107,12 @@ def test_a_byte_order_mark_is_read_and_other_encodings_are_named(tmp_path):
     (tmp_path / "marked.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
     (tmp_path / "marked.yaml").write_bytes(b"\xef\xbb\xbfa: 1")
     assert read_small(tmp_path / "marked.json") == read_small(tmp_path / "marked.yaml") == {"a": 1}
-    (tmp_path / "wide.json").write_bytes('{"a": 1}'.encode("utf-16"))
-    with pytest.raises(BadData, match="no text in UTF-8"):
-        read_small(tmp_path / "wide.json")
+    (tmp_path / "wide.json").write_bytes('{"a": 1}'.encode("utf-16"))  # as Excel writes texts
+    assert read_small(tmp_path / "wide.json") == {"a": 1}
+    for name, encoding in (("old.json", "cp1252"), ("cut.json", "utf-16")):
+        (tmp_path / name).write_bytes('{"a": "é"}'.encode(encoding)[: -1 if name == "cut.json" else None])
+        with pytest.raises(BadData, match="no text in UTF-8"):
+            read_small(tmp_path / name)
 
 
 def test_what_is_no_file_is_named(tmp_path):
