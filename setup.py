@@ -62,7 +62,7 @@ setup(
     cmdclass={"build_py": WithNotebooks},
     packages=find_packages(include=["aawm", "aawm.*"], exclude=["aawm.tests", "aawm.tests.*"]),
     package_dir={"": "."},
-    package_data={"aawm": ["py.typed"]},
+    package_data={"": ["*.pyi"], "aawm": ["py.typed"]},
     python_requires=f">={settings['min_python']}",
     install_requires=settings["requirements"].split(),
     extras_require={

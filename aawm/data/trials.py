@@ -166,10 +166,25 @@ def open_events(
     return read_table(path, LAYOUT, EVENT_TABLE)
 
 # %% ../../nbs/data/01_trials.ipynb #3bbc3771
-def open_trials(
-    path: str | Path | xr.Dataset,  # the store's folder; a Dataset is returned as it is
-) -> xr.Dataset:
-    "The trials of a store, labelled; numbers are read, and checked, on demand."
+def open_trials(path: str | Path | xr.Dataset) -> xr.Dataset:
+    """Open a store of trials; its numbers are read, and checked against their checksums, when they are used.
+
+    Parameters
+    ----------
+    path : str, Path or xarray.Dataset
+        Folder of the store; a Dataset is returned as it is.
+
+    Returns
+    -------
+    xarray.Dataset
+        The trials: `states` [trial, step, dim] of 250 steps of .2 s and 35 numbers, the steps of events, kinds of objects,
+        scenarios and splits; the store's settings and `data_hash` in its `attrs`.
+
+    Raises
+    ------
+    BadData
+        Where the folder holds no store, or a file of it is damaged or missing.
+    """
     if isinstance(path, xr.Dataset):
         return path
     if not isinstance(path, (str, Path)):

@@ -216,12 +216,31 @@ def paired_interval(
 
 
 def difference(
-    outcomes: pd.DataFrame,  # of two models at least, as `joined_outcomes` and `gather(...).outcomes` give them
-    one: str,  # a model, or `model@seed`
-    other: str,  # what it is compared with
-    metrics: tuple[str, ...] = ("recall", "false_positive"),  # `precision` and `f1`, too
-) -> pd.DataFrame:  # `task, target, metric`, the two shares under the models' names, `difference, low, high, trials`
-    "How much higher one model scores than another on the trials that both were tested on, with a 95 % interval, by task."
+    outcomes: pd.DataFrame, one: str, other: str, metrics: tuple[str, ...] = ("recall", "false_positive")
+) -> pd.DataFrame:
+    """Compare two models on the trials that both were tested on, by task, with 95 % intervals.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        Of two models at least, as `joined_outcomes` and `gather(...).outcomes` give them.
+    one : str
+        A model, or `model@seed`.
+    other : str
+        The model to compare it with.
+    metrics : tuple of str
+        Of `recall`, `false_positive`, `precision` and `f1`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `task, target, metric`, the two shares under the models' names, `difference, low, high, trials`.
+
+    Raises
+    ------
+    UsageError
+        Where the two are one model, or one of them has no outcomes.
+    """
     if one == other:
         raise UsageError(f"{one} is compared with itself; name two models")
     where = ["task", "target"]

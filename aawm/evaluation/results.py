@@ -342,14 +342,42 @@ def evaluate_each(
 
 
 def evaluate(
-    model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
-    trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
-    protocol: Protocol | dict = Protocol(),  # tasks, scoring, trials and sampling; by default all tasks, strict, on validation trials
-    batch_size: int = 1024,  # trials rolled out together, at most; halved where memory runs out
-    device: str = "auto",  # "auto", "cpu", "cuda"
-    progress: bool = True,
+    model: object, trials: xr.Dataset | str | Path, protocol: Protocol | dict = Protocol(), batch_size: int = 1024,
+    device: str = "auto", progress: bool = True
 ) -> Evaluation:
-    "Roll a model out on test trials and score it on every task (paper, Figures 3 to 5)."
+    """Roll a model out on test trials and score it on every task.
+
+    Parameters
+    ----------
+    model : object
+        A run, a weights file, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`.
+    trials : xarray.Dataset, str or Path
+        A store, or what `open_trials` gives.
+    protocol : Protocol or dict
+        Tasks, scoring, trials and sampling; by default all tasks, strict scoring, validation trials.
+    batch_size : int
+        Most trials rolled out together; halved where memory runs out.
+    device : str
+        `auto`, `cpu` or `cuda`.
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    Evaluation
+        Tables of scores, curves and outcomes (shares from 0 to 1 with 95 % intervals), the rollouts, and a record of it all.
+
+    Raises
+    ------
+    UsageError
+        For a model or task that is not there.
+    ModelContractError
+        Where the model fails, or its rollouts have the wrong form.
+
+    References
+    ----------
+    The tasks are those of the paper's Figures 3 to 5.
+    """
     return evaluate_each(model, trials, [protocol], batch_size, device, progress)[0]
 
 # %% ../../nbs/evaluation/06_results.ipynb #d956b308

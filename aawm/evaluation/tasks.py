@@ -462,18 +462,47 @@ def plan_tasks(
 # %% ../../nbs/evaluation/01_tasks.ipynb #5a1c0e02
 @dataclass(frozen=True)
 class Protocol:
-    "What is requested of a model, and how it is scored; `UsageError` for a choice that cannot be."
+    """Say what is requested of a model, and how it is scored.
 
-    tasks: TaskChoice = None  # names of `TASKS` and `Task` objects; `None`: all of them
-    scoring: str = "strict"  # one of `SCORINGS`
-    split: str | None = "validation"  # "validation", "train", or `None` for all
-    seed: int = 0  # samples latents, and the trials of the loss around events
-    mode: bool = False  # take every latent at its mode
-    curve_trials: int = 64  # trials for the loss around events
-    cap: int = 0  # trials of pickups, moves, errors and other offsets, spread over the scenarios; 0: all
-    goal_samples: int = 1  # rollouts of second and third goals, for their scores
-    sensitivity: bool = False  # roll out other offsets too, and score under other thresholds
-    keep: int = 24  # rollouts kept of each scenario
+    Parameters
+    ----------
+    tasks : list of str or Task, or None
+        Names of `TASKS`, or tasks of your own; `None` takes all of them.
+    scoring : str
+        `strict` or `published`.
+    split : str or None
+        `validation`, `train`, or `None` for all trials.
+    seed : int
+        Seed of sampled latents and of the trials of the loss around events.
+    mode : bool
+        Take every latent at its mode.
+    curve_trials : int
+        Trials for the loss around events.
+    cap : int
+        Trials of pickups, moves, errors and other offsets, spread over the scenarios; 0 takes all.
+    goal_samples : int
+        Rollouts of second and third goals, for their scores.
+    sensitivity : bool
+        Roll out other offsets too, and score under other thresholds.
+    keep : int
+        Rollouts kept of each scenario.
+
+    Raises
+    ------
+    UsageError
+        For a choice that cannot be.
+    """
+
+    tasks: TaskChoice = None
+    scoring: str = "strict"
+    split: str | None = "validation"
+    seed: int = 0
+    mode: bool = False
+    curve_trials: int = 64
+    cap: int = 0
+    goal_samples: int = 1
+    sensitivity: bool = False
+    keep: int = 24
 
     def __post_init__(self) -> None:
         check_name(self.scoring, SCORINGS, "scoring")

@@ -332,13 +332,35 @@ def load_weights(
 
 # %% ../../nbs/models/07_weights.ipynb #2bbc4046
 def pretrained(
-    name: str,  # a registered model, or `name@seed`
-    seed: int = 0,  # of its training
-    variant: str = "corrected",  # or `published`
-    folder: str | Path = SHIPPED,  # absolute, or relative to the root of the repository
-    device: str = "cpu",  # or `cuda`
-) -> WorldModel:  # ready for rollouts; its card in `card`
-    "A trained model from the weights that come with the package."
+    name: str, seed: int = 0, variant: str = "corrected", folder: str | Path = SHIPPED, device: str = "cpu"
+) -> WorldModel:
+    """Load a trained model from the weights that come with the package.
+
+    Parameters
+    ----------
+    name : str
+        A registered model such as `sgnet`, or `name@seed`.
+    seed : int
+        Seed of its training, 0 to 2.
+    variant : str
+        `corrected`, or `published` for a model trained as released.
+    folder : str or Path
+        Folder of the weights, absolute or relative to the root of the repository.
+    device : str
+        `cpu` or `cuda`.
+
+    Returns
+    -------
+    WorldModel
+        The model, ready for rollouts, with its card in `card`.
+
+    Raises
+    ------
+    UsageError
+        Where no such weights come with the package.
+    BadData
+        Where the file is damaged or belongs to another model.
+    """
     if "@" in name:
         return load_weights(place_of_weights(name), device)
     return load_weights(shipped_file(name, seed, variant, folder), device)

@@ -142,7 +142,9 @@ def imported_names(
 @functools.cache  # until the file changes
 def _imported_names(module: str, file: Path, changed: int) -> list:
     pairs = []
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    stub = file.with_suffix(".pyi")  # what a package imports on first use stands there
+    file = stub if stub.is_file() else file
+    package = module if file.stem == "__init__" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             pairs += [(alias.name, "") for alias in node.names]

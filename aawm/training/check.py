@@ -363,13 +363,35 @@ def outcome(name: str, subject: Subject) -> tuple:
 
 # %% ../../nbs/training/07_check.ipynb #f9f3be60
 def check_model(
-    model: str | type | object,  # a registered name, `module:Class`, a class with `rollout`, or an instance
-    variant: str = "corrected",  # or `published`
-    settings: dict | None = None,  # fields of the model's configuration
-    device: str = "cpu",  # `auto`, `cpu` or `cuda`
-    seed: int = 0,  # of the weights and of what is sampled
+    model: str | type | object, variant: str = "corrected", settings: dict | None = None, device: str = "cpu", seed: int = 0
 ) -> Report:
-    "Try a model against the contract that training and evaluation rely on."
+    """Try a model against the contract that training and evaluation rely on.
+
+    Parameters
+    ----------
+    model : str, type or object
+        A registered name, `module:Class`, `file.py:Class`, a class with `rollout`, or an instance.
+    variant : str
+        `corrected` or `published`.
+    settings : dict or None
+        Fields of the model's configuration to change.
+    device : str
+        `auto`, `cpu` or `cuda`.
+    seed : int
+        Seed of the weights and of what is sampled.
+
+    Returns
+    -------
+    Report
+        A line for each check; `passed` says whether all hold, `failed` names those that do not.
+
+    Raises
+    ------
+    UsageError
+        Where there is no such model.
+    ModelContractError
+        Where the model cannot be built at all.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         checked = made(model, variant, settings or {})

@@ -86,19 +86,49 @@ def start_record(
 
 # %% ../../nbs/training/05_fitting.ipynb #42516c1b
 def fit(
-    model: str | type[WorldModel],  # a registered name, `module:Class`, or a class that is written in a file
-    trials: object,  # path of a trial store, or an opened one
-    out: str | Path,  # folder of the run
-    variant: str = "corrected",  # or `published`
-    model_settings: dict | None = None,  # fields of the model's configuration
-    training_settings: TrainingSettings | dict | None = None,  # fields, or all of them
-    seed: int = 0,  # of the weights, the order of trials and what is sampled
-    device: str = "auto",  # `auto`, `cpu` or `cuda`
-    progress: bool = True,  # show a bar
-    start: str | Path | None = None,  # a weights file or a run folder whose weights training starts from; `None`: fresh ones
-    longer: bool = False,  # may a shorter run of the folder be trained on?
-) -> Path:  # the folder
-    "Train a model on the training trials of a store; killed anywhere, the same call goes on."
+    model: str | type[WorldModel], trials: object, out: str | Path, variant: str = "corrected", model_settings: dict | None = None,
+    training_settings: TrainingSettings | dict | None = None, seed: int = 0, device: str = "auto", progress: bool = True,
+    start: str | Path | None = None, longer: bool = False
+) -> Path:
+    """Train a model on the training trials of a store; killed anywhere, the same call goes on from its last checkpoint.
+
+    Parameters
+    ----------
+    model : str or type
+        A registered name, `module:Class`, `file.py:Class`, or a class that is written in a file.
+    trials : str, Path or xarray.Dataset
+        A store, or what `open_trials` gives.
+    out : str or Path
+        Folder of the run.
+    variant : str
+        `corrected` or `published`.
+    model_settings : dict or None
+        Fields of the model's configuration to change.
+    training_settings : TrainingSettings, dict or None
+        All settings of the training, or the fields to change.
+    seed : int
+        Seed of the weights, the order of trials and all that is sampled.
+    device : str
+        `auto`, `cpu` or `cuda`.
+    progress : bool
+        Show a bar.
+    start : str, Path or None
+        A weights file or a run to start from; `None` starts from fresh weights.
+    longer : bool
+        May a shorter run in the folder be trained on?
+
+    Returns
+    -------
+    Path
+        The folder, for `load_run` and `evaluate`.
+
+    Raises
+    ------
+    UsageError
+        For a setting that cannot be, or a folder of a run with other settings.
+    ModelContractError
+        Where the model's class breaks the contract of `check_model`.
+    """
     name = model_name(model)
     settings = checked_settings(training_settings)
     given = {} if start is None else started_from(start, name, variant)

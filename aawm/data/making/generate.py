@@ -209,15 +209,40 @@ def gathered_entries(
 
 # %% ../../../nbs/data/making/02_generate.ipynb #d5974656
 def generate(
-    path: str | Path,  # folder of the store
-    trials: int,  # how many
-    seed: int = 0,  # root seed
-    workers: int | Executor | None = None,  # processes, or an executor, e.g. dask's; `None`: one a core. Changes nothing but the time
-    fidelity: str | None = None,  # of the simulator; `None`: its default
-    progress: bool = True,  # show a bar
-    chunk: int | None = None,  # trials per chunk, which is what a kill may cost; `None`: 25 in stores of under 1,000 trials, else 250
-) -> Path:  # the store
-    "Simulate a trial store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
+    path: str | Path, trials: int, seed: int = 0, workers: int | Executor | None = None, fidelity: str | None = None,
+    progress: bool = True, chunk: int | None = None
+) -> Path:
+    """Simulate trials into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder of the store.
+    trials : int
+        How many trials to simulate, each of 1,500 frames (50 s).
+    seed : int
+        Root of every random stream.
+    workers : int, Executor or None
+        Processes, or an executor such as dask's; `None` takes one for each core. It changes nothing but the time.
+    fidelity : str or None
+        How the robots are simulated, `full` or `planar`; `None` takes `full`.
+    progress : bool
+        Show a bar.
+    chunk : int or None
+        Trials in a chunk, the most that a kill may cost; `None` takes 25 in stores of under 1,000 trials, else 250.
+
+    Returns
+    -------
+    Path
+        The folder, for `open_trials`.
+
+    Raises
+    ------
+    UsageError
+        For a number out of range, or a folder whose trials were made with other settings.
+    EnvironmentProblem
+        Where the folder cannot be written, or a worker was lost twice.
+    """
     from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS
 
     path = Path(path)
