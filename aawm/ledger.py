@@ -6,7 +6,8 @@
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
            'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'standard_error', 'exactly', 'ratio', 'Finding',
            'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering',
-           'because_words', 'check_claims', 'verdict_word', 'ledger_grid']
+           'because_words', 'check_claims', 'verdict_word', 'ledger_grid', 'markdown_table', 'card_page',
+           'origin_sections']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -433,3 +434,33 @@ def ledger_grid(
         "title": [", ".join(key) for key in keys], "claim": table.claim, "verdict": table.verdict, "word": words
     }
     return pd.DataFrame(cells)
+
+# %% ../nbs/04_ledger.ipynb #80cca966
+def markdown_table(
+    table: pd.DataFrame,
+    digits: int = 1,  # of floats; a missing one is a dash
+    index: bool = True,  # show it, as a first column without a name
+) -> str:
+    "Write a table as Markdown."
+    def text(value: object) -> str:
+        return str(value) if not isinstance(value, float) else "-" if np.isnan(value) else f"{value:.{digits}f}"
+
+    table = table.rename_axis("").reset_index() if index else table
+    lines = [table.columns, ["---"] * table.shape[1], *table.itertuples(index=False, name=None)]
+    return "\n".join("| " + " | ".join(map(text, line)) + " |" for line in lines)
+
+# %% ../nbs/04_ledger.ipynb #c976ffb4
+def card_page(
+    title: str,
+    sections: dict[str, str],  # title -> Markdown
+) -> str:  # Markdown
+    "Write a page of a title and sections."
+    return f"# {title}\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items()) + "\n"
+
+
+def origin_sections(
+    manifest: dict,  # of a store
+) -> dict[str, str]:  # title -> Markdown
+    "Write what a store says of its settings, the empty ones left out, and of its content."
+    lines = [f"{name} = {value}" for name, value in manifest["settings"].items() if value not in ({}, [])]
+    return {"Settings": "\n".join(["```", *lines, "```"]), "Content": f"Hash: `{manifest['data_hash']}`"}

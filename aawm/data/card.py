@@ -17,7 +17,7 @@ import xarray as xr
 from .checks import convention_lines
 from .selections import multi_goal_trials, single_goal_trials
 from .trials import CHUNK, LAYOUT, open_trials
-from ..bench.cards import card_page, markdown_table
+from ..ledger import card_page, markdown_table
 from ..errors import BadData
 from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS
 from ..store import read_manifest

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 import aawm.infant.social_sets  # noqa: F401  registers its sets
 import aawm.infant.training_sets  # noqa: F401  registers its sets
-from ..bench.cards import card_page, markdown_table, origin_sections
+from ..ledger import card_page, markdown_table, origin_sections
 from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
 from .filming import Item, Video

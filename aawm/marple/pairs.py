@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..bench.cards import card_page, markdown_table, origin_sections
+from ..ledger import card_page, markdown_table, origin_sections
 from ..errors import BadData, UsageError, check_name, whole_number
 from .configurations import HOUSES, read_houses
 from .furnishing import can_be_done, draw_house

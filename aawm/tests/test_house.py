@@ -173,7 +173,7 @@ def pictures_in(path: Path) -> list:
 
 
 SHOWN = (
-    "bench", "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "lessons", "runs", "studies", *WINGS,
+    "sim", "data", "events", "models", "evaluation", "training", "viz", "guides", "lessons", "runs", "studies", *WINGS,
 )  # fmt: skip
 
 
