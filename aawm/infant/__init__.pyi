@@ -1,8 +1,5 @@
 "Short animations in which agents act as expected or not; a good model is more surprised by what surprises an infant."
 
-from .arena_violations import (
-    arena_surprise as arena_surprise, make_pairs as make_pairs, violations_table as violations_table,
-)
 from .bib_sets import MAKERS as MAKERS, Scene as Scene, maker as maker
 from .drawing import draw as draw, frames as frames
 from .episodes import (
@@ -10,7 +7,6 @@ from .episodes import (
     make_item as make_item, open_episodes as open_episodes, write_videos as write_videos,
 )
 from .filming import Take as Take, Trial as Trial, Video as Video
-from .learning_check import LearningCheck as LearningCheck, read_check as read_check
 from .objects import (
     ObjectConfig as ObjectConfig, ObjectObserver as ObjectObserver,
     ObjectTransformer as ObjectTransformer,
@@ -31,8 +27,4 @@ from .stage import (
     TRAINING_SETS as TRAINING_SETS,
 )
 from .training import fit as fit, load_observer as load_observer
-from .transformer import (
-    TransformerConfig as TransformerConfig, TransformerObserver as TransformerObserver,
-    VideoTransformer as VideoTransformer,
-)
 from .weights import pretrained as pretrained, ship_observer as ship_observer

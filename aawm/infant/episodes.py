@@ -58,8 +58,7 @@ LAYOUT = Layout(
 
 # %% ../../nbs/infant/08_episodes.ipynb #8b74b9a4
 FRAMES = {  # frames that a trial of a set may have; a longer one is drawn again
-    "instrumental": 384, "train_instrumental": 320, "helper": 288, "train_helper": 320, "belief": 464, "train_belief": 448, "approach": 272,
-    "train_imitation": 288, "train_single": 384,
+    "instrumental": 384, "train_instrumental": 320, "helper": 288, "belief": 464, "approach": 272, "train_single": 384,
 }  # fmt: skip
 
 

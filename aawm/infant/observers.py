@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NEEDS', 'OBSERVERS', 'LEARNER_LINES', 'LOOK', 'SEEN_AT', 'TOUCHING', 'PATH_POINTS', 'CONTROLS', 'Observer',
-           'observer', 'enter_all', 'observer_lines', 'make_observer', 'checked_surprise', 'control', 'copy_last',
+           'observer', 'observer_lines', 'make_observer', 'checked_surprise', 'control', 'copy_last',
            'constant_velocity', 'longer_odd', 'shorter_odd', 'ends_off', 'nearest_object', 'same_place', 'object_now',
            'object_first', 'walked', 'bent_odd', 'fewer_walls', 'unlike_last', 'reached', 'new_thing',
            'known_new_thing', 'same_path']
@@ -31,8 +31,7 @@ class Observer:
 
     name = ""
     needs = "frames"  # or "states": is given metadata
-    check: Any = None  # of a trained one: whether it has learnt
-    card: Any = None  # and where its weights come from
+    card: Any = None  # of a trained one: where its weights come from
 
     def surprise(self, batch: Batch) -> np.ndarray:  # float `[B, F]`, NaN where nothing is predicted
         "How unexpected each frame of the test is."
@@ -51,19 +50,12 @@ def observer(cls):
 LEARNER_LINES = {
     "state_transformer": "states; predicts steps by attention over things, regions read from states.",
     "object_transformer": "frames; the same, regions parsed from pictures of 84 px.",
-    "transformer": "frames; predicts the whole next frame, as published.",
 }
-
-
-def enter_all() -> None:
-    "Import the pages that enter further observers."
-    for page in ("reasoners", "transformer"):
-        importlib.import_module(f"aawm.infant.{page}")
 
 
 def observer_lines() -> dict:  # name -> what it is given and what it expects
     "What observers there are that need no training, a line for each."
-    enter_all()
+    importlib.import_module("aawm.infant.reasoners")  # enters its own
     return {name: f"{kind.needs}; {str(kind.__doc__).splitlines()[0]}" for name, kind in OBSERVERS.items()}
 
 
@@ -72,7 +64,7 @@ def make_observer(
 ) -> Observer:
     "An observer that needs no training; `UsageError` where there is none of this name, `ModelContractError` where it is no observer."
     if ":" not in name:
-        enter_all()
+        importlib.import_module("aawm.infant.reasoners")
         return OBSERVERS[check_name(name, OBSERVERS, "observer")]()
     kind = cast(Callable[[], Observer], named_in_code(name, "observer"))
     with own_code(f"{name} cannot be built without arguments:"):

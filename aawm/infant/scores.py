@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['DRAFT_RULE', 'BIB_RULE', 'MOTION_RULE', 'FIRST_STEP', 'SCORE_KINDS', 'FACTS', 'SCORE_COLUMNS', 'OWN_SCALE', 'CROSSED',
            'kinds_of_scores', 'reduced', 'watch_together', 'watch', 'pair_table', 'unpaired', 'right', 'share_right',
-           'score_table', 'on_own_scale', 'crossed_table', 'learning_of', 'crossed_scores', 'score', 'scored',
-           'belief_passed']
+           'score_table', 'on_own_scale', 'crossed_table', 'crossed_scores', 'score', 'scored', 'belief_passed']
 
 # %% ../../nbs/infant/12_scores.ipynb #24e4033d
 import itertools
@@ -155,8 +154,6 @@ def share_right(
 SCORE_COLUMNS = (
     "observer", "needs", "seed", "set", "part", "pair_type", "reduction", "window", "accuracy", "low", "high", "pairs", "unscored",
     "unpaired",  # videos of the set whose partner is not there
-    "learning",  # a learned observer's held-out error as a share of that of a rule without learning; below 1 it has learnt to predict
-    "history",  # 1 where exchanging objects in history changes what a learned observer expects, 0 where it does not
 )  # fmt: skip
 
 
@@ -165,7 +162,6 @@ def score_table(
     observer: str = "",
     needs: str = "frames",
     seed: int = 0,  # of the training, where there was one
-    learning: tuple[float, float] = (np.nan, np.nan),  # the last two of `SCORE_COLUMNS`; NaN where nothing was learnt
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Accuracy by set and pair type, with Wilson intervals; a pair without a score counts as a tie."
     pairs = pair_table(videos)
@@ -176,11 +172,11 @@ def score_table(
             values = videos[f"{reduction} {window}"].to_numpy()
             found = share_right(right(values[group.odd], values[group.plausible]))
             facts = (observer, needs, seed, name, part, kind, reduction, window)
-            rows.append((*facts, *found, int(alone.get(name, 0)), *learning))
+            rows.append((*facts, *found, int(alone.get(name, 0))))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/infant/12_scores.ipynb #b5f92013
-OWN_SCALE = dict.fromkeys(("transformer", "untrained", "copy_last"), DRAFT_RULE)
+OWN_SCALE = {"copy_last": DRAFT_RULE}
 
 
 def on_own_scale(
@@ -219,12 +215,6 @@ def crossed_table(
 CROSSED = "HE"  # in place of a pair type: history x ending
 
 
-def learning_of(observer: Observer) -> tuple[float, float]:  # the last two of `SCORE_COLUMNS`
-    "What a trained observer's learning check says; NaN where nothing was learnt."
-    check = getattr(observer, "check", None)  # a class of one's own may have none
-    return (check.share, float(check.uses_history)) if check else (np.nan, np.nan)
-
-
 def crossed_scores(
     videos: pd.DataFrame,  # as `watch` gives them
     observer: Observer,  # who watched
@@ -235,7 +225,6 @@ def crossed_scores(
         "observer": observer.name, "needs": observer.needs, "seed": getattr(observer, "seed", 0), "part": "",
         "pair_type": CROSSED, "unpaired": 0
     }
-    facts |= dict(zip(SCORE_COLUMNS[-2:], learning_of(observer)))
     return table.assign(**facts)[list(SCORE_COLUMNS)]
 
 
@@ -253,7 +242,7 @@ def scored(
     observer: Observer,  # who watched
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "The scores of an observer that has watched; `UsageError` where no two videos are a pair."
-    table = score_table(videos, observer.name, observer.needs, getattr(observer, "seed", 0), learning_of(observer))
+    table = score_table(videos, observer.name, observer.needs, getattr(observer, "seed", 0))
     if table.empty:
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")
     return table

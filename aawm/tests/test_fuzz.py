@@ -30,7 +30,6 @@ from aawm.evaluation.results import (
 from aawm.evaluation.rollouts import FrozenWorld
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
-from aawm.infant.learning_check import LEARNING_CHECK, LearningCheck, read_check, write_check
 from aawm.infant.released import import_released
 from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
 from aawm.marple.released import read_action, read_start, trials_of
@@ -353,18 +352,6 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     return {f"marple {name}": Reader(files[name], read) for name, read in readers.items()}
 
 
-def check_reader(folder: Path) -> Reader:
-    "The learning check of a run."
-    write_check(
-        folder,
-        LearningCheck(
-            observer="transformer", seed=0, rule="repeat the last frame", error=0.1, rule_error=0.2,
-            rule_loss=0.6
-        )
-    )
-    file = folder / LEARNING_CHECK
-    return Reader(file, lambda: str(read_check(folder)))
-
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
     "Every reader with a whole file of its own."
@@ -393,7 +380,7 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),
         "cluster": copied_reader(folder, ROOT / "nbs/pipeline/slurm.yaml", slurm_settings),
         "paper": copied_reader(folder, ROOT / "nbs/paper/paper.yaml", read_paper),
-        "released beside": beside_reader(folder), "infant check": check_reader(folder),
+        "released beside": beside_reader(folder),
         **released_pair_readers(folder)
     }
 

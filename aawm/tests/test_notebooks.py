@@ -19,10 +19,10 @@ TEACHERS = ("lessons", "guides")
 # ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
 85_site data/05_card evaluation/09_threshold infant/05_bib_sets infant/10_observers infant/12_scores
-infant/14_transformer infant/26_weights runs/05_jobs viz/05_player
+infant/17_weights runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
-infant/16_training infant/17_figures infant/19_commands infant/21_arena_violations infant/23_regions
+infant/16_training infant/18_figures infant/23_commands infant/14_regions
 marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
 models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets

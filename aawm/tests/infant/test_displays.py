@@ -204,3 +204,8 @@ def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
     first = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[:3]])
     again = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[3:]])
     assert not np.array_equal(first, again) and sorted(map(tuple, first)) == sorted(map(tuple, again))
+
+
+def test_a_card_is_made_from_the_store(tmp_path):
+    card = infant.dataset_card(infant.generate(tmp_path / "a", "imitation", 2, seed=3, progress=False))
+    assert "seed = 3" in card and "| imitation | E | 2 | 2 |" in card and "| imitation | NE | 4 | 2 |" in card

@@ -139,8 +139,8 @@ def test_a_store_has_its_videos_or_says_which_are_not_there(tmp_path, monkeypatc
 def test_shipped_weights_are_checked():
     one = infant.pretrained("object_transformer")
     assert one.card["sha256"] and one.seed == 0
-    with pytest.raises(UsageError, match="no weights of the observer transformer, seed 7"):
-        infant.pretrained("transformer", 7)
+    with pytest.raises(UsageError, match="no weights of the observer object_transformer, seed 7"):
+        infant.pretrained("object_transformer", 7)
 
 
 def test_items_draw_themselves_small_and_without_torch():

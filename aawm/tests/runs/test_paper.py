@@ -120,7 +120,7 @@ def test_the_page_of_recipes_is_drawn_from_its_table(tmp_path):
 
 
 WINGS = {
-    "infant": "stills_bib stills_social learning_check accuracy balanced controls privileges architecture sampling ledger arena_violations",
+    "infant": "stills_bib stills_social accuracy balanced controls privileges ledger",
     "marple": "replay accuracy preferences evidence learned ledger",
 }
 
