@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['AawmError', 'UsageError', 'BadData', 'ModelContractError', 'EnvironmentProblem', 'Interrupted', 'Refused', 'nearest',
-           'check_name', 'whole_number', 'is_users', 'place_of', 'out_of_memory', 'own_code']
+           'check_name', 'whole_number', 'is_users', 'place_of', 'first_line', 'out_of_memory', 'own_code']
 
 # %% ../nbs/00_errors.ipynb #71147692
 import contextlib
@@ -111,6 +111,13 @@ def place_of(
     return f" ({own[-1][0].name}, line {own[-1][1]})" if own else ""
 
 
+def first_line(
+    words: object,  # such as an exception, whose text may have many lines or none
+) -> str:
+    "The first line of a text that somebody else wrote, as it goes into a message; of no file, where a line ends at `\\n` alone."
+    return next(iter(str(words).strip().splitlines()), "")
+
+
 def out_of_memory(fault: BaseException) -> bool:
     "Is this how a machine or a device says that its memory is full?"
     words = ("out of memory", "not enough memory", "can't allocate memory")
@@ -130,5 +137,5 @@ def own_code(
     except (Exception, SystemExit) as fault:
         if out_of_memory(fault):
             raise
-        words = " ".join([f"{type(fault).__name__}:", *str(fault).strip().splitlines()[:1]])
+        words = f"{type(fault).__name__}: {first_line(fault)}"
         raise ModelContractError(f"{what} {words[:300]}{place_of(fault)}{advice}") from fault

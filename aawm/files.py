@@ -294,7 +294,7 @@ FLAGS = ("avx", "avx2", "fma", "fma4", "avx512f", "asimd", "sve")
 def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
     "What the last bits of numbers depend on, besides versions."
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
     except OSError:  # not Linux
         lines = []
     words = {

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import ModelContractError, check_name, own_code
+from ..errors import ModelContractError, check_name, first_line, own_code
 from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
@@ -56,7 +56,7 @@ LEARNER_LINES = {
 def observer_lines() -> dict:  # name -> what it is given and what it expects
     "What observers there are that need no training, a line for each."
     importlib.import_module("aawm.infant.reasoners")  # enters its own
-    return {name: f"{kind.needs}; {str(kind.__doc__).splitlines()[0]}" for name, kind in OBSERVERS.items()}
+    return {name: f"{kind.needs}; {first_line(kind.__doc__)}" for name, kind in OBSERVERS.items()}
 
 
 def make_observer(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVa
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from ..errors import AawmError, BadData, UsageError
+from ..errors import AawmError, BadData, UsageError, first_line
 from ..files import visible_files, write_json
 from ..small_files import Form, Line, in_form, read_small
 from .houses import Door, House, Piece, Room, Thing
@@ -240,7 +240,7 @@ def kept_configurations(folder: str | Path) -> dict[str, Configuration]:
     except UsageError as fault:
         raise BadData(f"{fault}; import configurations first") from None
     except ValueError as fault:
-        raise BadData(f"{file} is damaged: {str(fault).splitlines()[0]}; import the configurations again") from None
+        raise BadData(f"{file} is damaged: {first_line(fault)}; import the configurations again") from None
 
 
 def read_houses(

@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, is_users, whole_number
+from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, first_line, is_users, whole_number
 from ..files import read_json, sha256, write_json
 from .streams import Streams, streams_of
 from ..on_demand import named_in_code
@@ -744,7 +744,7 @@ def read_state_dict(
     except FileNotFoundError as error:
         raise BadData(f"no checkpoint {path}") from error
     except Exception as error:
-        reason = str(error).splitlines()[0][:200]
+        reason = first_line(error)[:200]
         raise BadData(f"{path} is not a state dict that can be read safely: {reason}") from error
     if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise BadData(f"{path} is not a state dict of tensors")

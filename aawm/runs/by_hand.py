@@ -8,7 +8,7 @@ __all__ = ['LISTS', 'OF_PAPERS', 'profile_lines', 'figure_choices', 'figure_line
 # %% ../../nbs/runs/09_by_hand.ipynb #6baf2d08
 from pathlib import Path
 
-from ..errors import BadData, UsageError, check_name
+from ..errors import BadData, UsageError, check_name, first_line
 from ..files import resolve
 from .manifest import FIRST_PAPER, combinations, fill, paper_rules, profile_values, read_paper
 from .notebooks import check_parameters, run_notebook
@@ -48,7 +48,7 @@ def figure_lines(paper: str = FIRST_PAPER) -> dict:  # name -> title
     titles = {}
     for name, choice in figure_choices(paper).items():
         cells = notebook_cells(choice["notebook"])
-        titles[name] = cells[0][1].splitlines()[0].lstrip("# ") if cells else ""
+        titles[name] = first_line(cells[0][1]).lstrip("# ") if cells else ""
     return titles
 
 # %% ../../nbs/runs/09_by_hand.ipynb #4a4d8064
@@ -86,7 +86,7 @@ def list_names(
     lines = {}
     for name, kind in sorted(MODELS.items()):
         given = f" (given {', '.join(kind.privileged)})" if kind.privileged else ""
-        lines[name] = f"{', '.join(variants_of(name))}{given}: {(kind.__doc__ or '').strip().splitlines()[0]}"
+        lines[name] = f"{', '.join(variants_of(name))}{given}: {first_line(kind.__doc__ or '')}"
     return lines
 
 # %% ../../nbs/runs/09_by_hand.ipynb #a228373a

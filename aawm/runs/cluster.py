@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 
-from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, check_name, whole_number
+from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, check_name, first_line, whole_number
 from ..files import resolve
 from ..small_files import read_small
 from ..processes import cores, start_worker, without_main_script
@@ -75,7 +75,7 @@ def job_script(
         return job_class()("tcp://head:8786", "aawm", **settings).job_script()
     except (TypeError, ValueError) as fault:
         raise UsageError(
-            f"{path} asks for something that dask_jobqueue refuses: {str(fault).splitlines()[0]}"
+            f"{path} asks for something that dask_jobqueue refuses: {first_line(fault)}"
         ) from fault
 
 # %% ../../nbs/runs/04_cluster.ipynb #d7ccd920

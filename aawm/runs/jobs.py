@@ -104,7 +104,7 @@ def job_progress(
     for output in map(resolve, job.outputs):
         steps = (read_json(output / "settings.json", {}) or {}).get("training", {}).get("steps", 0)
         if steps and (output / "log.csv").is_file():
-            last = (output / "log.csv").read_text().splitlines()[-1].split(",")[0]
+            last = (output / "log.csv").read_text().rstrip().rpartition("\n")[2].split(",")[0]
             return (int(last) if last.isdigit() else 0), steps
         if (output / "unfinished").is_dir() and (arrays := sorted(output.glob("*.zarr/*/zarr.json"))):
             array = read_json(arrays[0], {})

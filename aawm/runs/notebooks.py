@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import AawmError, UsageError
+from ..errors import AawmError, UsageError, first_line
 from ..files import commit, machine, read_json, replacing, repository_root, resolve
 from .manifest import all_typed
 from .sources import notebook_cells, notebook_content, versions
@@ -206,7 +206,7 @@ def execute(
             raise RuntimeError(f"the kernel did not come up: {fault}") from fault
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
-            message = f"{fault.ename}: {fault.evalue}".strip().splitlines()[0]
+            message = first_line(f"{fault.ename}: {fault.evalue}")
             raise NotebookFailed(
                 f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})"
             ) from None

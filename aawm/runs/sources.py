@@ -42,7 +42,7 @@ def notebook_content(
         content = json.loads(text)
         content["cells"]
     except (ValueError, KeyError, TypeError) as fault:
-        lines = [number for number, line in enumerate(text.splitlines(), 1) if "<" * 7 in line]
+        lines = [number for number, line in enumerate(text.split("\n"), 1) if "<" * 7 in line]
         why = f"a merge left its marks at line {lines[0]}" if lines else f"{type(fault).__name__}: {fault}"
         raise BadData(f"{path} is no readable notebook: {why}; mend it, or copy it anew") from None
     return content

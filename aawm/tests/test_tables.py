@@ -58,7 +58,7 @@ def test_a_table_that_is_written_has_no_formula_and_its_numbers_stay(tmp_path):
     with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     for separator in (";", "\t", "\n"):
-        for cell in (part for row in rows for cell in row for part in cell.split(separator)):
+        for cell in (part for row in rows for text in row for part in text.split(separator)):
             assert cell.lstrip()[:1] not in ("=", "+", "-", "@") or float(cell) <= 0
     again = read_csv(tmp_path / "a.csv")
     assert again["'-value"].tolist() == table["-value"].tolist() and table.said.tolist() == SAID

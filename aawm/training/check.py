@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from safetensors.torch import load, save
 
-from ..errors import ModelContractError, UsageError, check_name, own_code, place_of
+from ..errors import ModelContractError, UsageError, check_name, first_line, own_code, place_of
 from ..models import WorldModel, build, make_config
 from ..models.base import OutsideModel, check_weights, choose_device, defined_at, saved_state, trust_code, variants_of
 from ..on_demand import named_in_code
@@ -168,8 +168,7 @@ def check_other_device(subject: Subject):
                 return f"its {name} is on the CPU where the states are not; make tensors on the states' device"
         except Exception as fault:
             if DEVICES_MEET.search(str(fault)):
-                words = str(fault).splitlines()[0]
-                return f"on a GPU its {name} fails: {words}{place_of(fault)}; make tensors on the states' device"
+                return f"on a GPU its {name} fails: {first_line(fault)}{place_of(fault)}; make tensors on the states' device"
             untried.append(name)
     return Untried(f"its {' and '.join(untried)} cannot be tried without a GPU") if len(untried) == len(attempts) else ""
 
@@ -352,9 +351,8 @@ def outcome(name: str, subject: Subject) -> tuple:
     try:
         wrong = function(subject)
     except (Exception, SystemExit) as error:  # whatever a model from outside may raise
-        said = str(error).splitlines()
         place = place_of(error) or defined_at(subject.model, name)
-        return name, "FAILED", f"{type(error).__name__}: {said[0][:200] if said else 'no message'}{place}"
+        return name, "FAILED", f"{type(error).__name__}: {first_line(error)[:200] or 'no message'}{place}"
     if isinstance(wrong, Skipped):
         return name, "warning" if isinstance(wrong, Untried) else "skipped", str(wrong)
     return name, "ok" if not wrong else "warning" if warning else "FAILED", wrong and wrong + defined_at(

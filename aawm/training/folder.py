@@ -135,7 +135,7 @@ def write_hashes(path: Path, hashes: list) -> None:
 def read_hashes(path: Path) -> list:  # pairs of file name and SHA-256
     "Read hashes as `sha256sum` writes them."
     try:
-        pairs = [tuple(reversed(line.split("  ", 1))) for line in read_text(path).splitlines()]
+        pairs = [tuple(reversed(line.split("  ", 1))) for line in read_text(path).split("\n") if line]
     except AawmError as error:
         raise BadData(f"{error}; train again") from error
     if any(len(pair) < 2 for pair in pairs):

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
-from ..errors import AawmError, BadData, ModelContractError, own_code
+from ..errors import AawmError, BadData, ModelContractError, first_line, own_code
 from ..files import replacing, sha256, write_text
 from ..models import check_weights
 from ..small_files import read_text
@@ -303,7 +303,7 @@ def read_checkpoint(folder: str | Path) -> dict:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise BadData(
-            f"{path} cannot be read safely: {str(error).splitlines()[0][:200]}; remove it to start again"
+            f"{path} cannot be read safely: {first_line(error)[:200]}; remove it to start again"
         ) from error
     parts = {"step": int, "weights": dict, "optimizer": dict, "best": dict}
     known = content if isinstance(content, dict) else {}

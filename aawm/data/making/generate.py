@@ -28,7 +28,7 @@ from .draw import draw_trial, trial_seed
 from ..selections import VALIDATION_SHARE, split_trials
 from ...arrays import open_array
 from ..trials import LAYOUT, logged_events, store_entries
-from ...errors import AawmError, EnvironmentProblem, check_name, whole_number
+from ...errors import AawmError, EnvironmentProblem, check_name, first_line, whole_number
 from ...files import digest
 from ...processes import cores, start_worker, without_main_script
 from ...store import ARRAYS, build_store
@@ -130,7 +130,7 @@ def code_hash() -> str:  # 64 hexadecimal digits
     # measuring changes no trial; nor do comments and blank lines
     room = Path(aawm.__file__).parent / "sim"
     files = [file for file in room.glob("*.py") if file.stem != "calibration"]
-    lines = {file.name: file.read_text(encoding="utf-8").splitlines() for file in files}
+    lines = {file.name: file.read_text(encoding="utf-8").split("\n") for file in files}
     return digest(
         {
             name: [line for line in text if line.strip() and not line.startswith("#")]
@@ -169,7 +169,7 @@ def trials_elsewhere(
     except AawmError:
         raise
     except Exception as fault:
-        what = " ".join([f"{type(fault).__name__}:", *str(fault).strip().splitlines()[:1]])
+        what = f"{type(fault).__name__}: {first_line(fault)}"
         raise EnvironmentProblem(
             f"the executor lost trials ({what}); see to its workers and run the same again to go on"
         ) from fault
