@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'SkipBad', 'Trust', 'Offset', 'Final',
            'Threshold', 'Replace', 'Evaluations', 'show_version', 'whole_program', 'run_words', 'tell_totals',
-           'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'export_raw',
-           'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks',
-           'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score', 'check_model',
-           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'main']
+           'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'named_values',
+           'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks', 'save_evaluation', 'evaluate',
+           'choose_threshold', 'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play',
+           'reproduce', 'list_what', 'figure', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -222,19 +222,6 @@ def export_released(
 
     data.export_released(store, folder, progress=progress)
     typer.echo(f"{folder}: swm_data.pkl and swm_data_exp_info.pkl")
-
-# %% ../nbs/90_cli.ipynb #8a74eb55
-@app.command(epilog="Example: aawm export-raw data/trials data/folders")
-def export_raw(
-    store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
-    folder: Annotated[Path, typer.Argument(help="Folder to write the trials' folders in.")],
-    progress: Progress = True,
-):
-    "Write a trial store as folders of raw trials; each kept frame stands five times."
-    from aawm import data
-
-    data.export_raw(store, folder, progress=progress)
-    typer.echo(f"{folder}: {data.open_trials(store).sizes['trial']} trials")
 
 # %% ../nbs/90_cli.ipynb #5f3c6d77
 def named_values(

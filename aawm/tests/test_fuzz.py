@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import yaml
@@ -20,7 +19,6 @@ from safetensors.torch import load, save
 
 from aawm.data import generate
 from aawm.data.authors.raw import read_raw_trial
-from aawm.data.authors.released import BESIDE_FORMAT, Content, add_beside, beside
 from aawm.data.trials import LAYOUT
 from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
@@ -326,20 +324,6 @@ def record_reader(folder: Path, store: Path) -> Reader:
     return Reader(place / "record.json", lambda: (find_evaluations(place), main_variant(place), read_evaluation(place)))
 
 
-def beside_reader(folder: Path) -> Reader:
-    "What lies beside a pair of the authors' files."
-    data = folder / "pair.pkl"
-    information = folder / "pair_exp_info.pkl"
-    information.write_bytes(b"")
-    told = {
-        "format": BESIDE_FORMAT, "information_sha256": sha256(information), "seed": [1, 2],
-        "object_kind": [["jug", "purse", "bread"]] * 2
-    }
-    beside(data).write_text(json.dumps(told))
-    content = Content(pd.DataFrame(index=range(2)), None, None, None, None)
-    return Reader(beside(data), lambda: add_beside(content, data, information))
-
-
 def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
     "A state, an action and the list of a released pair of runs."
     place = folder / "released"
@@ -375,12 +359,11 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "infant labels": infant_reader(folder, "labels"),
         "marple configuration": copied_reader(folder, configuration, read_configuration_file),
         "marple houses": Reader(folder / "houses/houses.json", lambda: read_houses(folder / "houses")),
-        "raw aawm.json": raw_reader(folder, "aawm.json"), "raw events": raw_reader(folder, "event_log.csv"),
+        "raw events": raw_reader(folder, "event_log.csv"),
         "raw observations": raw_reader(folder, "trial_obs.csv"),
         "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),
         "cluster": copied_reader(folder, ROOT / "nbs/pipeline/slurm.yaml", slurm_settings),
         "paper": copied_reader(folder, ROOT / "nbs/paper/paper.yaml", read_paper),
-        "released beside": beside_reader(folder),
         **released_pair_readers(folder)
     }
 

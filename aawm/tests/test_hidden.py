@@ -10,7 +10,7 @@ import zarr
 
 from aawm.arrays import read_group
 from aawm.data import generate, open_events, verify
-from aawm.data.authors.raw import export_raw, import_raw
+from aawm.data.authors.raw import import_raw
 from aawm.data.authors.released import staged
 from aawm.data.trials import LAYOUT, open_trials
 from aawm.errors import BadData, UsageError
@@ -128,7 +128,6 @@ def filled_store(folder: Path, trials: int = 2) -> Path:
 
 WRITERS = {  # write a new folder from a store of two trials
     "store": lambda store, out: write_store(out, LAYOUT, *parts_of(store)),
-    "raw trials": lambda store, out: export_raw(store, out, progress=False),
     "generated": lambda store, out: filled_store(out),
     "imported": lambda store, out: import_folder(store, out),
 }

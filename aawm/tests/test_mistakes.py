@@ -87,7 +87,6 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("import-raw nowhere", "no folder"),
     ("import-raw empty --out new --no-progress", "empty"),
     ("export-released nowhere new", "no folder"),
-    ("export-raw trials file", "file"),
     ("train orcale trials run", "did you mean 'oracle'"),
     ("train oracle nowhere run", "no folder"),
     ("train oracle trials", "Missing argument"),

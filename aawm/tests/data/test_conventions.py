@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
 from aawm.data.authors.raw import (
-    EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial, write_trial,
+    EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial,
 )
 from aawm.data.checks import convention_lines
 from aawm.errors import BadData
@@ -96,6 +96,7 @@ def test_robots_that_do_not_face_their_way_are_said(raw, tmp_path):
 
 
 def test_files_of_a_raw_trial_are_written_and_read_by_a_text_for_a_path(tmp_path):
-    write_trial(str(tmp_path), ["a,b"], pd.DataFrame({"frame": [3], "agent": [0], "event": ["goal_1"]}))
-    kind, events = read_event_log(str(tmp_path / EVENT_LOG))
-    assert kind == "table" and events.values.tolist() == [[3, 0, "goal_1"]]
+    made = simulate("gathering_static", 1, "planar")
+    home = write_raw_trial(made, str(tmp_path), 0)
+    kind, events = read_event_log(str(home / EVENT_LOG))
+    assert kind == "table" and events.values.tolist() == made.events[["frame", "agent", "event"]].values.tolist()
