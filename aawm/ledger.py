@@ -418,14 +418,14 @@ def verdict_word(
 
 # %% ../nbs/04_ledger.ipynb #adbfa60f
 def ledger_grid(
-    table: pd.DataFrame,  # as `check_claims` gives it
+    table: pd.DataFrame,  # as `check_claims` gives it; a column `word` says what a cell is to say
     conditions: Sequence[str],  # names of its columns that differ between pieces of evidence
 ) -> pd.DataFrame:  # `line, column, title, claim, verdict, word`
     "One row for each cell of the figure of a ledger."
     columns = list(table[list(conditions)].drop_duplicates().itertuples(index=False, name=None))
     lines = sorted(table.claim.unique())
     keys = [tuple(row) for row in table[list(conditions)].itertuples(index=False, name=None)]
-    words = [
+    words = table.word if "word" in table else [
         verdict_word(row.verdict, row.needs.split(", ")[0], (row.held, row.comparisons))
         for row in table.itertuples()
     ]

@@ -33,7 +33,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "latents are sampled at their least": ("models/base.py", "return logits.argmax(-1)", "return logits.argmin(-1)", "aawm/tests/models/test_models.py", ""),
     "comparisons are not corrected": ("ledger.py", "(len(ordered) - least + 1) *", "1 *", LEDGER, "partial_probabilities"),
     "differences are sums": ("ledger.py", "replace(self + other * -1", "replace(self + other * 1", LEDGER, "paired"),
-    "precision is recall": ("evaluation/intervals.py", '"precision": (true & called, called)', '"precision": (true & called, true)', CLAIMS, "bears_every"),
+    "precision is recall": ("evaluation/intervals.py", '"precision": (true & called, called)', '"precision": (true & called, true)', CLAIMS, "goes_its_way"),
     "the most false threshold is chosen": ("evaluation/threshold.py", "measured.false_positive <= bound", "measured.false_positive >= bound", EXCHANGE, "threshold"),
     "one rollout judges a threshold": ("evaluation/threshold.py", "number=number", "number=0", EXCHANGE, "several_rollouts"),
     "the worse rollouts go on": ("models/event/sampling.py", "(scores / SOFTNESS)", "(scores / -SOFTNESS)", EVENT, "in_proportion"),

@@ -235,11 +235,15 @@ def claims_figure(
     cells = ledger_grid(ledger, conditions)
     judged = ledger.judged if "judged" in ledger else pd.Series(True, ledger.index)
     claims = sorted(ledger.claim.unique())
-    titles = cells.drop_duplicates("column").sort_values("column").title
+    titles = cells.drop_duplicates("column").sort_values("column").title.str.replace(", ", ",\n")
+    width = WIDTH + 0.7 * max(0, len(titles) - 4)
     with house_style():
-        figure = Figure(figsize=(WIDTH, 1.2 + 0.235 * len(claims)))
+        figure = Figure(figsize=(width, 1.2 + 0.235 * len(claims)))
         axes = figure.subplots()
         for cell, filled in zip(cells.itertuples(), judged):
+            if cell.word == "-":  # not asked
+                axes.text(cell.column + 0.5, cell.line, "-", ha="center", va="center", fontsize=7, color=SOFT_INK)
+                continue
             color = VERDICT_COLORS[cell.verdict]
             look = dict(facecolor=color, edgecolor="none") if filled else dict(facecolor="none", edgecolor=color, linewidth=1.2)
             axes.add_patch(Rectangle((cell.column + 0.03, cell.line - 0.44), 0.94, 0.88, label=cell.verdict, **look))
@@ -251,13 +255,16 @@ def claims_figure(
             axes.text(len(titles) + 0.02, claims.index(claim), words, va="center", fontsize=7, color=SOFT_INK)
         axes.set(xlim=(0, len(titles)), ylim=(len(claims) - 0.5, -0.5))
         axes.set_yticks(range(len(claims)), [f"{briefs[claim]}  {claim}" for claim in claims])
-        axes.set_xticks([place + 0.5 for place in range(len(titles))], [title.replace(", ", ",\n") for title in titles])
+        axes.set_xticks([place + 0.5 for place in range(len(titles))], titles.str.replace("' ", "'\n") if len(titles) > 4 else titles)
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        colours = "Green: holds. Red: fails (how many parts hold). Grey: undecided, with what would decide it. Yellow: not tested."
+        colours = "Green: holds. Red: fails (how many parts hold)."
+        if "word" in ledger:
+            colours = "Green: yes. Red: no (how many comparisons go the paper's way)."
+        colours += " Grey: undecided, with what would decide it. Yellow: not tested."
         framed = "" if judged.all() else "Framed: not what the claim is about, for comparison."
-        add_note(figure, [colours, framed, f"Columns: {' and '.join(conditions)}.", remark])
+        add_note(figure, [colours, framed, f"Columns: {' and '.join(conditions)}.", remark], width)
     return figure, ledger.assign(brief=ledger.claim.map(briefs))
 
 # %% ../../nbs/viz/06_studies.ipynb #491ad304
