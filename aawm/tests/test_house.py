@@ -79,7 +79,6 @@ def wing(module: str) -> str:
     return next((part for part in module.split(".")[1:2] if part in WINGS), "")
 
 
-WIDTH = 120  # characters of a line of prose
 
 
 # names
@@ -134,20 +133,6 @@ def test_pages_that_check_a_hand_run_have_parameters():
         checks = any("\ncheck_hand_run()" in "".join(cell["source"]) for cell in cells)
         tagged = any("parameters" in cell["metadata"].get("tags", ()) for cell in cells)
         assert tagged or not checks or "default_exp" in "".join(cells[1]["source"]), path
-
-
-def test_lines_of_prose_are_wrapped():
-    wide = []
-    for path in NOTEBOOKS:
-        for place, (kind, source) in enumerate(cells_of(path)):
-            prose = re.sub(r"```.*?```", "", source, flags=re.DOTALL) if kind == "markdown" else ""
-            lines = [
-                line
-                for line in prose.splitlines()
-                if len(line) > WIDTH and not line.startswith(("|", "    ", ">", "![", "[!["))
-            ]
-            wide += [f"{path.relative_to(NBS)} cell {place}: {line}" for line in lines]
-    assert not wide, "\n".join(wide)
 
 
 # rooms

@@ -12,7 +12,6 @@ from aawm.errors import AawmError, UsageError
 from aawm.evaluation import ConstantVelocity, Protocol, evaluate_each, gather, paper_ledger
 from aawm.evaluation.results import save
 from aawm.evaluation.sensitivity import DEFAULTS
-from aawm.ledger import UNDECIDED
 from aawm.sim import simulate
 from aawm.viz import Example, describe, fig3, fig4, fig5, sensitivity_figure, swm3, swm4
 from aawm.tests.conftest import ROOT
@@ -88,7 +87,7 @@ def test_the_ledger_of_three_trials_is_undecided(small):
     who = {"model": "transformer", "variant": "corrected"}  # as if a model of the paper had been evaluated
     tables = {name: getattr(results, name).assign(**who) for name in ("outcomes", "curves")}
     ledger = paper_ledger(replace(results, **tables), released=False)
-    assert len(ledger) and set(ledger.verdict) == {UNDECIDED}
+    assert len(ledger) and set(ledger.direction) == {"undecided"}
 
 
 @pytest.mark.parametrize("page", ["fig2", "opening"])
