@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'CURVED', 'ORACLE', 'AT_FLOOR', 'NO_SIZE', 'FEWEST_PAIRS', 'DIAGONAL',
-           'AUTHORS_TRIALS', 'AUTHORS_SEEDS', 'SHORT', 'WORDS', 'CLAIM_TABLE', 'claim', 'Reading', 'SHORTLY_BEFORE',
-           'AFTER', 'CLAIMS', 'AUTHORS_TABLES', 'ANSWERS', 'score_name', 'PaperEvidence', 'ReleasedEvidence', 'Answer',
-           'times', 'less', 'leads', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7',
+           'AUTHORS_TRIALS', 'AUTHORS_SEEDS', 'SHORT', 'Reading', 'WORDS', 'CLAIM_TABLE', 'claim', 'SHORTLY_BEFORE',
+           'AFTER', 'CLAIMS', 'AUTHORS_TABLES', 'ANSWERS', 'score_name', 'times', 'less', 'leads', 'PaperEvidence',
+           'ReleasedEvidence', 'Answer', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7',
            'claim_8', 'claim_9', 'claim_10', 'claim_11', 'claim_12', 'claim_13', 'claim_14', 'claim_15', 'claim_16',
            'claim_17', 'paper_ledger', 'ledger_cells']
 
@@ -49,6 +49,26 @@ SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "S
 def score_name(task: str, target: str, metric: str) -> str:
     "How the ledger calls a score."
     return f"{task.replace('_', ' ')}{'' if target == 'object' else f' {target}'} {metric}"
+
+# %% ../../nbs/evaluation/08_claims.ipynb #45d13014
+Reading = Measured | Absent | None  # what a score or a window of a curve may be
+
+
+def times(one: Reading, by: float) -> Reading:
+    "Return a multiple, where it was measured."
+    return one * by if isinstance(one, Measured) else one
+
+
+def less(one: Reading, other: Reading) -> Reading:
+    "Return a difference, where both were measured."
+    if isinstance(one, Measured) and isinstance(other, Measured):
+        return one - other
+    return other if isinstance(one, Measured) else one
+
+
+def leads(one: Reading, others: Sequence[Reading]) -> list[Finding]:
+    "Compare one number with each of the others, which it should be above."
+    return [above(one, other) for other in others]
 
 # %% ../../nbs/evaluation/08_claims.ipynb #f03e7e84
 class PaperEvidence(Evidence):
@@ -190,26 +210,6 @@ class Answer:
 
 CLAIM_TABLE: dict[int, Claim] = {}  # by number
 claim = entering(CLAIM_TABLE)
-
-# %% ../../nbs/evaluation/08_claims.ipynb #45d13014
-Reading = Measured | Absent | None  # what a score or a window of a curve may be
-
-
-def times(one: Reading, by: float) -> Reading:
-    "Return a multiple, where it was measured."
-    return one * by if isinstance(one, Measured) else one
-
-
-def less(one: Reading, other: Reading) -> Reading:
-    "Return a difference, where both were measured."
-    if isinstance(one, Measured) and isinstance(other, Measured):
-        return one - other
-    return other if isinstance(one, Measured) else one
-
-
-def leads(one: Reading, others: Sequence[Reading]) -> list[Finding]:
-    "Compare one number with each of the others, which it should be above."
-    return [above(one, other) for other in others]
 
 # %% ../../nbs/evaluation/08_claims.ipynb #b5378404
 @claim(1, "3A", "No baseline above half on single goals", "No baseline delivers more than half of the single goals")
