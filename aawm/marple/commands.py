@@ -161,7 +161,7 @@ def train(
     pairs: Annotated[
         int, typer.Option(min=1, help="Pairs of runs of each scenario to learn from; the paper has 5000.")
     ] = 500,
-    preset: Annotated[str, typer.Option(help="Network and budget: smoke, small, patch or paper.")] = "small",
+    preset: Annotated[str, typer.Option(help="Network and budget: smoke, small, memory or paper.")] = "small",
     seed: Annotated[int, typer.Option(min=0, help="Of the weights.")] = 0,
     runs_seed: Annotated[int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",

@@ -10,7 +10,7 @@ __all__ = ['NOISE', 'TYPES', 'moves_of', 'WEIGHTS', 'WASTED', 'stages', 'Moves',
 
 # %% ../../nbs/marple/12_inference.ipynb #76181b3f
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Moves:
         # `[furniture, 3, poses]`
         self.best = (self.cost[:, self.after] == self.cost[:, None] - 1) & (self.cost[:, None] > 0)
         self.count = self.best.sum(1)  # `[furniture, poses]`
+        self.wrong = ~self.best & (self.after != np.arange(self.after.shape[1]))  # they change the pose, and are no shortest ones
 
 # %% ../../nbs/marple/12_inference.ipynb #442f19c6
 moves_of = lru_cache(maxsize=512)(Moves)  # of a house, made once
@@ -57,6 +58,7 @@ def action_chance(
     action: int,  # as vision shows it
     target: int,
     noise: float,
+    slips: float = 0.0,  # share of moves that are wrong ones
 ):  # its probability, and whether it ends the step
     "How likely an action is, and whether it does what the step asks for."
     slip = noise / TYPES
@@ -66,9 +68,14 @@ def action_chance(
         wanted = NULL if step.action == IDLE else step.action  # as vision shows it
         done = action == wanted and (action == NULL or target == step.target)
         return (1 - noise) * done + slip, done
-    if action in MOVES and moves.best[step.piece, MOVES.index(action), pose]:
-        return (1 - noise) / moves.count[step.piece, pose] + slip, False
-    return slip, False
+    if action not in MOVES:
+        return slip, False
+    best, wrong = moves.best[step.piece, :, pose], moves.wrong[step.piece, :, pose]
+    move = MOVES.index(action)
+    share = slips if wrong.any() else 0.0
+    if best[move]:
+        return (1 - noise) * (1 - share) / moves.count[step.piece, pose] + slip, False
+    return (1 - noise) * share * wrong[move] / max(wrong.sum(), 1) + slip, False
 
 # %% ../../nbs/marple/12_inference.ipynb #41a8e030
 def read_prefix(
@@ -76,6 +83,7 @@ def read_prefix(
     mission: Mission | str,
     evidence: Evidence,  # with history
     noise: float = NOISE,
+    slips: float = 0.0,
 ):  # log-likelihood, chance of each stage: 1 of the one that is reached
     "How well a mission explains what was seen, and how far it has come."
     moves = moves_of(house)
@@ -84,7 +92,7 @@ def read_prefix(
     total = 0.0
     stage = 0
     for pose, (action, target) in zip(poses, evidence.steps):
-        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise)
+        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise, slips)
         total += np.log(chance)
         stage += done
     return total + hint(house, mission, evidence, stage, poses[-1], noise), np.eye(len(steps) + 1)[stage]
@@ -227,12 +235,16 @@ def posterior(
     evidence: Evidence,
     belief: dict,  # mission (name or Mission) -> prior probability
     noise: float = NOISE,
+    slips: float = 0.0,  # share of moves that are wrong ones, of histories
 ) -> dict:  # mission -> (probability, chance of each stage)
     "The posterior over missions, and how far each has come."
     if not belief or min(belief.values()) < 0 or not np.isclose(sum(belief.values()), 1):
         raise UsageError(f"priors must be probabilities that sum to 1, got {belief}")
-    read = read_snapshot if evidence.actions is None else read_prefix
-    found = {mission: (*read(house, mission, evidence, noise), prior) for mission, prior in belief.items() if prior > 0}
+    if evidence.actions is None:
+        read = partial(read_snapshot, noise=noise)
+    else:
+        read = partial(read_prefix, noise=noise, slips=slips)
+    found = {mission: (*read(house, mission, evidence), prior) for mission, prior in belief.items() if prior > 0}
     most = max(log for log, _, _ in found.values())
     weights = {mission: np.exp(log - most) * prior for mission, (log, _, prior) in found.items()}
     total = sum(weights.values())
@@ -246,13 +258,14 @@ def chance_of_query(
     belief: dict,  # mission -> prior probability
     within: int | None = None,  # further steps
     noise: float = NOISE,
+    slips: float = 0.0,
 ) -> float:
     "The chance that one agent has done, or will do, the query."
     if has_done(evidence, query):
         return 1.0
     pose = int(pose_number(evidence.poses[-1], house.width))
     total = 0.0
-    for mission, (weight, where) in posterior(house, evidence, belief, noise).items():
+    for mission, (weight, where) in posterior(house, evidence, belief, noise, slips).items():
         passed = query_stage(stages(house, mission), query)
         for stage in np.flatnonzero(where):
             # of a snapshot: it has been done
@@ -270,10 +283,11 @@ def exact_method(
     preferences: tuple,  # of A, of B: mission -> prior probability
     within: int | None = None,  # further steps; `None`: any number
     noise: float = NOISE,
+    slips: float = 0.0,  # share of moves that are wrong ones, which it is told
 ) -> tuple:  # p_a, p_b
     "Exact inference as a method of this room: evidence in, two chances out."
     return tuple(
-        chance_of_query(house, seen, query, belief, within, noise)
+        chance_of_query(house, seen, query, belief, within, noise, slips)
         for seen, belief in zip(evidence, preferences)
     )
 

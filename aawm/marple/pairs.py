@@ -53,13 +53,14 @@ def draw_pair(
     scenario: Scenario | str,  # name or Scenario
     seed: int | tuple,  # a number or a tuple of numbers
     group: str = "",
+    slips: float = 0.0,  # share of moves that are wrong ones
 ) -> Pair:
     "Two runs from independent starts; the seed says who is the culprit."
     scenario = find_scenario(scenario)
     culprit = int(np.random.default_rng((*np.atleast_1d(seed).tolist(), 2)).integers(2))
     names = scenario.missions if culprit == 0 else scenario.missions[::-1]
     runs = [
-        plan(house, name, seed=(*np.atleast_1d(seed).tolist(), agent), scenario=scenario)
+        plan(house, name, seed=(*np.atleast_1d(seed).tolist(), agent), scenario=scenario, slips=slips)
         for agent, name in enumerate(names)
     ]
     if [run.query_step is not None for run in runs] != [culprit == 0, culprit == 1]:
@@ -102,13 +103,17 @@ class Plan:
         if self.houses > TEST_HOUSES:
             raise UsageError(f"{self.houses} houses of a scenario; give 1 to {TEST_HOUSES}, since later ones belong to the split 'ood'")
 
-    def pair(self, index: int) -> Pair:
-        "The pair at an index of the store."
+    def pair(
+        self,
+        index: int,
+        slips: float = 0.0,  # share of moves that are wrong ones; a store holds none
+    ) -> Pair:
+        "Draw the pair at an index of the store."
         scenario = self.scenarios[index // self.pairs]
         number = index % self.pairs
         house = TEST_HOUSES + number if self.split == "ood" else number % self.houses
         seed = (self.seed, 2 + SPLITS.index(self.split), list(SCENARIOS).index(scenario), house, number)
-        return draw_pair(house_of(scenario, house, self.seed, self.all_missions), scenario, seed, f"{scenario} {house}")
+        return draw_pair(house_of(scenario, house, self.seed, self.all_missions), scenario, seed, f"{scenario} {house}", slips)
 
 # %% ../../nbs/marple/10_pairs.ipynb #307c6fa7
 LONGEST = 200  # steps of a run

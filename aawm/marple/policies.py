@@ -4,15 +4,14 @@
 
 # %% auto #0
 __all__ = ['SIDE', 'KINDS_COUNT', 'IN_HAND', 'ORDER', 'PARTNERS', 'MIXTURES', 'PRESETS', 'NETWORKS', 'SHIPPED', 'Scenes',
-           'scene_of', 'language_numbers', 'scene_key', 'run_scenes', 'collect', 'Context', 'Policy', 'FieldPolicy',
-           'PatchPolicy', 'Preset', 'loop_settings', 'build_policy', 'mixture_number', 'draw_mixtures',
-           'training_batch', 'train_policy', 'training_scenes', 'load_policy', 'shipped_policy', 'policy_accuracy',
-           'best_accuracy']
+           'scene_of', 'language_numbers', 'collect', 'Context', 'Policy', 'FieldPolicy', 'PatchPolicy', 'Preset',
+           'loop_settings', 'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy',
+           'training_scenes', 'load_policy', 'shipped_policy', 'policy_accuracy', 'best_accuracy']
 
 # %% ../../nbs/marple/15_policies.ipynb #7fbc4383
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -105,45 +104,32 @@ def language_numbers(
     return (subgoal[0], subgoal[1], ROOMS.get(subgoal[2], 0), subgoal[3]) if subgoal else (0, 0, 0, 11)
 
 
-def scene_key(world: World, mission: str | int, language: tuple | None, agent: int = 0) -> tuple:
-    "What tells scenes apart."
-    parts = (values[agent].tobytes() for values in (world.state, world.cell, world.last))
-    return world.atlas.houses[world.which[agent]].key, *parts, mission, language
-
-# %% ../../nbs/marple/15_policies.ipynb #4fa8702b
-def run_scenes(run: Run) -> Iterator[tuple]:  # (key, world, language, rows)
-    "The scenes of one run, in order; the world is the one before anything is done in the scene."
-    goals = MISSIONS[run.mission].subgoals
-    world = World(run.house, [run.poses[0]])
-    width = run.house.width
-    poses, numbers, start = pose_number(run.poses, SIDE), pose_number(run.poses, width), 0
-    for goal, last in run.ends().items():
-        language = language_of(goals[goal])
-        rows = np.stack([poses[start : last + 1], run.actions[start : last + 1], run.targets[start : last + 1]], 1)
-        yield scene_key(world, run.mission, language), world, language, rows
-        world.place[0] = numbers[last]  # moves change nothing else
-        world.step(run.actions[last : last + 1], run.targets[last : last + 1])
-        start = last + 1
-    yield scene_key(world, run.mission, ()), world, (), np.array([[poses[-1], END, 0]])
-
 # %% ../../nbs/marple/15_policies.ipynb #a8af142e
 def collect(runs: Iterable[Run]) -> Scenes:
-    "All scenes of many runs, each once."
+    "Collect the scenes of many runs, each once; a scene lasts until something has been done."
     places: dict[tuple, int] = {}  # what tells scenes apart -> number of the scene
     columns = []
     rows: Counter[tuple] = Counter()
     for run in runs:
-        for key, world, language, done in run_scenes(run):
+        world = World(run.house, [run.poses[0]])
+        poses, numbers = pose_number(run.poses, SIDE), pose_number(run.poses, run.house.width)
+        actions, targets = np.append(run.actions, END), np.append(run.targets, 0)
+        goals = [language_of(MISSIONS[run.mission].subgoals[goal]) for goal in run.ends()]
+        start = 0
+        for language, last in zip([*goals, ()], [*run.ends().values(), len(run)]):
+            known = (values[0].tobytes() for values in (world.state, world.cell, world.last))
+            key = run.house.key, *known, run.mission, language
             if key not in places:
                 places[key] = len(places)
                 seen, hand = scene_of(world)
-                columns.append(
-                    (
-                        seen[0], hand[0], ORDER.index(run.mission), world.last[0].astype(np.int64),
-                        language_numbers(language)
-                    )
-                )
-            rows.update((places[key], *row) for row in done.tolist())
+                past = world.last[0].astype(np.int64)
+                columns.append((seen[0], hand[0], ORDER.index(run.mission), past, language_numbers(language)))
+            part = slice(start, last + 1)
+            done = zip(poses[part].tolist(), actions[part].tolist(), targets[part].tolist())
+            rows.update((places[key], *row) for row in done)
+            world.place[0] = numbers[last]  # moves change nothing else
+            world.step(actions[last : last + 1], targets[last : last + 1])
+            start = last + 1
     counted = torch.tensor([(*row, count) for row, count in rows.items()])
     parts = [torch.from_numpy(np.stack(column)) for column in zip(*columns)]
     return Scenes(parts[0], parts[1], parts[2], parts[3], parts[4], counted[counted[:, 0].argsort()])
@@ -194,7 +180,7 @@ class FieldPolicy(Policy):
         self,
         width: int = 48,  # channels
         waves: int = 16,  # times that the convolution is repeated
-        memory: bool = True,  # of the last thing done
+        memory: bool = False,  # of the last thing done; the paper's policies see one state
     ):
         super().__init__()
         self.settings = {"width": width, "waves": waves, "memory": memory}
@@ -266,17 +252,11 @@ class PatchPolicy(Policy):
         heads: int = 16,
         dropout: float = 0.1,
         head_layers: int = 4,  # of each output
-        embed: bool = False,  # embeddings of kinds instead of raw ids
     ):
         super().__init__()
-        self.settings = {
-            "width": width, "depth": depth, "heads": heads, "dropout": dropout, "head_layers": head_layers, "embed": embed
-        }
-        self.kind = nn.Embedding(KINDS_COUNT, width) if embed else None
-        self.thing = nn.Embedding(KINDS_COUNT, width) if embed else None
-        self.cell, self.place = nn.Linear(
-            len(CHANNELS), width
-        ), nn.Parameter(0.02 * torch.randn(SIDE * SIDE + 1, width))
+        self.settings = {"width": width, "depth": depth, "heads": heads, "dropout": dropout, "head_layers": head_layers}
+        self.cell = nn.Linear(len(CHANNELS), width)
+        self.place = nn.Parameter(0.02 * torch.randn(SIDE * SIDE + 1, width))
         self.context = Context(width, memory=False)
         layer = nn.TransformerEncoderLayer(
             width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True
@@ -294,10 +274,7 @@ class PatchPolicy(Policy):
         y = pose // (4 * SIDE)
         x = pose // 4 % SIDE
         cells[k, y, x, AGENT], cells[k, y, x, HEADING] = 1, (pose % 4 + 1).to(torch.uint8)
-        cells = cells.flatten(1, 2)
-        seen = self.cell(cells.float() / 16)
-        if self.kind is not None and self.thing is not None:
-            seen = seen + self.kind(cells[..., FURNITURE_KIND].long()) + self.thing(cells[..., OBJECT_KIND].long())
+        seen = self.cell(cells.flatten(1, 2).float() / 16)
         h = self.body(torch.cat([self.context(batch)[scene, None], seen], 1) + self.place)[:, 0]
         return self.actions(h), self.things(h if handled is None else h[handled])
 
@@ -325,7 +302,7 @@ def loop_settings(
 PRESETS = {
     "smoke": Preset("field", {"width": 8, "waves": 4}, loop_settings(20, 8, 1e-2, 0.1, 10), 512),
     "small": Preset("field", {"width": 48, "waves": 16}, loop_settings(1500, 16, 8e-3, 0.05, 100)),
-    "patch": Preset("patch", {"width": 192, "depth": 4, "heads": 6, "embed": True}, loop_settings(20_000, 64), 64),
+    "memory": Preset("field", {"width": 48, "waves": 16, "memory": True}, loop_settings(1500, 16, 8e-3, 0.05, 100)),
     "paper": Preset("patch", {}, loop_settings(70_000, 64), 64),  # Adam at 1e-4, 64 states a step, 4 of 20 epochs of warm-up, cosine
 }
 NETWORKS = {"field": FieldPolicy, "patch": PatchPolicy}

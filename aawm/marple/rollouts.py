@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['TOGETHER', 'REMEMBERED', 'ROLLOUTS', 'monte_carlo_method', 'Advisor', 'sample', 'sample_actions', 'steps_to_query',
-           'mixture_of', 'Simulation', 'RolloutMethod', 'evidence_key', 'explain', 'WeighedRolloutMethod',
-           'PlannerMethod']
+           'mixture_of', 'Simulation', 'RolloutMethod', 'PlannerMethod']
 
 # %% ../../nbs/marple/16_rollouts.ipynb #11b79024
 from dataclasses import dataclass
@@ -13,15 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .evidence import SOUND_OF, Evidence, language_of, world_at
+from .evidence import SOUND_OF, Evidence, world_at
 from .houses import House
 from ..errors import UsageError
-from aawm.marple.inference import (
-    NOISE, TYPES, has_done, hint, imagine, query_stage, read_prefix, read_snapshot, stages,
-)
-from .missions import MISSIONS, partner_of
-from .policies import SIDE, FieldPolicy, Policy, language_numbers, mixture_number, scene_key, scene_of
-from .vocabulary import DROP, END, FORWARD, IDLE, NULL, PICKUP, RIGHT
+from .inference import NOISE, has_done, hint, imagine, query_stage, read_prefix, read_snapshot, stages
+from .missions import partner_of
+from .policies import SIDE, FieldPolicy, Policy, language_numbers, mixture_number, scene_of
+from .vocabulary import DROP, END, FORWARD, NULL, PICKUP, RIGHT
 from .worlds import World, pose_number
 
 # %% ../../nbs/marple/16_rollouts.ipynb #d0d156a2
@@ -51,34 +48,34 @@ class Advisor:
         }
 
     @torch.no_grad()
-    def advise(self, world: World, mixture: int, language: tuple | None = None) -> tuple:  # `[agents, 12]`, list of `[106]`
-        "Chances of actions, and logits of objects, for every agent; new scenes are evaluated together, for all poses."
+    def advise(self, world: World, mixture: int, language: tuple | None = None):  # `[agents, 12]`, agents -> `[..., 106]`
+        "Give chances of actions, and logits of objects for those who are asked; a new scene is evaluated once, for all poses."
         if not isinstance(self.policy, FieldPolicy):
             actions, things = self.policy.logits(self.batch(world, list(range(len(world))), mixture, language))
-            return torch.softmax(actions, 1).numpy(), list(things.numpy())
-        content = np.concatenate([world.which[:, None], world.state, world.cell, world.last], 1, dtype=np.int64)
-        groups: dict[bytes, list[int]] = {}  # content of a scene -> agents in it
-        for agent, row in enumerate(content):
-            groups.setdefault(row.tobytes(), []).append(agent)
-        scenes = [(scene_key(world, mixture, language, here[0]), here) for here in groups.values()]
-        new = [(key, here[0]) for key, here in scenes if key not in self.known]
-        if len(self.known) + len(new) > REMEMBERED:
+            return torch.softmax(actions, 1).numpy(), things.numpy().__getitem__
+        parts = [world.which[:, None], world.state, world.cell]
+        parts += [world.last] if self.policy.settings["memory"] else []
+        content = np.concatenate(parts, 1, dtype=np.int64)
+        _, first, scene = np.unique(content.view(f"V{8 * content.shape[1]}")[:, 0], return_index=True, return_inverse=True)
+        keys = [
+            (world.atlas.houses[world.which[agent]].key, content[agent].tobytes(), mixture, language)
+            for agent in first.tolist()
+        ]
+        if len(self.known) + len(keys) > REMEMBERED:
             self.known = {}
-            new = [(key, here[0]) for key, here in scenes]
+        new = [(key, agent) for key, agent in zip(keys, first.tolist()) if key not in self.known]
         for start in range(0, len(new), TOGETHER):
             some = new[start : start + TOGETHER]
             actions, things = self.policy(self.batch(world, [agent for _, agent in some], mixture, language))
             fields = zip(torch.softmax(actions, -1).numpy(), things.half().numpy())
             self.known |= {key: field for (key, _), field in zip(some, fields)}
+        fields = [self.known[key] for key in keys]
         poses = pose_number(world.pose, SIDE)
         chances = np.empty((len(world), 12), np.float32)
-        objects: list = [None] * len(world)
-        for key, here in scenes:
-            field, things = self.known[key]
+        for number, (field, _) in enumerate(fields):
+            here = scene == number
             chances[here] = field[poses[here]]
-            for agent in here:
-                objects[agent] = things[poses[agent]]
-        return chances, objects
+        return chances, lambda agents: np.stack([fields[scene[agent]][1][poses[agent]] for agent in agents])
 
 # %% ../../nbs/marple/16_rollouts.ipynb #55601499
 ROLLOUTS = 100  # of each mission that an agent may follow
@@ -128,7 +125,6 @@ def steps_to_query(
         if language is not None and fresh.any():
             heard, named = advisor.advise(many, mixture, language)
             chances[fresh] = heard[fresh]
-            objects = [named[k] if fresh[k] else objects[k] for k in range(len(many))]
         actions = sample_actions(chances, rng, sound if step == 0 else None)
         handles = (actions < FORWARD) | (actions > RIGHT)
         front = many.atlas.front[many.place]
@@ -136,7 +132,9 @@ def steps_to_query(
         targets = np.where(handles, furniture, 0)
         carries = np.flatnonzero((actions == PICKUP) | (actions == DROP))
         if len(carries):
-            logits = np.stack([objects[k] for k in carries]).astype(np.float64)
+            logits = objects(carries).astype(np.float64)
+            if language is not None and (told := fresh[carries]).any():
+                logits[told] = named(carries[told])
             targets[carries] = sample(np.exp(logits - logits.max(1, keepdims=True)), rng)
         done = many.step(actions, targets)
         hit = done & (actions == query[1]) & (targets == query[0])
@@ -188,82 +186,21 @@ class RolloutMethod(Simulation):
     def __init__(self, policy: Policy, rollouts: int = ROLLOUTS, seed: int = 0, depth: str | int = "paper"):
         super().__init__(rollouts, seed, depth)
         self.advisor = Advisor(policy)
-        self.seen: dict[tuple, tuple] = {}  # evidence -> steps of rollouts, after how many each did the query
+        self.seen: dict[tuple, tuple] = {}  # what is known at tau -> steps of rollouts, after how many each did the query
 
     def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
-        return self.share(evidence, query, mixture_of(belief), within)
-
-    def share(self, evidence: Evidence, query: tuple, mixture: int, within: int) -> float:
         "The share of rollouts that reach the query; longer rollouts answer for shorter ones, too."
-        key = evidence_key(evidence), mixture, tuple(query)
+        mixture = mixture_of(belief)
+        world = world_at(evidence)
+        state = world.place, world.state, world.cell, world.last
+        key = evidence.house.key, evidence.tau, evidence.sound, evidence.told, mixture, *query, *map(np.ndarray.tobytes, state)
         if key not in self.seen or self.seen[key][0] < within:
             rng = np.random.default_rng((self.seed, evidence.tau, mixture, *evidence.poses[-1].tolist()))
             self.seen[key] = within, steps_to_query(
-                self.advisor, world_at(evidence), mixture, query, rng, self.rollouts, within, evidence.sound,
-                evidence.told
+                self.advisor, world, mixture, query, rng, self.rollouts, within, evidence.sound, evidence.told
             )
         found = self.seen[key][1]
         return float(((found > 0) & (found <= within)).mean())
-
-# %% ../../nbs/marple/16_rollouts.ipynb #7a26b6e3
-def evidence_key(evidence: Evidence) -> tuple:
-    "What tells evidence apart."
-    arrays = (
-        evidence.poses, evidence.actions, evidence.targets, evidence.piece_states, evidence.places,
-        evidence.cells
-    )
-    return evidence.house.key, *(
-        None if values is None else values.tobytes() for values in arrays
-    ), evidence.tau, evidence.sound, evidence.told
-
-# %% ../../nbs/marple/16_rollouts.ipynb #37d8f5a7
-def explain(advisor: Advisor, evidence: Evidence, mission: str) -> float:  # log-likelihood
-    "How well a policy on a mission explains what was seen, heard and said; of a snapshot, what was said alone."
-    alone = mixture_number(mission)
-    world = World(evidence.house, evidence.poses[-1:] if evidence.actions is None else evidence.poses[:1])
-    total = 0.0
-    places = pose_number(evidence.poses, evidence.house.width)
-
-    def chances_at(step: int) -> np.ndarray:  # `[12]`
-        world.place[0] = places[step]
-        return advisor.advise(world, alone)[0][0]
-
-    for step, (action, target) in enumerate(evidence.steps):
-        chances = chances_at(step)
-        # idling is seen as null, and so is nothing more
-        chance = chances[[NULL, IDLE, END]].sum() if action == NULL else chances[action]
-        total += float(np.log((1 - NOISE) * chance + NOISE / TYPES))
-        if action > RIGHT:
-            world.step(np.array([action]), np.array([target]))
-    if evidence.sound is not None and evidence.actions is not None:
-        heard = chances_at(len(evidence.actions))[evidence.sound == SOUND_OF].sum()
-        total += float(np.log((1 - NOISE) * heard + NOISE / TYPES))
-    if evidence.told is not None:
-        goals = [language_of(goal) for goal in MISSIONS[mission].subgoals] + [()]
-        total += float(np.log((1 - NOISE) * (evidence.told in goals) + NOISE / TYPES))
-    return total
-
-# %% ../../nbs/marple/16_rollouts.ipynb #fc4baeb9
-class WeighedRolloutMethod(RolloutMethod):
-    "Rollouts of every mission that an agent may follow, weighed by how well the mission explains the past."
-
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        self.logs = {}  # of evidence seen before
-
-    def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
-        possible = {mission: prior for mission, prior in belief.items() if prior > 0}
-        logs = np.array([self.log(evidence, mission) + np.log(prior) for mission, prior in possible.items()])
-        weights = np.exp(logs - logs.max())
-        shares = [self.share(evidence, query, mixture_number(mission), within) for mission in possible]
-        return float(weights @ np.array(shares) / weights.sum())
-
-    def log(self, evidence: Evidence, mission: str) -> float:
-        "The log-likelihood of evidence, worked out once."
-        key = evidence_key(evidence), mission
-        if key not in self.logs:
-            self.logs[key] = explain(self.advisor, evidence, mission)
-        return self.logs[key]
 
 # %% ../../nbs/marple/16_rollouts.ipynb #93be1a4e
 class PlannerMethod(Simulation):

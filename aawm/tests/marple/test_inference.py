@@ -131,7 +131,8 @@ def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, sta
         assert np.isclose(np.exp(log), total) and reached[stage] == reached.sum() == 1
 
 
-def test_chances_of_all_sequences_sum_to_one():
+@pytest.mark.parametrize("slips", [0.0, 0.2])
+def test_chances_of_all_sequences_sum_to_one(slips):
     house = tiny()
     total = 0.0
     for actions in itertools.product([NULL, *range(2, 11)], repeat=3):
@@ -142,7 +143,7 @@ def test_chances_of_all_sequences_sum_to_one():
         evidence = Evidence(
             house, 3, np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8)
         )
-        total += np.exp(read_prefix(house, LIT, evidence)[0])
+        total += np.exp(read_prefix(house, LIT, evidence, slips=slips)[0])
     assert np.isclose(total, 1)
 
 

@@ -13,6 +13,7 @@ from aawm import marple
 from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.marple.furnishing import draw_house
 from aawm.marple.houses import AGENT, HEADING
+from aawm.marple.inference import read_prefix
 from aawm.marple.pairs import (
     LAYOUT, SPLITS, Plan, generate_pairs, house_of, open_pairs, replays, verify_pairs,
 )
@@ -66,6 +67,29 @@ def test_a_run_is_as_short_as_can_be_leg_by_leg(name, seed):
         walked = int((run.actions[place : last + 1] <= 4).sum() - (run.actions[place : last + 1] == 1).sum())
         assert walked == breadth_first(house, step.piece, run.poses[place].tolist()) and step.subgoal == goal
         place = last + 1
+
+
+def test_a_walker_errs_as_often_as_its_slips_say_and_exact_inference_knows_how_often():
+    pairs = {slips: [Plan(40, houses=2).pair(k, slips) for k in range(0, 200, 5)] for slips in (0.0, 0.1)}
+    wrong, moves = 0, 0
+    for run in (run for pair in pairs[0.1] for run in pair.runs):
+        step, costs = 0, costs_to_go(run.house)
+        for goal, last in zip(marple.program(run.house, run.mission), run.ends().values()):
+            cost = costs[goal.piece, pose_number(run.poses[step : last + 2 - goal.times], run.house.width)]
+            wrong += int((np.diff(cost) >= 0).sum())
+            moves += len(cost) - 1
+            step = last + 1
+    assert abs(wrong / moves - 0.1) < 4 * np.sqrt(0.09 / moves) and moves > 2000
+    assert [pair.runs[0].text for pair in pairs[0.0]] == [Plan(40, houses=2).pair(k).runs[0].text for k in range(0, 200, 5)]
+    likelihoods = {
+        slips: sum(
+            read_prefix(run.house, run.mission, marple.look(run, len(run)), slips=slips)[0]
+            for pair in pairs[0.1]
+            for run in pair.runs
+        )
+        for slips in (0.0, 0.05, 0.1, 0.2)
+    }
+    assert max(likelihoods, key=likelihoods.get) == 0.1
 
 
 @settings(max_examples=15, deadline=None)
