@@ -286,29 +286,45 @@
     on_load: () => document.querySelector(".study-next").focus(),
   });
 
-  // answers lie in this tab until a host or a file has them: a reload or a way back loses none, closing the tab asks first
-  const asked = new URLSearchParams(location.search).get("participant") ?? "";
+  // who answers: a record each, kept in this browser under the study and the run until it is deleted there
   const random = () => [...crypto.getRandomValues(new Uint8Array(10))].map((byte) => "abcdefghjkmnpqrstuvwxyz23456789"[byte % 31]).join("");
-  const shelf = `${study.study} ${asked}`;
+  const PREFIX = `aawm study ${study.study} `, CODE = /^[A-Za-z0-9_-]{1,40}$/;
+  const asked = new URLSearchParams(location.search).get("participant");
   const COLUMNS = [
-    "row", "participant", "study", "version", "seed", "task", "trial", "kind", "place", "position", "answer", ...(rating ? [] : ["confidence"]),
-    "rt", "replays", "started", "ended", "screen", "blurs", "reloads", "comment",
+    "row", "participant", "run", "study", "version", "seed", "task", "trial", "kind", "place", "position", "answer",
+    ...(rating ? [] : ["confidence"]), "rt", "replays", "started", "ended", "screen", "blurs", "reloads", "comment",
   ];
-  const stored = () => {
-    if (challenge) return null;
+  const tryStorage = (act, otherwise) => {
     try {
-      return JSON.parse(sessionStorage.getItem(shelf));
+      return act();
     } catch {
-      return null; // a browser without storage: the warning on leaving is left
+      return otherwise; // a browser without storage
     }
   };
-  const keep = () => {
-    if (challenge) return;
-    try {
-      sessionStorage.setItem(shelf, JSON.stringify(person));
-    } catch { /* as above */ }
-  };
-  let person = stored();
+  let person = null, hand = null;
+  const status = element("span", { className: "study-state" });
+  status.setAttribute("role", "status");
+
+  function shelved() { // everybody whose answers this browser keeps, the newest first
+    const keys = tryStorage(() => Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)), []);
+    return keys.map((key) => JSON.parse(localStorage.getItem(key))).sort((one, other) => (one.started < other.started ? 1 : -1));
+  }
+
+  function show() {
+    const state = hand.state;
+    status.className = `study-state study-${state}`;
+    status.textContent = state === "kept" ? "" : say(state === "not_saved" && !person.finished ? "not_yet" : state, { why: hand.why });
+    for (const button of document.querySelectorAll(".study-try")) button.hidden = state !== "not_saved";
+  }
+
+  function follow(record) { // from here on every change of this record is kept and handed over
+    person = record;
+    const taken = () => screenOf(line(words.elsewhere), line(pressed(words.go_on, () => location.reload())));
+    hand = new HandOver({ shelf: PREFIX + person.run, record: person, table, say, show, taken });
+    tryStorage(() => sessionStorage.setItem(PREFIX, person.run));
+    hand.keep();
+    hand.send();
+  }
 
   const given = (item) => person.rows.filter((row) => row.trial === item.trial).map((row) => row.answer);
   const done = (item) => given(item).length === item.questions || given(item).includes("none");
@@ -317,53 +333,23 @@
     return say("left", { n: Math.ceil((study.minutes * sum(study.items.filter((item) => !done(item)))) / sum(study.items)) });
   };
   const table = () => {
-    const same = { participant: person.participant, study: study.study, version: study.version, seed: study.seed, task: study.task };
-    const { started, ended, screen, blurs, reloads } = person;
-    const rows = [...person.rows.map((row) => ({ row: "answer", ...row })), { row: "person", started, ended, screen, blurs, reloads }];
-    const lines = rows.map((row) => COLUMNS.map((name) => ({ ...same, ...row })[name] ?? ""));
+    const { participant, run, started, ended, screen, blurs, reloads, comment } = person;
+    const same = { participant, run, study: study.study, version: study.version, seed: study.seed, task: study.task };
+    const about = { row: "person", started, ended, screen, blurs, reloads, comment: comment.replace(/^(?=[=+@-])/, "'") }; // no formula
+    const lines = [...person.rows.map((row) => ({ row: "answer", ...row })), about].map((row) => COLUMNS.map((name) => ({ ...same, ...row })[name] ?? ""));
     return [COLUMNS, ...lines].map((line) => line.map((value) => `"${String(value).replaceAll('"', '""')}"`).join(",")).join("\r\n") + "\r\n";
   };
-  const saved = (count) => { person.saved = Math.max(person.saved, count); keep(); };
-  addEventListener("beforeunload", (event) => {
-    if (challenge || !(person?.rows.length > person.saved)) return;
-    event.preventDefault();
-    event.returnValue = true; // browsers before 2024
-  });
   addEventListener("blur", () => { if (person) person.blurs += 1; });
 
-  // a host saves by window.saveAnswers, and may refuse, throw or take its time; the download is always there
-  const hosted = () => typeof window.saveAnswers === "function";
-  async function handOver(state) {
-    const csv = table(), count = person.rows.length;
-    state.textContent = words.saving;
-    try {
-      const reply = await Promise.resolve().then(() => window.saveAnswers(csv, person.participant));
-      if (reply === false || reply?.ok === false) throw new Error(`${reply.status ?? ""}`);
-      saved(count);
-      state.textContent = words.saved;
-    } catch (fault) {
-      state.textContent = say("not_saved", { why: fault?.message ?? fault });
-    }
-  }
-  const stateLine = () => {
-    const line = element("span", { className: "study-state" });
-    line.setAttribute("role", "status");
-    return line;
-  };
-  function download(text, className, then = () => {}) {
+  function download(text, className) {
     const link = element("a", { className, href: "#", download: `answers-${study.study}-${person.participant}.csv`, textContent: text });
     link.addEventListener("click", () => {
       link.href = URL.createObjectURL(new Blob([table()], { type: "text/csv" }));
-      saved(person.rows.length);
-      then();
+      hand.has("filed");
     });
     return link;
   }
-  function soFar() {
-    if (challenge || !person.rows.length) return [];
-    const state = stateLine();
-    return [" ", download(words.so_far, "study-so-far", () => hosted() ? handOver(state) : (state.textContent = words.file_saved)), " ", state];
-  }
+  const soFar = () => (hand && person.rows.length ? [" ", download(words.so_far, "study-so-far"), " ", status] : []);
 
   function node(item, position, all) {
     const before = given(item); // answers to this drawing, in order
@@ -381,7 +367,7 @@
           before.push(answer);
           person.ended = new Date().toISOString();
           person.rows.push({ trial: item.trial, kind: item.kind, place, position, answer, confidence, rt, replays });
-          keep();
+          hand?.change();
         },
       }],
       conditional_function: () => !before.includes("none"),
@@ -410,33 +396,28 @@
 
   function finish() {
     if (challenge) return result();
-    const state = stateLine();
-    if (hosted() && person.rows.length > person.saved) handOver(state);
-    else if (!(person.rows.length > person.saved)) state.textContent = words.saved;
-    const again = pressed(words.try_again, () => handOver(state));
-    const link = download(words.download, "study-download", () => { if (!hosted()) state.textContent = words.file_saved; });
-    const comment = element("textarea", { id: "comment", rows: 3, maxLength: 2000 });
-    comment.addEventListener("change", () => {
-      person.rows.push({ row: "comment", comment: comment.value });
-      keep();
-      if (hosted()) handOver(state);
-      else state.textContent = words.comment_kept;
+    person.finished = true;
+    const again = pressed(words.try_again, () => hand.send()), link = download(words.download, "study-download");
+    again.classList.add("study-try");
+    const comment = element("textarea", { id: "comment", rows: 3, value: person.comment });
+    let pause = null;
+    comment.addEventListener("input", () => { // what is typed is kept at each letter, and handed over at each pause
+      person.comment = comment.value;
+      person.revision += 1;
+      hand.keep();
+      clearTimeout(pause);
+      pause = setTimeout(() => hand.send(), PAUSE);
     });
     screenOf(
-      element("h1", { textContent: words.end }), line(say("code", { code: person.participant })), line(state), line(link, " ", ...(hosted() ? [again] : [])),
-      line(hosted() ? words.second_way : words.saved_hint),
-      element("label", { htmlFor: "comment", textContent: words.comment }), comment,
+      element("h1", { textContent: words.end }), line(say("code", { code: person.participant })), line(status), line(link, " ", again),
+      line(HandOver.hosted ? words.second_way : words.saved_hint), element("label", { htmlFor: "comment", textContent: words.comment }), comment, ...leave(),
     );
+    hand.keep();
+    hand.send();
     link.focus();
   }
 
   function begin() {
-    const jsPsych = initJsPsych({ on_finish: finish });
-    person ??= {
-      participant: /^[A-Za-z0-9_-]{1,40}$/.test(asked) ? asked : random(), rows: [], saved: 0, blurs: 0, reloads: 0,
-      order: jsPsych.randomization.shuffle(study.items.filter((item) => item.kind !== "practice").map((item) => item.trial)),
-      started: new Date().toISOString(), screen: `${innerWidth}x${innerHeight}`,
-    };
     const named = new Map(study.items.map((item) => [item.trial, item]));
     const practice = study.items.filter((item) => item.kind === "practice" && !done(item));
     const rest = person.order.map((trial, place) => [named.get(trial), place + 1]).filter(([item]) => !done(item));
@@ -451,20 +432,78 @@
     else finish();
   }
 
-  function welcome() {
-    person = null;
+  const jsPsych = initJsPsych({ on_finish: finish });
+  const somebody = (participant) => ({ // who begins
+    participant, run: random(), rows: [], revision: 0, handed: 0, filed: 0, blurs: 0, reloads: 0, comment: "", finished: false,
+    order: jsPsych.randomization.shuffle(study.items.filter((item) => item.kind !== "practice").map((item) => item.trial)),
+    started: new Date().toISOString(), screen: `${innerWidth}x${innerHeight}`,
+  });
+
+  // the doors: a code that is refused or another's is asked for, whoever is kept here may go on, and all others agree first
+  function ask(refused) {
+    const input = element("input", { id: "code", maxLength: 40, autocomplete: "off" });
+    const go = pressed(words.continue, () => (CODE.test(input.value.trim()) ? enter(input.value.trim()) : input.focus()));
+    const none = pressed(words.no_code, () => welcome(random()));
+    none.className = "study-again";
+    screenOf(
+      ...(refused === null ? [] : [line(say("code_refused", { code: refused.slice(0, 60) }))]),
+      line(element("label", { htmlFor: "code", textContent: words.ask_code }), " ", input), line(go, " ", none),
+    );
+    input.focus();
+  }
+
+  function welcome(participant) {
+    const agree = pressed(words.agree, () => {
+      follow(somebody(participant));
+      begin();
+    });
     const refuse = pressed(words.disagree, () => screenOf(line(words.disagreed)));
-    screenOf(element("h1", { textContent: words.consent_title }), ...consent.map((text) => line(text)), line(pressed(words.agree, begin), " ", refuse));
+    screenOf(element("h1", { textContent: words.consent_title }), ...consent.map((text) => line(text)), line(agree, " ", refuse));
     refuse.className = "study-again";
   }
 
-  if (person?.rows.length) {
-    person.reloads += 1;
-    keep();
-    screenOf(
-      element("h1", { textContent: words.back }), line(say("kept", { n: person.rows.length })), line(pressed(words.go_on, begin)),
-      line(download(words.so_far, "study-so-far")), line(pressed(words.begin_anew, welcome)),
-    );
-  } else if (challenge) begin();
-  else welcome();
+  function leave() { // for whoever comes next to the same computer
+    const other = pressed(words.somebody_else, () => {
+      tryStorage(() => sessionStorage.removeItem(PREFIX));
+      if (asked === null) welcome(random());
+      else ask(null);
+    });
+    const forget = pressed(words.forget, () => {
+      if (!confirm(words.forget_sure)) return;
+      hand.stopped = true;
+      tryStorage(() => localStorage.removeItem(hand.shelf));
+      screenOf(line(words.forgotten));
+    });
+    other.className = forget.className = "study-again";
+    return [line(other, " ", ...(hand ? [forget] : []))];
+  }
+
+  function back(people) {
+    const entries = people.map(({ run, participant, rows, started }) => {
+      const go = pressed(words.go_on, () => {
+        const record = shelved().find((one) => one.run === run); // as the last tab left it
+        record.reloads += 1;
+        follow(record);
+        begin();
+      });
+      return line(say("kept", { n: rows.length, code: participant, when: new Date(started).toLocaleString(words.language) }), " ", go);
+    });
+    screenOf(element("h1", { textContent: words.back }), ...entries, ...leave());
+  }
+
+  function enter(code) { // `null`: the link names nobody
+    const tab = tryStorage(() => sessionStorage.getItem(PREFIX), null), kept = shelved().filter((one) => one.rows.length);
+    const mine = kept.filter(({ run, participant }) => (code === null ? run === tab : participant === code));
+    const open = kept.filter((one) => !one.finished || (HandOver.hosted ? one.handed : Math.max(one.handed, one.filed)) < one.revision);
+    if (mine.length) back(mine.slice(0, 1));
+    else if (code === null && open.length) back(open);
+    else welcome(code ?? random());
+  }
+
+  addEventListener("pageshow", ({ persisted }) => { if (persisted) location.reload(); }); // what is kept may be newer than such a page
+  if (challenge) {
+    person = somebody("");
+    begin();
+  } else if (asked !== null && !CODE.test(asked)) ask(asked);
+  else enter(asked);
 })();
