@@ -293,6 +293,7 @@ def joined_rows(
     columns: set[str],  # a row with all of these is a header
 ) -> list[dict[str, str]]:
     "The rows of all tables of a file by their headers, whatever the order of columns and the separator; cells stay text."
+    csv.field_size_limit(LARGEST_CSV)  # a comment may be long
     # joined files may have a mark each
     lines = iter(re.findall(r"[^\n]*\n?", read_text(path, LARGEST_CSV).replace("\ufeff", "")))
     header: list[str] = []

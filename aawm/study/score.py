@@ -5,15 +5,13 @@
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
            'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
-           'simulated_ratings', 'simulate_answers', 'write_answers', 'check_answers', 'whole_run', 'read_answers',
-           'watchers', 'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes',
-           'rating_scores', 'score_study', 'sample_class']
+           'simulated_ratings', 'simulate_answers', 'write_answers', 'whole_run', 'read_answers', 'watchers',
+           'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes', 'rating_scores',
+           'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
-import io
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,12 +19,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from ..arrays import joined_rows
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
-from ..files import replacing, resolve, save_table
+from ..files import resolve, save_table, write_text
 from ..marple.scores import PARTS, bootstrap, needed
 from ..schema import OBJECTS
 from ..small_files import Form, Line, PlainName, first_fault, in_form, parse_json, read_text
@@ -119,7 +118,7 @@ def read_key(
 
 # %% ../../nbs/study/04_score.ipynb #4123c403
 ROWS = ("answer", "person", "comment")  # what the page writes in the column `row`; rows of a host have none
-ABOUT = {"started": "", "ended": "", "screen": "", "blurs": 0, "reloads": 0, "comment": ""}  # of a run
+ABOUT = {"started": "", "ended": "", "screen": "", "blurs": 0, "reloads": 0, "comment": ""}  # of a run; the newest counts
 
 
 class AnswerRow(Form):
@@ -127,13 +126,14 @@ class AnswerRow(Form):
 
     model_config = ConfigDict(extra="ignore", strict=False, frozen=True, allow_inf_nan=False)
     participant: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]{1,40}$")]
+    run: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]{0,40}$")] = ""  # of the page; none in tables before it
     study: str
     seed: int
     version: Line
     trial: PlainName
     kind: Literal["test", "practice", "catch"]
     place: Annotated[int, Field(ge=0, le=PARTS)]
-    rt: Annotated[float, Field(ge=0)]
+    rt: Annotated[Annotated[float, Field(ge=0)] | None, BeforeValidator(lambda value: None if value == "" else value)] = None  # ms
     position: Annotated[int, Field(ge=0)]
     replays: Annotated[int, Field(ge=0)]
     started: Annotated[str, StringConstraints(pattern=r"^[0-9TZ:.-]{0,30}$")]  # UTC
@@ -141,7 +141,7 @@ class AnswerRow(Form):
     screen: Annotated[str, StringConstraints(pattern="^([0-9]{1,5}x[0-9]{1,5})?$")]  # pixels
     blurs: Annotated[int, Field(ge=0)]  # how often another window came to the front
     reloads: Annotated[int, Field(ge=0)]
-    comment: Annotated[str, StringConstraints(max_length=2500)]
+    comment: str
 
 
 class ChoiceRow(AnswerRow):
@@ -164,27 +164,11 @@ def rows_of(
     "The rows of a file, not checked yet."
     text = read_text(path, LARGEST_ANSWERS).replace("\ufeff", "")  # joined files may have a mark each
     if text.lstrip()[:1] not in ("[", "{"):
-        # the rows of each table by its own header, whatever its order of columns and its separator
-        lines = text.splitlines(keepends=True)
-        heads = [
-            number
-            for number, line in enumerate(lines)
-            if {"row", "participant", "trial"} <= set(re.split(r'[",;\s]+', line))
-        ]
-        if not heads or "".join(lines[: heads[0]]).strip():
-            raise BadData(f"{path} does not begin with the columns of a participant's file; get it anew")
-        rows: list[dict] = []
-        for first, end in zip(heads, [*heads[1:], len(lines)]):
-            part = io.StringIO("".join(lines[first:end]), newline="")
-            try:
-                rows += csv.DictReader(part, delimiter=max(",;\t", key=lines[first].count), strict=True)
-            except csv.Error as fault:
-                raise BadData(f"{path} is no whole CSV file ({fault}); get the participant's file anew") from None
-        return rows
+        return joined_rows(path, {"row", "participant", "trial"})
     try:
         level = [parse_json(text, path)]
     except BadData:
-        level = [parse_json(line, path) for line in text.splitlines() if line.strip()]
+        level = [parse_json(line, path) for line in text.split("\n") if line.strip()]
     while any(isinstance(one, list) for one in level):
         level = [row for one in level for row in (one if isinstance(one, list) else [one])]
     if not all(isinstance(row, dict) for row in level):
@@ -244,109 +228,102 @@ def write_answers(
     rows: list,  # of dicts
 ) -> Path:
     "Write answers in the form that the page saves: every value in quotes."
-    with replacing(path) as temporary:
-        if Path(path).suffix == ".json":
-            temporary.write_text(json.dumps(rows), encoding="utf-8")
-        else:
-            pd.DataFrame(rows).to_csv(temporary, index=False, quoting=csv.QUOTE_ALL)
+    if Path(path).suffix == ".json":
+        write_text(path, json.dumps(rows))
+    else:
+        save_table(path, pd.DataFrame(rows), quoting=csv.QUOTE_ALL)
     return Path(path)
 
 # %% ../../nbs/study/04_score.ipynb #d5a90b14
-def check_answers(
-    rows: list,  # of `AnswerRow`, of one participant
+def whole_run(
+    rows: list,  # of one run: `(where, row)`, from any number of files
     key: StudyKey,
-    path: Path,
-) -> None:
-    "Raise `BadData` where answers are of another study, or do not follow its course."
+) -> tuple:  # table of answers; how many stood there again
+    "The answers of one run, each once; `BadData` where they are not those of a whole run of this study."
+    persons = sorted((row for _, row in rows if row["row"] == "person"), key=lambda row: str(row.get("ended") or ""))
+    others = [*persons, *(row for _, row in rows if row["row"] == "comment")]
+    about = dict(ABOUT)
+    for row in others:
+        about |= {name: row[name] for name in ABOUT if row.get(name)}
+    about["comment"] = " ".join(str(others[-1].get("comment") or "").split()) if others else ""
     items = {item.trial: item for item in key.items}
-    sheet: dict[str, list] = defaultdict(list)  # trial -> answers
-    for number, row in enumerate(rows, start=1):
-        if (row.study, row.seed) != (key.study, key.seed):
-            other = f"is of study {row.study[:40]!r}, seed {row.seed}, not of {key.study}, seed {key.seed}"
-            raise BadData(f"{path}, answer {number}: {other}; score it with its own")
-        if row.trial not in items or items[row.trial].kind != row.kind:
-            raise BadData(f"{path}, answer {number}: the study has no {row.kind} trial {row.trial}; get the participant's file anew")
-        given = sheet[row.trial]
-        if row.place != len(given) or not items[row.trial].may_follow(given, row.answer):
-            raise BadData(f"{path}, answer {number}: participant {row.participant} cannot have answered this to {row.trial}; get the file anew")
-        given.append(row.answer)
-    missing = [item.trial for item in key.items if not item.is_whole(sheet[item.trial])]
+    form = RatingRow if key.task == "marple" else ChoiceRow
+    sheet: dict[str, dict] = defaultdict(dict)  # trial -> place -> answer
+    again = 0
+    for where, row in rows:
+        if row["row"] not in ROWS:
+            raise BadData(f"{where} is a row {str(row['row'])[:40]!r}; the page writes {', '.join(ROWS)}")
+        if row["row"] != "answer":
+            continue
+        try:
+            answer = form.model_validate(row | about)
+        except ValidationError as fault:
+            raise BadData(f"{where}: {first_fault(fault)}; get the participant's file anew") from None
+        if (answer.study, answer.seed) != (key.study, key.seed):
+            other = f"is of study {answer.study[:40]!r}, seed {answer.seed}, not of {key.study}, seed {key.seed}"
+            raise BadData(f"{where} {other}; score it with its own")
+        if answer.trial not in items or items[answer.trial].kind != answer.kind:
+            raise BadData(f"{where}: the study has no {answer.kind} trial {answer.trial}; get the participant's file anew")
+        if sheet[answer.trial].setdefault(answer.place, answer) is not answer:
+            again += 1
+            if sheet[answer.trial][answer.place] != answer:
+                raise BadData(f"{where}: participant {answer.participant} has two answers to {answer.trial}; give each person a code")
+    whole = []
+    for trial, places in sheet.items():
+        given: list = []
+        for place, answer in sorted(places.items()):
+            if place != len(given) or not items[trial].may_follow(given, answer.answer):
+                raise BadData(f"{rows[0][0]}: participant {answer.participant} cannot have answered this to {trial}; get the file anew")
+            given.append(answer.answer)
+            whole.append(answer)
+    missing = [item.trial for item in key.items if not item.is_whole([answer.answer for answer in sheet[item.trial].values()])]
     if missing:
         left = f"{len(missing)} drawings of {len(key.items)}, {missing[0]} first"
-        raise BadData(f"{path}: participant {rows[0].participant} did not answer all of {left}; whole runs alone are scored")
+        raise BadData(f"{rows[0][0]}: participant {rows[0][1]['participant']} did not answer all of {left}; whole runs alone are scored")
+    return pd.DataFrame([answer.model_dump() for answer in whole]), again
 
-# %% ../../nbs/study/04_score.ipynb #5ad7c0e0
-def whole_run(
-    rows: list,  # of dicts, of one participant
-    key: StudyKey,
-    path: Path,
-    once: bool,  # are answers that stand there twice counted once?
-) -> pd.DataFrame:
-    "The answers of one person; `BadData` where they are not those of a whole run."
-    answers = [row for row in rows if row.get("row") == "answer"]
-    if not answers:
-        raise BadData(f"{path} holds no answers of a participant in {len(rows)} rows; name files that participants saved")
-    about = dict(ABOUT)
-    for row in rows:
-        if row.get("row") and row["row"] not in ROWS:
-            raise BadData(f"{path}: participant {row.get('participant')} has a row {str(row['row'])[:40]!r}; the page writes {', '.join(ROWS)}")
-        if row.get("row") in ROWS[1:]:
-            about |= {name: row[name] for name in ABOUT if row.get(name)}
-    comment = " ".join(str(about["comment"]).split())
-    about["comment"] = f"'{comment}" if comment[:1] in ("=", "+", "-", "@") else comment  # no formula
-    form = RatingRow if key.task == "marple" else ChoiceRow
-    checked = []
-    for number, row in enumerate(answers, start=1):
-        try:
-            checked.append(form.model_validate(row | about))
-        except ValidationError as fault:
-            raise BadData(f"{path}, answer {number}: {first_fault(fault)}; get the participant's file anew") from None
-    if once:
-        checked = list(dict.fromkeys(checked))
-    check_answers(checked, key, path)
-    return pd.DataFrame([row.model_dump() for row in checked]).assign(file=str(path))
 
 # %% ../../nbs/study/04_score.ipynb #5ad7c0e1
 def read_answers(
-    paths: Iterable[str | Path],  # files, each of one participant or of many
+    paths: Iterable[str | Path],  # files, each of one participant or of many; answers may stand in several
     key: StudyKey,
     faults: list | None = None,  # takes `{file, participant, reason}` of all that is passed over; `None`: raise
-) -> pd.DataFrame:  # a row an answer: `file` and the fields of `AnswerRow`
-    "Every whole run of a study; `BadData` in one line where a file is damaged, not whole or of another study."
+) -> pd.DataFrame:  # a row an answer: the fields of `AnswerRow`
+    "Every whole run of a study, each person once; `BadData` in one line where a file is damaged, not whole or of another study."
     runs: dict[str, pd.DataFrame] = {}
+    sheets: dict[tuple, list] = defaultdict(list)  # participant, run -> `(where, row)`
 
-    def note(reason: object, path: Path, participant: str = "") -> None:
+    def note(reason: object, path: object, participant: str = "") -> None:
         if faults is None:
             raise BadData(str(reason))
         faults.append({"file": str(path), "participant": participant[:40], "reason": str(reason)})
 
     for path in map(Path, paths):
-        sheets: dict[str, list] = defaultdict(list)
         try:
-            for row in rows_of(path):
-                sheets[str(row.get("participant"))].append(row)
+            rows = [row for row in rows_of(path) if row.get("row")]  # a host has rows of its own
+            if not any(row["row"] == "answer" for row in rows):
+                raise BadData(f"{path} holds no answers of a participant; name files that participants saved")
+            for number, row in enumerate(rows, start=1):
+                sheets[str(row.get("participant")), str(row.get("run") or "")].append((f"{path}, answer {number}", row))
         except BadData as fault:
             note(fault, path)
-            continue
-        for participant, rows in sheets.items():
-            try:
-                run = whole_run(rows, key, path, faults is not None)
-                if participant in runs:
-                    other = runs[participant].file.iloc[0]
-                    raise BadData(f"{path}: participant {participant} is also in {other}; give each person's answers once")
-                runs[participant] = run
-                again = sum(row.get("row") == "answer" for row in rows) - len(run)
-                if again:
-                    note(f"{path}: {again} of {participant}'s answers stand there twice, counted once", path, participant)
-            except BadData as fault:
-                note(fault, path, participant)
-        if not sheets:
-            note(f"{path} holds no answers; name files that participants saved", path)
+    for (participant, name), rows in sheets.items():
+        path = rows[0][0].rpartition(",")[0]
+        try:
+            run, again = whole_run(rows, key)
+            if participant in runs:
+                raise BadData(f"{path}: participant {participant} began more than once, or two people have this code; one run counts")
+            runs[participant] = run
+            if again and not name:  # the page hands over all answers each time, and names its run
+                note(f"{path}: {again} of {participant}'s answers stand there twice, counted once", path, participant)
+        except BadData as fault:
+            note(fault, path, participant)
     if not runs and faults:
-        raise BadData(f"nobody's answers can be scored: {faults[0]['reason']}")
+        raise BadData(f"nobody's answers can be scored: {'; '.join(fault['reason'] for fault in faults)}")
     if not runs:
         raise UsageError("no file of answers; name at least one")
     return pd.concat(runs.values(), ignore_index=True)
+
 
 # %% ../../nbs/study/04_score.ipynb #0e14d056
 def watchers(
@@ -361,7 +338,7 @@ def watchers(
     for participant, part in answers.groupby("participant", sort=False):
         given = part[part.kind == "catch"]
         right = sum(caught[trial].is_right(answer) for trial, answer in zip(given.trial, given.answer))
-        fast = (part.rt < key.fast_ms).mean()
+        fast = (part.rt.dropna() < key.fast_ms).mean()
         first = sheets.setdefault(frozenset(part[said].itertuples(index=False, name=None)), participant)
         why = []
         if right < key.catches_needed:
@@ -500,7 +477,8 @@ def score_study(
         table[participant] = {f"{row.task} {row.target} {row.metric}": row.value for row in scores.itertuples()}
     people = people.join(pd.DataFrame.from_dict(table, orient="index"))
     if not people.included.any():
-        raise BadData(f"nobody can be scored: {people.index[0]} has {people.why.iloc[0]}; look at the answers")
+        reasons = [*(f"{who}: {why}" for who, why in people.why.items()), *(fault["reason"] for fault in faults or [])]
+        raise BadData(f"nobody can be scored: {'; '.join(reasons)}")
     included = outcomes.participant.map(people.included)
     variant = f"n = {int(people.included.sum())}"
     scores = scores_of(outcomes[included]).assign(model="people", variant=variant, seed=0)

@@ -344,14 +344,9 @@ def test_a_comment_is_kept_as_it_is_typed(context, host, key, tmp_path):
     press(page, "Go on where I was")
     assert page.locator("#comment").input_value() == text
     page.wait_for_selector("text=/^Saved\\.$/")
-    file = saved_file(page, tmp_path)
-    for given in ([file], [page_file(tmp_path, host.taken[-1])]):
-        assert read_answers(given, key).comment.unique().tolist() == ["'" + " ".join(text.split())], "one line, and no formula"
-
-
-def page_file(place, text):
-    (place / "taken.csv").write_text(text, encoding="utf-8", newline="")
-    return place / "taken.csv"
+    (tmp_path / "taken.csv").write_text(host.taken[-1], encoding="utf-8", newline="")
+    for file in (saved_file(page, tmp_path), tmp_path / "taken.csv"):
+        assert read_answers([file], key).comment.unique().tolist() == ["'" + " ".join(text.split())], "one line, and no formula"
 
 
 def test_a_browser_without_storage_still_hands_over(context, host, key, tmp_path):

@@ -25,6 +25,7 @@ from aawm.study.houses import house_items
 from aawm.study.tables import people_curves, people_scores
 from aawm.study.stimuli import balanced, task_items
 from aawm.tests.conftest import note_requests
+from aawm.tests.study.test_handover import opened, press, warns
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +225,7 @@ DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and wha
     "no number": (lambda rows: [rows[0] | {"rt": "nan"}, *rows[1:]], "rt"),
     "another object": (lambda rows: [rows[0] | {"answer": "obj9"}, *rows[1:]], "answer"),
     "another trial": (lambda rows: [rows[0] | {"trial": "t999"}, *rows[1:]], "t999"),
-    "a row twice": (lambda rows: [rows[0], *rows], "cannot have answered"),
+    "a row twice": (lambda rows: [rows[0], *rows], "stand there twice"),
     "not whole": (lambda rows: rows[:-1], "did not answer all"),
     "a formula for a name": (lambda rows: [row | {"participant": "=1+1"} for row in rows], "participant"),
     "no answers": (lambda rows: [row | {"row": ""} for row in rows], "no answers"),
@@ -276,6 +277,80 @@ def test_files_that_hosts_and_spreadsheets_join_are_read_whole(key, tmp_path):
         assert read_answers([tmp_path / name], key).groupby("participant").size().to_dict() == {"ann": len(ann), "bob": len(bob)}
 
 
+COMMENTS = {  # what somebody typed
+    "words of a header": "As a participant I saw one trial, then a row of others",
+    "a header": 'fine\n"row","participant","trial"\nrow,participant,trial',
+    "other line ends": "one\u2028two\u2029three\x85four\x0bfive\rsix",
+    "a formula": "=HYPERLINK(1)",
+    "very long": "long " * 40_000,
+}
+
+
+@pytest.mark.parametrize("name", COMMENTS)
+@pytest.mark.parametrize("way", ["row", "column", "json"])
+def test_a_comment_costs_nobody(study, key, tmp_path, name, way):
+    people = [simulate_answers(key, code, seed) for seed, code in enumerate(("ann", "bob", "cai"))]
+    empty = dict.fromkeys(people[0][0], "") | {"participant": "ann", "comment": COMMENTS[name], "ended": "", "blurs": ""}
+    said = empty | ({"row": "comment"} if way == "row" else {"row": "person", "blurs": 2, "ended": "2025-01-01T10:00:00.000Z"})
+    rows = [*people[0], said, *people[1], *people[2]]
+    file = tmp_path / "class.csv"
+    if way == "json":
+        file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    else:
+        with file.open("w", newline="", encoding="utf-8") as opened_file:
+            writer = csv.DictWriter(opened_file, list(said), quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            writer.writerows(rows)
+    _, people = score_study(study / "study", [file], tmp_path / "people")
+    assert people.index.tolist() == ["ann", "bob", "cai"]
+    assert people.comment.tolist() == [" ".join(COMMENTS[name].split()), "", ""]
+    written = pd.read_csv(tmp_path / "people/people.csv", keep_default_na=False).comment[0]
+    assert written == "'" * (name == "a formula") + people.comment.iloc[0]
+
+
+@pytest.mark.parametrize("way", ["sep=;", "utf-16", "sorted by time", "a time is missing", "null"])
+def test_forms_of_spreadsheets_and_hosts_cost_nobody(key, tmp_path, way):
+    rows = simulate_answers(key, "ann")
+    if way == "a time is missing":
+        rows[3] = rows[3] | {"rt": ""}
+    if way == "null":
+        rows[3] = rows[3] | {"rt": None}
+    if way == "sorted by time":
+        rows.sort(key=lambda row: row["rt"])
+    file = tmp_path / "ann.csv"
+    if way == "null":
+        write_answers(file := file.with_suffix(".json"), rows)
+    else:
+        text = pd.DataFrame(rows).to_csv(index=False, sep=";", quoting=csv.QUOTE_ALL)
+        file.write_text("sep=;\n" * (way == "sep=;") + text, encoding="utf-16" if way == "utf-16" else "utf-8")
+    answers = read_answers([file], key)
+    assert len(answers) == len(rows) and answers.rt.isna().sum() == ("time is" in way or way == "null")
+
+
+def test_what_a_host_kept_after_each_answer_is_one_person(key, tmp_path):
+    rows = [row | {"run": "r1"} for row in simulate_answers(key, "ann")]
+    anew = [row | {"run": "r2"} for row in simulate_answers(key, "ann", 1)]
+    files = [write_answers(tmp_path / f"{count}.csv", rows[:count]) for count in range(1, len(rows) + 1)]
+    assert len(read_answers(files, key)) == len(rows), "one person, and no fault"
+    joined = write_answers(tmp_path / "joined.csv", [row for count in range(len(rows), 0, -1) for row in rows[:count]])
+    assert len(read_answers([joined, files[3]], key)) == len(rows)
+    part, whole = write_answers(tmp_path / "part.csv", anew[:-1]), write_answers(tmp_path / "whole.csv", anew)
+    for second, words in ((part, "did not answer all of 1"), (whole, "began more than once")):
+        faults: list = []
+        assert read_answers([*files, second], key, faults).rt.tolist() == read_answers(files, key).rt.tolist()
+        assert [fault["participant"] for fault in faults] == ["ann"] and words in faults[0]["reason"]
+    assert len(read_answers([part, *files], key, [])) == len(rows), "the run that is whole counts"
+
+
+def test_if_nobody_passes_every_reason_is_kept(study, key, tmp_path):
+    lazy = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name, seed, 0)) for seed, name in enumerate("abc")]
+    part = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name)[:-1]) for name in "de"]
+    with pytest.raises(BadData, match="nobody can be scored: a: .*; b: .*; c: .*participant d did.*participant e did"):
+        score_study(study / "study", lazy + part, tmp_path / "people", [])
+    with pytest.raises(BadData, match="participant d did.*participant e did"):
+        score_study(study / "study", part, tmp_path / "people", [])
+
+
 @pytest.mark.parametrize("change", [lambda rows: [rows[0] | {"answer": 101}, *rows[1:]], lambda rows: [rows[0], *rows], lambda rows: rows[:-1]])
 def test_damaged_answers_to_houses_are_refused(study, houses, tmp_path, capsys, change):
     file = write_answers(tmp_path / "bad.csv", change(simulate_answers(houses, "bad")))
@@ -292,7 +367,7 @@ def test_what_is_no_file_of_answers_is_refused(study, tmp_path, capsys, text):
 
 def test_one_person_in_two_files_is_refused(key, tmp_path):
     files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, "same", name)) for name in (1, 2)]
-    with pytest.raises(BadData, match="same is also in"):
+    with pytest.raises(BadData, match="two answers to t000"):
         read_answers(files, key)
 
 
@@ -388,131 +463,6 @@ def test_a_whole_run_of_houses_is_saved_and_scored(
     assert outcomes.groupby("trial").part.apply(list).map(lambda parts: parts == list(range(11))).all()
 
 
-def begun(browser, address, host=""):
-    "A page of a study, with the host's script before its own."
-    page = browser.new_page(viewport={"width": 400, "height": 800}, accept_downloads=True)
-    page.set_default_timeout(30_000)
-    page.on("pageerror", lambda fault: pytest.fail(str(fault)))
-    if host:
-        page.add_init_script(host)
-    page.goto(address)
-    page.locator(".study-next").first.click()
-    return page
-
-
-def answer_next(page) -> None:
-    "Answer the drawing that is shown, or go on from a page without a question."
-    page.wait_for_selector(".study-next:not([disabled]), .study-answers button:not([disabled]), .study-sure input:not([disabled])")
-    if page.locator(".study-sure input").count():
-        if page.locator(".study-answers button").count():
-            page.locator(".study-answers button").first.click()
-        page.locator(".study-sure input").fill("80")
-    page.locator(".study-next").click()
-
-
-def answers_kept(page) -> int:
-    "How many answers lie in the tab."
-    return page.evaluate("Math.max(0, ...Object.values(sessionStorage).map((text) => JSON.parse(text).rows.length))")
-
-
-def warns(page, leaving="Page.reload") -> bool:
-    "Does leaving ask first? If so the tab stays as it is."
-    asked = []
-
-    def stay(dialog):
-        asked.append(dialog.type)
-        dialog.dismiss()
-
-    page.on("dialog", stay)
-    page.context.new_cdp_session(page).send(leaving)
-    page.wait_for_timeout(500)
-    page.remove_listener("dialog", stay)
-    return asked == ["beforeunload"]
-
-
-def saved_file(page, tmp_path, link=".study-download"):
-    with page.expect_download() as saving:
-        page.locator(link).click()
-    file = tmp_path / saving.value.suggested_filename
-    saving.value.save_as(file)
-    return file
-
-
-HOSTS = {  # how a host fails -> its script
-    "refuses": "window.saveAnswers = () => Promise.reject(new Error('quota'))",
-    "throws": "window.saveAnswers = () => { throw new Error('no jatos'); }",
-    "says no": "window.saveAnswers = async () => ({ ok: false, status: 507 })",
-}
-
-
-@pytest.fixture(scope="module")
-def nearly(browser, study):
-    "The tab of somebody who has all but the last answer: an init script that puts its storage back."
-    page = begun(browser, (study / "pickups/index.html").as_uri())
-    while answers_kept(page) < 8:
-        answer_next(page)
-    stored = page.evaluate("JSON.stringify(Object.entries(sessionStorage))")
-    page.close()
-    return f"if (!sessionStorage.length) for (const [key, value] of {stored}) sessionStorage.setItem(key, value);"
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_a_host_that_fails_loses_nothing(browser, study, tmp_path, nearly, host):
-    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly + HOSTS[host])
-    answer_next(page)
-    page.wait_for_function("/quota|no jatos|507/.test(document.querySelector('.study-state')?.textContent)")
-    assert warns(page), "nothing is saved yet"
-    file = saved_file(page, tmp_path)
-    assert not warns(page), "the click saved it"
-    assert len(read_answers([file], read_key(study / "pickups"))) == 9
-    page.close()
-
-
-def test_a_host_that_answers_late_is_waited_for(browser, study, nearly):
-    host = "window.calls = []; window.saveAnswers = (csv, code) => new Promise((done) => calls.push([csv, code, done]));"
-    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly + host)
-    answer_next(page)
-    page.wait_for_selector("text=Saving")
-    assert page.evaluate("calls[0][0]").count("\n") == 11 and page.locator(".study-download").count() == 1
-    assert warns(page)
-    page.evaluate("calls[0][2]()")
-    page.wait_for_selector("text=Saved.")
-    assert not warns(page)
-    page.close()
-
-
-def test_reload_back_and_a_closed_tab_lose_no_answer(browser, study, tmp_path):
-    address = (study / "pickups/index.html").as_uri()
-    page = begun(browser, address)
-    assert not warns(page), "there is nothing to lose"
-    page.locator(".study-next").first.click()
-    while answers_kept(page) < 2:
-        answer_next(page)
-    assert warns(page) and warns(page, "Page.close") and answers_kept(page) == 2
-    page.once("dialog", lambda dialog: dialog.accept())
-    page.reload()
-    page.wait_for_selector("text=your 2 answers")
-    page.locator(".study-next").first.click()
-    while answers_kept(page) < 4:
-        answer_next(page)
-    page.once("dialog", lambda dialog: dialog.accept())
-    page.goto("about:blank")
-    page.go_back()
-    page.wait_for_selector("text=your 4 answers")
-    page.locator(".study-next").first.click()
-    page.wait_for_selector(".study-so-far")
-    part = saved_file(page, tmp_path, ".study-so-far")
-    assert part.read_text().count('"answer","') == 5 and not warns(page), "a header and four answers"
-    page.goto(address)
-    page.locator(".study-next").first.click()
-    while not page.locator(".study-download").count():
-        answer_next(page)
-    assert warns(page), "the answers since then are not saved"
-    answers = read_answers([saved_file(page, tmp_path)], read_key(study / "pickups"))
-    assert len(answers) == 9 and answers.participant.nunique() == 1 and answers.trial.nunique() == 9
-    page.close()
-
-
 def test_a_tap_on_the_slider_where_it_stands_counts(browser, study):
     page = browser.new_page(viewport={"width": 400, "height": 800}, has_touch=True)
     page.goto((study / "marple/index.html").as_uri())
@@ -523,13 +473,14 @@ def test_a_tap_on_the_slider_where_it_stands_counts(browser, study):
     page.locator(".study-next:not([disabled])").tap()
     page.wait_for_selector(".study-sure input:not([disabled])")
     page.locator("text=No change").tap()
-    page.wait_for_function("Object.values(sessionStorage).some((text) => JSON.parse(text).rows.length === 2)")
-    assert page.evaluate("JSON.parse(Object.values(sessionStorage)[0]).rows.map((row) => row.answer)") == [50, 50]
+    page.wait_for_function("() => Object.values(localStorage).some((text) => JSON.parse(text).rows.length === 2)")
+    assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows.map((row) => row.answer)") == [50, 50]
     page.close()
 
 
 def test_a_key_on_the_slider_where_it_stands_counts(browser, study):
-    page = begun(browser, (study / "marple/index.html").as_uri())
+    page = opened(browser, (study / "marple/index.html").as_uri())
+    press(page, "I agree to take part")
     page.locator(".study-next").first.click()
     slider = page.locator(".study-sure input:not([disabled])")
     slider.focus()
@@ -542,26 +493,15 @@ def test_a_key_on_the_slider_where_it_stands_counts(browser, study):
     slider.focus()
     page.keyboard.press("Home")  # it stands at 0 already, so it sends no `input`
     page.locator(".study-next:not([disabled])").click()
-    page.wait_for_function("JSON.parse(Object.values(sessionStorage)[0]).rows.length === 2")
-    assert page.evaluate("JSON.parse(Object.values(sessionStorage)[0]).rows.map((row) => row.answer)") == [0, 0]
-    page.close()
-
-
-def test_a_comment_is_in_the_file(browser, study, tmp_path, nearly):
-    page = begun(browser, (study / "pickups/index.html").as_uri(), nearly)
-    answer_next(page)
-    page.locator("#comment").fill('=1+1, "quoted"\nand a second line')
-    page.locator("h1").click()
-    page.wait_for_selector("text=Your comment is in the file")
-    assert warns(page), "the comment is not saved yet"
-    answers = read_answers([saved_file(page, tmp_path)], read_key(study / "pickups"))
-    assert answers.comment.unique().tolist() == ["'=1+1, \"quoted\" and a second line"], "one line, and no formula"
+    page.wait_for_function("() => JSON.parse(Object.values(localStorage)[0]).rows.length === 2")
+    assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows.map((row) => row.answer)") == [0, 0]
     page.close()
 
 
 def test_the_challenge_tells_how_one_did_and_keeps_nothing(browser, study, tmp_path):
     (tmp_path / "challenge.html").write_text(challenge_page(generate(tmp_path / "trials", 54, seed=7, progress=False)), encoding="utf-8")
-    page = begun(browser, (tmp_path / "challenge.html").as_uri())
+    page = opened(browser, (tmp_path / "challenge.html").as_uri())
+    press(page, "Continue")
     for number in range(6):
         page.locator(".study-answers button:not([disabled])").first.click()
         page.locator(".study-sure input").fill("80")
@@ -570,7 +510,7 @@ def test_the_challenge_tells_how_one_did_and_keeps_nothing(browser, study, tmp_p
         page.locator(".study-next:not([disabled])").click()
     page.wait_for_selector("text=How did you do?")
     assert re.search(r"You: [0-6] / 6.*Event Transformer[^:]*: [0-6] / 6", page.inner_text("body"), re.DOTALL)
-    assert page.evaluate("sessionStorage.length") == 0 and not warns(page)
+    assert page.evaluate("localStorage.length + sessionStorage.length") == 0 and not warns(page)
     page.screenshot(path=tmp_path / "end.png")
     page.close()
 
@@ -580,5 +520,5 @@ def test_who_does_not_agree_leaves_nothing(browser, study):
     page.goto((study / "pickups/index.html").as_uri())
     page.locator("text=I do not agree").click()
     page.wait_for_selector("text=Nothing was kept")
-    assert page.evaluate("sessionStorage.length") == 0 and not warns(page)
+    assert page.evaluate("localStorage.length + sessionStorage.length") == 0 and not warns(page)
     page.close()

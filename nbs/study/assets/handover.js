@@ -43,10 +43,11 @@ class HandOver {
   }
 
   has(where, revision = this.record.revision) { // "handed" or "filed": everything up to this change is there
-    this.again = where === "handed" && revision < this.record.handed; // an older table came through last, over a newer one
+    this.again ||= where === "handed" && revision < this.record.handed; // an older table came through last, over a newer one
     this.record[where] = Math.max(this.record[where], revision);
     this.why = null;
     this.keep();
+    if (this.again) this.send();
   }
 
   async send() {
