@@ -8,8 +8,9 @@ __all__ = ['OBJECTS', 'AGENTS', 'ENTITIES', 'OBJECT_INDEX', 'AGENT_INDEX', 'OBJE
            'STEP_SECONDS', 'WINDOW', 'WINDOW_CONTEXT', 'ROOM', 'OBSERVER', 'GOAL', 'GOAL_RADIUS', 'MAX_VALUE',
            'MOVE_THRESHOLD', 'MOVED_THRESHOLD', 'START_X', 'START_Z', 'START_DISTANCE', 'BEHAVIORS', 'ROLES',
            'SCENARIO_ROLES', 'SCENARIOS', 'SCENARIO_BEHAVIOR', 'SINGLE_GOAL_SCENARIOS', 'MULTI_GOAL_SCENARIOS',
-           'GATHERING_SCENARIOS', 'OBJECT_EVENTS', 'EVENTS', 'NEVER', 'NO_LOG', 'flatten', 'unflatten', 'positions',
-           'front', 'frame_to_step', 'register_scenario', 'event_object']
+           'GATHERING_SCENARIOS', 'VISITS', 'VISIT_STEPS', 'VISIT_CONTEXT', 'CONCEPTS', 'NEW_CONCEPTS',
+           'KNOWN_CONCEPTS', 'VISIT_SCENARIO', 'OBJECT_EVENTS', 'EVENTS', 'NEVER', 'NO_LOG', 'flatten', 'unflatten',
+           'positions', 'front', 'frame_to_step', 'register_scenario', 'cuts', 'event_object']
 
 # %% ../nbs/01_schema.ipynb #b8ef46be
 from typing import TYPE_CHECKING, TypeVar
@@ -162,6 +163,24 @@ def register_scenario(
     SCENARIO_BEHAVIOR[name] = behavior
     for role in roles:
         ROLES.setdefault(role, behavior)
+
+# %% ../nbs/01_schema.ipynb #038ddf32
+VISITS = 6
+VISIT_STEPS = STEPS // VISITS
+VISIT_CONTEXT = STEPS - VISIT_STEPS + 2  # steps shown before the last visit is asked for: the first two of it, in which nothing moves
+CONCEPTS = ("own", "order", "mimic", "self", "other", "observer")  # of what robots want over six visits
+NEW_CONCEPTS = ("mimic", "observer")  # in no training set of the release
+KNOWN_CONCEPTS = tuple(concept for concept in CONCEPTS if concept not in NEW_CONCEPTS)
+VISIT_SCENARIO = {concept: f"visits_{concept}" for concept in CONCEPTS}
+for _concept, _name in VISIT_SCENARIO.items():
+    register_scenario(_name, (f"visitor_{_concept}",) * 2, _concept)
+
+
+def cuts(
+    scenario: str,  # of a trial
+) -> tuple[int, ...]:  # steps, the first one of the trial left out; none of an ordinary trial
+    "The steps at which everything is placed anew."
+    return tuple(range(VISIT_STEPS, STEPS, VISIT_STEPS)) if scenario in VISIT_SCENARIO.values() else ()
 
 # %% ../nbs/01_schema.ipynb #6c635ea4
 OBJECT_EVENTS = ("pickup", "goal", "return", "start-adversary")

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
-           'BYTES', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element', 'Picture',
-           'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'room_svg', 'walk_svg', 'end_svg', 'mark_svg',
-           'panel_svg', 'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
+           'BYTES', 'LARGE_PANELS', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element',
+           'Picture', 'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'room_svg', 'walk_svg', 'end_svg',
+           'mark_svg', 'panel_svg', 'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Mapping, Sequence
@@ -288,6 +288,7 @@ def key_svg(
 
 # %% ../nbs/09_sketch.ipynb #ca8aaf47
 BYTES = 10_000  # a picture has fewer
+LARGE_PANELS = 3  # more than these are drawn smaller, so that the picture is no wider
 SCALE = 0.9  # pixels in a unit
 # tried in turn: paths have `POINTS` divided by this, until the picture is small enough
 THINNINGS = (1, 2, 3, 5, 8, 13, 20)
@@ -312,23 +313,27 @@ def panels_svg(
 ) -> str:
     "Panels in one SVG, with a key beneath."
     parts = []
+    small = max(1.0, len(panels) / LARGE_PANELS)  # letters are of one size, however small the panels
+    letters = LETTERS | {"font_size": round(13 * small)}
+    top = round(20 * small)
     for place, panel in enumerate(panels):
         left = place * (SIDE + 12)
-        parts.append(element("text", escape(panel.title), x=left, y=14, font_weight="bold", **LETTERS))
-        parts.append(element("svg", panel_svg(panel, most), x=left, y=20, width=SIDE, height=SIDE))
+        parts.append(element("text", escape(panel.title), x=left, y=round(14 * small), font_weight="bold", **letters))
+        parts.append(element("svg", panel_svg(panel, most), x=left, y=top, width=SIDE, height=SIDE))
     for line, text in enumerate(key_svg(panels[0].names, any(panel.context is not None for panel in panels))):
-        parts.append(element("text", text, x=0, y=SIDE + 37 + 17 * line, style="white-space:pre", **LETTERS))
+        height = top + SIDE + round(17 * small * (line + 1))
+        parts.append(element("text", text, x=0, y=height, style="white-space:pre", **letters))
     wide = len(panels) * (SIDE + 12) - 12
-    tall = SIDE + 95
-    return whole_svg(parts, wide, tall, SCALE)
+    tall = SIDE + round(95 * small)
+    return whole_svg(parts, wide, tall, SCALE / small)
 
 
 def side_by_side(
-    *panels: Sketch,  # one to three
+    *panels: Sketch,  # one to six
 ) -> Picture:
     "Panels beside each other as a picture of less than 10 kB."
-    if not 1 <= len(panels) <= 3:
-        raise UsageError(f"a picture has one to three panels, not {len(panels)}")
+    if not 1 <= len(panels) <= 6:
+        raise UsageError(f"a picture has one to six panels, not {len(panels)}")
     for thinning in THINNINGS:
         svg = panels_svg(panels, POINTS // thinning)
         if len(svg.encode()) < BYTES:

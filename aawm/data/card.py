@@ -16,10 +16,10 @@ import xarray as xr
 
 from .checks import convention_lines
 from .selections import multi_goal_trials, single_goal_trials
-from .trials import CHUNK, LAYOUT, open_trials
+from .trials import CHUNK, LAYOUT, changes, open_trials
 from ..ledger import card_page, markdown_table
 from ..errors import BadData
-from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS
+from ..schema import MOVE_THRESHOLD, MOVED_THRESHOLD, OBJECT_INDEX, POSITION, SCENARIOS, SINGLE_GOAL_SCENARIOS, VISIT_SCENARIO
 from ..store import read_manifest
 
 # %% ../../nbs/data/05_card.ipynb #04baaf3c
@@ -29,8 +29,9 @@ def paths(
     "How far each object went, summed over x, y and z (released code)."
     parts = []
     for first in range(0, trials.sizes["trial"], CHUNK):
-        places = trials.state[first : first + CHUNK, :, OBJECT_INDEX, POSITION].values.astype(float)
-        parts.append(np.abs(np.diff(places, axis=1)).sum((1, 3)))
+        some = trials.isel(trial=slice(first, first + CHUNK))
+        places = some.state[:, :, OBJECT_INDEX, POSITION].values.astype(float)
+        parts.append(np.abs(changes(places, some.scenario.values)).sum((1, 3)))
     return np.concatenate(parts)
 
 # %% ../../nbs/data/05_card.ipynb #373f1ec4
@@ -46,7 +47,7 @@ def statistics(
     multi = multi_goal_trials(trials)
     logged = trials.has_log.values
     rows = {}
-    for name in (*(name for name in SCENARIOS if (scenario == name).any()), "all"):
+    for name in (*(name for name in (*SCENARIOS, *VISIT_SCENARIO.values()) if (scenario == name).any()), "all"):
         here = np.ones(len(scenario), bool) if name == "all" else scenario == name
         told = here & logged
         moved = path[here] > MOVED_THRESHOLD

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['UNIT', 'LOWEST', 'HIGHEST', 'UPRIGHT', 'LONGEST_FRAME', 'SAME_RATE', 'LATE', 'GOES', 'FACING', 'state_faults',
            'event_faults', 'step_faults', 'table_faults', 'row_faults', 'convention_faults', 'clock_line',
-           'heading_cosines', 'convention_lines', 'content_faults', 'verify']
+           'heading_cosines', 'convention_lines', 'subject_faults', 'content_faults', 'verify']
 
 # %% ../../nbs/data/04_checks.ipynb #03e9923b
 from collections.abc import Iterable
@@ -13,13 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
-from .trials import CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, TRIAL_TABLE, data_hash, open_events, open_trials, state_hash
+from aawm.data.trials import (
+    CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, SUBJECT_TABLE, TRIAL_TABLE, changes, data_hash, open_events, open_trials, state_hash
+)
 from ..errors import BadData
 from ..events import first_pickup, goals, pickups
 from aawm.schema import (
     AGENT_INDEX, ENTITIES, EVENTS, FRAME_RATE, FRAMES, FRAMES_PER_STEP, GROUND_PLANE, HEIGHT, MAX_VALUE, OBJECTS, ROLES, ROTATION,
-    SCENARIO_ROLES, STEP_SECONDS, frame_to_step, front, positions,
+    SCENARIO_ROLES, STEP_SECONDS, VISIT_CONTEXT, VISIT_SCENARIO, VISIT_STEPS, VISITS, frame_to_step, front, positions,
 )  # fmt: skip
 from ..store import read_table, verify_store
 
@@ -174,10 +177,11 @@ def clock_line(
 
 def heading_cosines(
     states: np.ndarray,  # `[trial, step, 5, 7]`
+    scenario: np.ndarray,  # `[trial]`
 ) -> np.ndarray:  # `[n]`, of the steps in which a robot goes
     "The cosine between a robot's heading over ground and its way."
     robots = states[:, :, AGENT_INDEX]
-    way = np.diff(robots[..., GROUND_PLANE], axis=1)
+    way = changes(robots[..., GROUND_PLANE], scenario)
     ahead = np.stack(front(robots[:, :-1, :, ROTATION]), axis=-1)
     lengths = np.linalg.norm(way, axis=-1)
     goes = lengths > GOES
@@ -188,15 +192,14 @@ def heading_cosines(
 def convention_lines(path: str | Path) -> list[str]:
     "What is odd in an imported store without being wrong: jumps, headings, logged events that the rules find elsewhere or nowhere."
     trials = open_trials(path)
-    if trials.attrs["settings"].get("made_by") == "aawm.data.generate":
+    if str(trials.attrs["settings"].get("made_by")).startswith("aawm.data.generate"):
         return []
     counts: dict[str, tuple[int, int]] = {}
     logged, found, cosines = [], [], []
     for first in range(0, trials.sizes["trial"], CHUNK):
         some = trials.isel(trial=slice(first, first + CHUNK))
         state = some.state.values
-        places = positions(state)
-        way = np.linalg.norm(np.diff(places[:, :, AGENT_INDEX], axis=1), axis=-1)
+        way = np.linalg.norm(changes(positions(state)[:, :, AGENT_INDEX], some.scenario.values), axis=-1)
         inside = goals(state)
         pairs = {
             "pickups": (some.pickup_step.values >= 0, pickups(state)),
@@ -214,13 +217,41 @@ def convention_lines(path: str | Path) -> list[str]:
         both = (some.pickup_step.values >= 0) & (carried >= 0)
         logged.append(some.pickup_step.values[both])
         found.append(carried[both])
-        cosines.append(heading_cosines(state))
+        cosines.append(heading_cosines(state, some.scenario.values))
     lines = [f"{number} of {of} {what}" for what, (number, of) in counts.items() if number]
     lines += [clock_line(np.concatenate(logged), np.concatenate(found))]
     along = np.concatenate(cosines)
     if len(along) and np.median(along) < FACING:
         lines.append(f"robots do not face where they go (median cosine {np.median(along):.2f}): mirrored axes or conjugated quaternions?")
     return [line for line in lines if line]
+
+# %% ../../nbs/data/04_checks.ipynb #5ceed5a7
+def subject_faults(
+    subjects: pd.DataFrame,  # `VISIT_COLUMNS`
+    scenario: pd.Series,  # of each trial
+    states: xr.DataArray,  # `[trial, 300, 5, 7]`
+) -> list:
+    "What a table of subjects says and the states of six visits do not show."
+    actors, choices = (subjects[[f"{name}_{visit}" for visit in range(1, VISITS + 1)]].to_numpy() for name in ("actor", "choice"))
+    starts: dict[tuple, bytes] = {}
+    bad: dict[str, list[np.ndarray]] = {}
+    for first in range(0, len(subjects), CHUNK):
+        state = states[first : first + CHUNK].values
+        here = subjects[first : first + CHUNK]
+        visits = state.reshape(-1, VISITS, VISIT_STEPS, *state.shape[2:])
+        ways = np.abs(np.diff(visits[..., AGENT_INDEX, GROUND_PLANE], axis=2)).sum((2, 4))
+        last = [one.tobytes() for one in state[:, VISIT_CONTEXT - 2 : VISIT_CONTEXT]]
+        alike = [starts.setdefault(key, one) == one for key, one in zip(zip(here.group, here.actor_6), last)]
+        shown = {
+            "another robot acts": ways.argmax(-1) != actors[first : first + CHUNK],
+            "another object is delivered": (goals(visits) != (choices[first : first + CHUNK, :, None] == np.arange(len(OBJECTS)))).any(-1),
+            "the answer is not the last object": (here.answer != here.choice_6).to_numpy()[:, None],
+            "the scenario is of another concept": (here.concept.map(VISIT_SCENARIO) != scenario[here.index]).to_numpy()[:, None],
+            "the last visit begins otherwise than in its group": ~np.array(alike)[:, None],
+        }
+        for what, wrong in shown.items():
+            bad.setdefault(what, []).append(wrong)
+    return [f"trial {trial} visit {visit + 1}: {what}" for what, parts in bad.items() for trial, visit in np.argwhere(np.concatenate(parts))]
 
 # %% ../../nbs/data/04_checks.ipynb #fc221d32
 def content_faults(path: str | Path, manifest: dict) -> list:
@@ -246,6 +277,8 @@ def content_faults(path: str | Path, manifest: dict) -> list:
     read_table(path, LAYOUT, LOG_TABLE, manifest)
     if (rows := read_table(path, LAYOUT, ROW_TABLE, manifest)) is not None:
         faults += row_faults(rows, table.split)
+    if (subjects := read_table(path, LAYOUT, SUBJECT_TABLE, manifest)) is not None:
+        faults += subject_faults(subjects, table.scenario, trials.state)
     return faults + event_faults(events, len(table)) + step_faults(
         trials.pickup_step, trials.goal_step
     ) + table_faults(table)

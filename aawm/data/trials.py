@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
-           'LOG_TABLE', 'LAYOUT', 'state_hash', 'data_hash', 'first_steps', 'event_rows', 'logged_events',
-           'store_entries', 'write_trials', 'open_events', 'open_trials', 'take_trial', 'trial_panel', 'show_trial']
+           'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'data_hash', 'changes', 'first_steps',
+           'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials', 'take_trial',
+           'visit_panels', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -22,7 +23,9 @@ import xarray as xr
 import aawm.store
 from ..errors import BadData, UsageError
 from ..files import digest
-from ..schema import AGENTS, ENTITIES, FEATURES, NEVER, OBJECTS, STEPS, event_object, frame_to_step
+from aawm.schema import (
+    AGENTS, ENTITIES, FEATURES, GOAL, GOAL_RADIUS, NEVER, OBJECT_INDEX, OBJECTS, POSITION, STEPS, VISITS, cuts, event_object, frame_to_step
+)
 from ..sketch import Sketch, Picture, side_by_side
 from ..store import Array, Layout, Table, read_table
 
@@ -36,6 +39,10 @@ TRIAL_TABLE = "trials"
 EVENT_TABLE = "events"
 ROW_TABLE = "published_rows"
 LOG_TABLE = "logs"
+SUBJECT_TABLE = "subjects"
+VISIT_COLUMNS = (  # of a trial of six visits
+    "group", "concept", "character", "answer", *(f"{name}_{visit}" for name in ("actor", "choice", "scene") for visit in range(1, VISITS + 1))
+)
 LAYOUT = Layout(
     "aawm trial store",
     version=1,
@@ -52,6 +59,7 @@ LAYOUT = Layout(
         EVENT_TABLE: Table(EVENT_COLUMNS),
         ROW_TABLE: Table(("split", "trial"), required=False),  # one row for each row of the authors' splits, in their order
         LOG_TABLE: Table(("log",), required=False),  # one row per trial: "table", "no events" or "missing"
+        SUBJECT_TABLE: Table(VISIT_COLUMNS, along="trial", required=False),  # of trials of six visits: who acts, what is brought
     },
     sizes={"step": STEPS, "entity": len(ENTITIES), "feature": len(FEATURES), "object": len(OBJECTS)},
     labels={"entity": ENTITIES, "feature": FEATURES, "object": OBJECTS},
@@ -77,6 +85,17 @@ def data_hash(
     return digest([tables, *(np.asarray(steps[name]).tolist() for name in ("pickup_step", "goal_step"))])
 
 # %% ../../nbs/data/01_trials.ipynb #e4d9239e
+def changes(
+    values: np.ndarray,  # `[trial, step, ...]`
+    scenario: np.ndarray,  # `[trial]`
+) -> np.ndarray:  # `[trial, step - 1, ...]`
+    "The difference from step to step, 0 where everything is placed anew."
+    change = np.diff(values, axis=1)
+    for name in np.unique(scenario):
+        change[np.ix_(np.asarray(scenario) == name, np.array(cuts(str(name)), dtype=np.int64) - 1)] = 0
+    return change
+
+
 def first_steps(
     events: pd.DataFrame,  # `trial`, `step`, `event`
     trials: int,  # how many there are
@@ -119,7 +138,7 @@ def store_entries(
     events: pd.DataFrame,  # `EVENT_COLUMNS`
     steps: Mapping,  # `pickup_step` and `goal_step`, `[trial, object]`
     rejected: Sequence[Mapping] = (),  # each draw or trial that was left out: `trial`, `reason`, perhaps more
-    extra: dict | None = None,  # `ROW_TABLE` or `LOG_TABLE` -> table
+    extra: dict | None = None,  # `ROW_TABLE`, `LOG_TABLE` or `SUBJECT_TABLE` -> table
 ) -> dict:  # arguments of `aawm.store.finish_store`
     "The tables, counts and data hash of a store of trials."
     reasons = [re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", draw["reason"])) for draw in rejected]
@@ -211,6 +230,21 @@ def take_trial(
     return dataset.isel(trial=[trial])
 
 
+def visit_panels(
+    states: np.ndarray,  # `[300, 5, 7]` of six visits
+) -> list[Sketch]:
+    "A panel for each visit; of the last one only how it begins, since what follows is asked."
+    visits = states.reshape(VISITS, -1, *states.shape[1:])
+    near = np.linalg.norm(visits[:, :, OBJECT_INDEX, POSITION] - GOAL, axis=-1) < GOAL_RADIUS
+    panels = []
+    for number, (steps, inside) in enumerate(zip(visits, near), 1):
+        goal_step = np.where(inside.any(0), inside.argmax(0), NEVER)
+        asked = number == VISITS
+        title = f"visit {number}: object {inside.any(0).argmax()}" + ("?" if asked else "")
+        panels.append(Sketch(steps[:2] if asked else steps, title, (), () if asked else goal_step.tolist()))
+    return panels
+
+
 def trial_panel(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store
@@ -228,5 +262,8 @@ def show_trial(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int = 0,  # its place in the store
 ) -> Picture:
-    "A trial of a store seen from above."
+    "A trial of a store seen from above; six visits in a row."
+    row = take_trial(trials, trial).isel(trial=0)
+    if cuts(row.scenario.item()):
+        return side_by_side(*visit_panels(row.state.values))
     return side_by_side(trial_panel(trials, trial))

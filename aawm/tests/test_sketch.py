@@ -47,8 +47,8 @@ def test_what_cannot_be_drawn_is_refused(raw):
     for states in (np.zeros((300, 34)), np.zeros((0, 5, 7)), np.zeros((2, 300, 5, 7))):
         with pytest.raises(UsageError, match="one trial"):
             Sketch(states)
-    with pytest.raises(UsageError, match="one to three"):
-        side_by_side(*[raw.panel()] * 4)
+    with pytest.raises(UsageError, match="one to six"):
+        side_by_side(*[raw.panel()] * 7)
 
 
 def test_a_stored_trial_is_drawn_by_its_place(raw):

@@ -14,7 +14,7 @@ import platform
 import socket
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -24,14 +24,14 @@ import pandas as pd
 from tqdm import tqdm
 
 import aawm
-from .draw import draw_trial, trial_seed
+from .draw import draw_trial
 from ..selections import VALIDATION_SHARE, split_trials
 from ...arrays import open_array
 from ..trials import LAYOUT, logged_events, store_entries
 from ...errors import AawmError, EnvironmentProblem, check_name, first_line, whole_number
 from ...files import digest
 from ...processes import cores, start_worker, without_main_script
-from ...store import ARRAYS, build_store
+from ...store import ARRAYS, Layout, build_store
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
 def end_others(kept: set) -> None:
@@ -85,19 +85,14 @@ def submitted_trials(
             future.cancel()
 
 # %% ../../../nbs/data/making/02_generate.ipynb #553c32f6
-def draw_alone(root_seed: int, index: int, fidelity: str) -> dict:
+def draw_alone(draw: Callable, root_seed: int, index: int, fidelity: str) -> dict:
     "Simulate one trial in a process of its own; name it if that dies."
     try:
         with process_pool(1) as executor, without_main_script():
-            return executor.submit(draw_trial, root_seed, index, fidelity).result()
+            return executor.submit(draw, root_seed, index, fidelity).result()
     except BrokenProcessPool as fault:
-        from aawm.sim import draw_scenario
-
-        scenario = draw_scenario(root_seed, index)
-        seed = trial_seed(root_seed, index)
-        raise EnvironmentProblem(
-            f"the process that simulates trial {index} died twice; try `aawm.sim.simulate({scenario!r}, {seed})` alone, or give it memory"
-        ) from fault
+        call = f"{draw.__module__}.{draw.__name__}({root_seed}, {index}, {fidelity!r})"
+        raise EnvironmentProblem(f"the process that simulates trial {index} died twice; try `{call}` alone, or give it memory") from fault
 
 # %% ../../../nbs/data/making/02_generate.ipynb #f42ef7c9
 def simulated_trials(
@@ -105,13 +100,15 @@ def simulated_trials(
     root_seed: int,
     fidelity: str,
     workers: int | Executor,  # how many processes, or an executor
+    draw: Callable | None = None,  # `None`: `draw_trial`
 ):  # yields what `draw_trial` gives, in any order
     "Simulate trials, many at a time."
+    draw = draw or draw_trial
     if isinstance(workers, Executor):
-        yield from trials_elsewhere(workers, indices, root_seed, fidelity)
+        yield from trials_elsewhere(workers, indices, root_seed, fidelity, draw)
         return
     if workers == 1 or multiprocessing.current_process().daemon:  # a daemon may have no children
-        yield from (draw_trial(root_seed, index, fidelity) for index in indices)
+        yield from (draw(root_seed, index, fidelity) for index in indices)
         return
     left = deque(indices)
     while left:
@@ -119,17 +116,20 @@ def simulated_trials(
         try:
             with process_pool(workers) as executor:
                 yield from submitted_trials(
-                    executor, draw_trial, 2 * workers, left, running, root_seed, fidelity
+                    executor, draw, 2 * workers, left, running, root_seed, fidelity
                 )
         except BrokenProcessPool:
-            yield from (draw_alone(root_seed, index, fidelity) for index in sorted(running.values()))
+            yield from (draw_alone(draw, root_seed, index, fidelity) for index in sorted(running.values()))
 
 # %% ../../../nbs/data/making/02_generate.ipynb #3463691a
-def code_hash() -> str:  # 64 hexadecimal digits
+def code_hash(
+    visits: bool = False,  # of six visits, too
+) -> str:  # 64 hexadecimal digits
     "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     # measuring changes no trial; nor do comments and blank lines
     room = Path(aawm.__file__).parent / "sim"
-    files = [file for file in room.glob("*.py") if file.stem != "calibration"]
+    left_out = ("calibration",) if visits else ("calibration", "visits", "visit_histories")
+    files = [file for file in room.glob("*.py") if file.stem not in left_out]
     lines = {file.name: file.read_text(encoding="utf-8").split("\n") for file in files}
     return digest(
         {
@@ -144,28 +144,28 @@ def simulator_hash() -> str:  # 64 hexadecimal digits
     "A hash of all that two machines must have in common to simulate the same trials."
     from aawm.sim import SIMULATOR_SETTINGS
 
-    return digest({**SIMULATOR_SETTINGS, "code": code_hash(), "processor": platform.machine()})
+    return digest({**SIMULATOR_SETTINGS, "code": code_hash(visits=True), "processor": platform.machine()})
 
 
-def draw_alike(simulator: str, root_seed: int, index: int, fidelity: str) -> dict:
-    "`draw_trial`, where the simulator is the one that is asked for."
+def draw_alike(simulator: str, draw: Callable, root_seed: int, index: int, fidelity: str) -> dict:
+    "Draw a trial where the simulator is the one that is asked for."
     if simulator_hash() != simulator:
         raise EnvironmentProblem(
             f"the worker on {socket.gethostname()} has another simulator; install the same aawm, MuJoCo and NumPy there, and run the same again"
         )
-    return draw_trial(root_seed, index, fidelity)
+    return draw(root_seed, index, fidelity)
 
 # %% ../../../nbs/data/making/02_generate.ipynb #a82f8405
 AT_ONCE = 1024  # trials handed to an executor at a time, about 40 MB of results
 
 
 def trials_elsewhere(
-    executor: Executor, indices: Iterable[int], root_seed: int, fidelity: str,
+    executor: Executor, indices: Iterable[int], root_seed: int, fidelity: str, draw: Callable,
 ):  # yields what `draw_trial` gives, in any order
     "Simulate trials on an executor that is not ours."
-    draw = functools.partial(draw_alike, simulator_hash())
+    alike = functools.partial(draw_alike, simulator_hash(), draw)
     try:
-        yield from submitted_trials(executor, draw, AT_ONCE, deque(indices), {}, root_seed, fidelity)
+        yield from submitted_trials(executor, alike, AT_ONCE, deque(indices), {}, root_seed, fidelity)
     except AawmError:
         raise
     except Exception as fault:
@@ -178,6 +178,7 @@ def trials_elsewhere(
 def gathered_chunks(
     chunks: dict,  # number -> the places of its trials
     drawn: Iterable,  # what `draw_trial` gives, in any order
+    layout: Layout = LAYOUT,
 ):  # yields number, arrays, content
     "Gather trials into chunks."
     number_of = {index: number for number, indices in chunks.items() for index in indices}
@@ -188,7 +189,7 @@ def gathered_chunks(
         if len(waiting[number]) == len(chunks[number]):
             trials = [waiting[number][index] for index in chunks[number]]
             del waiting[number]
-            arrays = {name: np.stack([trial[name] for trial in trials]) for name in LAYOUT.arrays}
+            arrays = {name: np.stack([trial[name] for trial in trials]) for name in layout.arrays}
             yield number, arrays, {
                 name: [trial[name] for trial in trials] for name in ("row", "events", "rejected")
             }
@@ -197,15 +198,18 @@ def gathered_chunks(
 def gathered_entries(
     path: Path,  # a store whose arrays are complete
     contents: list,  # of its chunks, as `gathered_chunks` gives them
-    seed: int,  # of the split
+    seed: int | None,  # of the split; `None`: rows have one
+    rejected: Sequence[dict] = (),  # draws that were left out, beside those of the chunks
+    extra: dict | None = None,  # further tables, as in `store_entries`
 ) -> dict:  # arguments of `finish_store`
     "The tables of a generated store from what was kept with each chunk."
     trials = pd.DataFrame([row for content in contents for row in content["row"]])
-    trials["split"] = split_trials(trials.scenario, seed, trials.has_log)
+    if seed is not None:
+        trials["split"] = split_trials(trials.scenario, seed, trials.has_log)
     events = logged_events(log for content in contents for log in content["events"])
-    draws = [draw for content in contents for draws in content["rejected"] for draw in draws]
+    draws = [*rejected, *(draw for content in contents for draws in content["rejected"] for draw in draws)]
     steps = {name: open_array(path / ARRAYS / name)[:] for name in ("pickup_step", "goal_step")}
-    return store_entries(trials, events, steps, draws)
+    return store_entries(trials, events, steps, draws, extra)
 
 # %% ../../../nbs/data/making/02_generate.ipynb #d5974656
 def generate(
