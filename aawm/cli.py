@@ -698,7 +698,8 @@ def play(
         return
     places = [str(one.resolve()) if one.exists() or ".py:" in str(one) else str(one) for one in runs]
     parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(places)}
-    parameters |= {"context": context or 0, "seed": seed, "device": device}
+    code = [str(Path(one).resolve()) if one.endswith(".py") else one for one in trust_code or ()]
+    parameters |= {"code": ",".join(code), "context": context or 0, "seed": seed, "device": device}
     page = write_page(out or resolve(f"data/play/trial-{trial}.ipynb"), parameters)
     typer.echo(f"{page}: written; in JupyterLab choose Run, Run All Cells, then press play")
     if open_:
@@ -745,8 +746,6 @@ def reproduce(
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
     if as_json and not plan:
         raise UsageError("--json says how a plan is written; give --plan, too")
-    # typed by the user
-    take_trust([name.rpartition(":")[0] for name in str(changes.get("models", "")).split(",") if ":" in name])
     if plan:
         check_scheduler(scheduler)
         table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)

@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-import tempfile
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +12,6 @@ from hypothesis import HealthCheck, settings
 
 # before torch is imported: threads of tests that run side by side wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# tests note no code as trained with by whoever runs them
-os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()
 
 # no test depends on the clock
 settings.register_profile("aawm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,7 +31,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_teardown():
     "Code that one test names as its own is trusted in no other test."
-    os.environ.pop("AAWM_TRUST_CODE", None)
+    if "aawm.models.base" in sys.modules:
+        sys.modules["aawm.models.base"].NAMED.clear()
 
 
 # tests in the background are told to ignore Ctrl-C, and children inherit that

@@ -24,7 +24,7 @@ from aawm.files import resolve, sha256
 from aawm.infant.recorded import check_video
 from aawm.infant.released import read_file
 from aawm.models import build, load_weights
-from aawm.models.base import TRUST, read_state_dict, trust_code
+from aawm.models.base import read_state_dict, trust_code
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
@@ -192,8 +192,7 @@ def test_a_run_folder_that_names_code(tmp_path, marker):
             read(run)
 
 
-def test_code_that_a_user_named_runs(tmp_path, weights, monkeypatch):
-    monkeypatch.delenv(TRUST, raising=False)
+def test_code_that_a_user_named_runs(tmp_path, weights):
     file = write_code(tmp_path, tmp_path / "own-code-ran")
     write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": f"{file}:Mine"})
     trust_code(file)

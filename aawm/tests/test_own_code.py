@@ -21,7 +21,6 @@ FAULTS = {
 def module(tmp_path, monkeypatch):
     "Write a module that can be imported as `own_code`."
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delenv("AAWM_TRUST_CODE", raising=False)
     yield (tmp_path / "own_code.py").write_text
     sys.modules.pop("own_code", None)
 

@@ -195,8 +195,8 @@ def missing(line: str, folder: Path) -> list[str]:
 
 def typed(lines: list[str], folder: Path, path: Path, clone: bool) -> list[str]:
     "Type lines in a folder, each after what it takes for granted; those that were typed."
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AAWM_TRUST_CODE")}
-    environment |= {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "XDG_STATE_HOME": str(folder / "state")}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
     given = dict(GIVEN)
     done = []
     for name, text in OWN.items():

@@ -17,7 +17,7 @@ from ..data.windows import Windows
 from ..errors import BadData, UsageError
 from ..files import sha256
 from ..models import build, check_weights
-from ..models.base import Batch, WorldModel, model_name, note_code
+from ..models.base import Batch, WorldModel, model_name
 from ..models.weights import place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS
 from .folder import WEIGHTS, describe_model, trained_model
@@ -156,5 +156,4 @@ def fit(
         if given:
             check_weights(module, given, start)
     trials = trials if hasattr(trials, "attrs") else open_trials(trials)
-    note_code(name)
     return train_run(out, fresh, describe, data, settings, seed, device, progress, locate_in_trials, longer)

@@ -1,7 +1,6 @@
-"""Weights by name, models of one's own under plain names, code by its bytes, and weights files that say how they came about."""
+"""Weights by name, models of one's own under plain names, code that is named again, and weights files that say how they came about."""
 
-import os
-import shutil
+import json
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from aawm.errors import UsageError
 from aawm.evaluation import Protocol, evaluate
 from aawm.evaluation.results import take_model
 from aawm.models import WorldModel, build, load_weights, pretrained
-from aawm.models.base import TRUST, choose_device
+from aawm.models.base import NAMED, choose_device
 from aawm.models.weights import ship_weights, weights_record
 from aawm.runs.manifest import plan, profile_values
 from aawm.training import fit, load_run, run_settings
@@ -46,11 +45,9 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    "A folder with a model of one's own, where no code is trusted yet."
+    "A folder with a model of one's own."
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delenv(TRUST, raising=False)
     Path("glide.py").write_text(GLIDE)
     yield tmp_path
     sys.modules.pop("glide", None)
@@ -58,7 +55,7 @@ def here(tmp_path, monkeypatch):
 
 def program(capsys, words: str) -> tuple[int, str]:
     "Exit code and what is said, as in a fresh process: code that another call named is not trusted."
-    os.environ.pop(TRUST, None)
+    NAMED.clear()
     sys.modules.pop("glide", None)
     with pytest.raises(SystemExit) as end:
         cli.main(words.split())
@@ -91,35 +88,28 @@ def test_what_lies_there_goes_before_what_ships(here, store):
 
 
 @pytest.mark.parametrize("name", ["glide:Glide", "glide.py:Glide"])
-def test_the_bytes_that_a_user_trained_with_need_no_other_word(here, store, capsys, name):
+def test_a_run_of_ones_own_code_is_opened_where_that_code_is_named_again(here, store, capsys, name):
     train = f"train {name} {store} run --preset smoke --steps 1 --batch 4 --set validation_windows=4 --no-progress"
     evaluate_ = f"evaluate run {store} out --split all --tasks move --replace --no-progress"
     assert program(capsys, train)[0] == 0
-    code, said = program(capsys, evaluate_)
-    assert code == 0, said
-    Path("glide.py").write_text(GLIDE.replace("self.weight *", "0 *"))
-    code, said = program(capsys, evaluate_)
-    assert code == 7 and "has changed since you trained with it" in said and "--trust-code" in said
+    Path("other.py").write_text(GLIDE)
+    for words in (evaluate_, f"{evaluate_} --trust-code other.py"):
+        code, said = program(capsys, words)
+        assert code == 7 and "--trust-code glide" in said, said
     for named in ("glide.py", "glide"):
         code, said = program(capsys, f"{evaluate_} --trust-code {named}")
         assert code == 0, said
-    Path("glide.py").write_text(GLIDE)
-    assert program(capsys, evaluate_)[0] == 0
-
-
-def test_the_same_bytes_elsewhere_are_not_trusted(here, store, capsys, monkeypatch):
-    assert program(capsys, f"train glide.py:Glide {store} run --preset smoke --steps 1 --batch 4 --no-progress")[0] == 0
-    shutil.copytree("run", "given/run")
-    shutil.copy("glide.py", "given")
-    monkeypatch.chdir("given")
-    assert program(capsys, f"evaluate run {store} out --split all --tasks move --no-progress")[0] == 7
+    code, said = program(capsys, f"play {store} --run run --out page.ipynb --no-open --trust-code glide.py")
+    assert code == 0 and f"code = \"{here / 'glide.py'}\"" in "".join(
+        "".join(cell["source"]) for cell in json.loads(Path("page.ipynb").read_text())["cells"]
+    )
 
 
 def test_a_model_of_ones_own_has_plain_file_names_and_its_weights_ship(here, store, capsys):
     fit("glide:Glide", store, "run", training_settings=BRIEF, device="cpu", progress=False)
-    code, said = program(capsys, "export-weights run weights")
+    code, said = program(capsys, "export-weights run weights --trust-code glide.py")
     assert code == 0 and {path.name for path in Path("weights").iterdir()} == {"glide.Glide-0.safetensors", "glide.Glide-0.json"}, said
-    code, said = program(capsys, f"evaluate weights/glide.Glide-0.safetensors {store} out --split all --tasks move --no-progress")
+    code, said = program(capsys, f"evaluate weights/glide.Glide-0.safetensors {store} out --split all --tasks move --no-progress --trust-code glide.py")
     assert code == 0, said
     jobs = plan(profile_values("smoke", {"models": ["glide:Glide", "oracle"]}))
     written = [Path(place).name for job in jobs for place in job.outputs] + [job.file_name for job in jobs]
