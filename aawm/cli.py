@@ -640,22 +640,29 @@ def outcomes(
     typer.echo(f"{out}: {len(table)} rows of {len(table.groupby(['model', 'variant', 'seed']))} models; {', '.join(table)}")
 
 # %% ../nbs/90_cli.ipynb #compare1
-@app.command(epilog="Example: aawm compare data/quick/evaluations event_transformer sgnet --scoring strict")
+@app.command(epilog="Examples: aawm compare data/evaluations/mine data/evaluations/oracle; "
+    "aawm compare 'data/evaluations/mine-*' 'data/evaluations/longer-*' (training seeds of one model each); "
+    "aawm compare data/runs/mine sgnet --trials data/trials")
 def compare(
-    folder: Evaluations,
-    one: Annotated[str, typer.Argument(help="A model of them, or model@seed.")],
-    other: Annotated[str, typer.Argument(help="What it is compared with.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="What is compared: folders of evaluations, or patterns in quotes (their matches are training seeds of one model); "
+        "with --trials, runs, weights files and names of shipped weights, too.")
+    ],
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     metrics: Annotated[
-        str, typer.Option(help="By commas: recall, false_positive, precision, f1.")
+        str, typer.Option(help="By commas: recall, false_positive, precision, f1, accuracy. Errors (ade, fde) are added where they were evaluated.")
     ] = "recall,false_positive",
+    trials: Annotated[Path | None, typer.Option(help="A store, for what is not evaluated yet.")] = None,
 ):
-    "How much better is one model than another, on the same trials? With 95 % intervals, by task."
+    "Is one model better than another, on the same trials? The first is compared with each of the others, with 95 % intervals."
     from aawm import evaluation
 
-    outcomes = evaluation.joined_outcomes(folder, scoring=scoring)
-    table = evaluation.difference(outcomes, one, other, tuple(metrics.split(",")))
-    typer.echo(table.round(3).to_string(index=False))
+    outcomes, curves = evaluation.compared(names, scoring, trials)
+    for other in names[1:]:
+        table = evaluation.difference(outcomes, names[0], other, tuple(metrics.split(",")), curves)
+        typer.echo(table.drop(columns="more").round(3).to_string(index=False))
+        typer.echo(evaluation.verdict(table) + "\n")
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
 @app.command(epilog="Examples: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm; "

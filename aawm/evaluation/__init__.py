@@ -8,11 +8,11 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named', 'difference', 'nearest_object', 'right_object', 'score_row']
+           'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
-from .intervals import difference
+from .compare import compared, difference, verdict
 from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
     Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
@@ -33,5 +33,6 @@ _all_ = [
     "ConstantVelocity", "Faced", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
+    "compared", "verdict",
     "nearest_object", "right_object", "score_row",
 ]  # fmt: skip

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['RESAMPLING_SEED', 'DRAWS', 'BLOCK_DRAWS', 'middle', 'resample_counts', 'wilson', 'share_interval', 'sum_interval',
-           'resampled', 'mean_interval', 'ranking', 'recall_at', 'ranking_interval', 'metric_counts', 'outcomes_of',
-           'paired_interval', 'difference']
+           'resampled', 'mean_interval', 'ranking', 'recall_at', 'ranking_interval', 'metric_counts']
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #b8ef46be
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from ..errors import UsageError, check_name
+from ..errors import check_name
 from ..ledger import LEVEL
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #4b6d1bcd
@@ -180,83 +179,3 @@ def metric_counts(
         "false_positive": (~true & called, ~true),
     }
     return tuple(np.asarray(values, dtype=float) for values in table[check_name(metric, table, "metric")])
-
-# %% ../../nbs/evaluation/03_intervals.ipynb #differ02
-def outcomes_of(
-    outcomes: pd.DataFrame,  # as `joined_outcomes` gives them
-    model: str,  # as in the column `model`, or `model@seed`
-) -> pd.DataFrame:
-    "The outcomes of one model; `UsageError` where there are none, or those of two variants or scorings."
-    check_name("model", getattr(outcomes, "columns", ()), "outcomes without a column")
-    name, _, seed = model.rpartition("@") if model.rpartition("@")[2].isdecimal() else (model, "", "")
-    rows = outcomes[outcomes.model == check_name(name, sorted(outcomes.model.unique()), "model of these outcomes")]
-    rows = rows[rows.seed == int(seed)] if seed else rows
-    if not len(rows):
-        raise UsageError(f"these outcomes have no {model}; they have {name} of seeds {sorted(outcomes[outcomes.model == name].seed.unique())}")
-    for column in ("variant", "scoring"):
-        if column in rows and rows[column].nunique() > 1:
-            raise UsageError(f"{model} has outcomes of {column} {' and '.join(sorted(rows[column].unique()))}; choose one")
-    return rows
-
-
-def paired_interval(
-    counts: np.ndarray,  # int `[trial, 4]`: hits and of what number, of one model and of the other
-) -> tuple[float, float, float]:  # difference of the two shares, lower and upper end; NaN where either has no number
-    "The difference of two shares that were measured on the same trials."
-    def shares(sums: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return sums[..., [0, 2]] / sums[..., [1, 3]]
-
-    share = shares(counts.sum(0))
-    low, high = middle(-np.diff(shares(resample_counts(counts)))[:, 0])
-    if low == high:
-        least, most = np.transpose([share_interval(counts[:, place], counts[:, place + 1]) for place in (0, 2)])
-        low, high = sum_interval(share, least, most, np.array([1, -1]))
-    return float(share[0] - share[1]), float(low) + 0.0, float(high) + 0.0  # 0 and not -0
-
-
-def difference(
-    outcomes: pd.DataFrame, one: str, other: str, metrics: tuple[str, ...] = ("recall", "false_positive")
-) -> pd.DataFrame:
-    """Compare two models on the trials that both were tested on, by task, with 95 % intervals.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        Of two models at least, as `joined_outcomes` and `gather(...).outcomes` give them.
-    one : str
-        A model, or `model@seed`.
-    other : str
-        The model to compare it with.
-    metrics : tuple of str
-        Of `recall`, `false_positive`, `precision` and `f1`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        `task, target, metric`, the two shares under the models' names, `difference, low, high, trials`.
-
-    Raises
-    ------
-    UsageError
-        Where the two are one model, or one of them has no outcomes.
-    """
-    if one == other:
-        raise UsageError(f"{one} is compared with itself; name two models")
-    where = ["task", "target"]
-    found = [dict(iter(outcomes_of(outcomes, model).groupby(where, sort=False))) for model in (one, other)]
-    rows = []
-    for key in (key for key in found[0] if key in found[1]):
-        for metric in metrics:
-            counted = [
-                pd.DataFrame(metric_counts(part, metric), ["hits", "of"]).T.groupby(part.trial.to_numpy()).sum()
-                for part in (found[0][key], found[1][key])
-            ]
-            both = counted[0].join(counted[1], how="inner", rsuffix="_other").astype(int)
-            paired = both.to_numpy()
-            if len(paired) and paired[:, 1].any() and paired[:, 3].any():
-                hits, of = paired.sum(0)[[0, 2]], paired.sum(0)[[1, 3]]
-                rows.append((*key, metric, *(hits / of), *paired_interval(paired), int((paired[:, 1] > 0).sum())))
-    if not rows:
-        raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
-    return pd.DataFrame(rows, columns=[*where, "metric", one, other, "difference", "low", "high", "trials"])

@@ -124,7 +124,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("choose-threshold nope trials", "nope is not there; give a run folder"),
     ("choose-threshold frozen_world trials", "frozen_world is not there; give a run folder"),
     ("outcomes nowhere new.csv", "nowhere is no folder; give one with evaluations"),
-    ("compare nowhere sgnet oracle", "nowhere is no folder; give one with evaluations"),
+    ("compare nowhere sgnet", "nowhere holds no evaluation; evaluate it first, or give the trials"),
     ("infant verify nowhere", "give a store's folder (aawm infant episodes)"),
     ("play trials --run nope --no-open", "nope is not there; give a run folder, a weights file, module:Class, or one of frozen_world, "),
     ("evaluate nowhere trials new --tasks moove", "did you mean 'move'"),

@@ -40,7 +40,8 @@ from aawm.evaluation import (
     single_goal,
     true_rollouts,
 )
-from aawm.evaluation.intervals import DRAWS, difference
+from aawm.evaluation.compare import difference
+from aawm.evaluation.intervals import DRAWS
 from aawm.evaluation.pairs import nearest_object, right_object
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
 from aawm.evaluation.rollouts import PLAIN_WORLDS, REQUEST, as_model, on_device
@@ -919,36 +920,6 @@ def test_one_page_names_every_column_of_scores_and_outcomes():
     text = json.loads((ROOT / "nbs/evaluation/00_overview.ipynb").read_text())
     table = next("".join(cell["source"]) for cell in text["cells"] if "## All columns" in "".join(cell["source"]))
     assert not [name for name in (*SCORE_COLUMNS, *OUTCOME_COLUMNS, *IDENTITY) if f"`{name}`" not in table]
-
-
-def test_a_difference_is_paired_over_trials_and_names_what_it_lacks():
-    rng = np.random.default_rng(1)
-    hard = rng.random(150)
-    parts = [
-        pd.DataFrame({
-            "model": name, "variant": "corrected", "seed": seed, "task": "pickup", "target": "object",
-            "trial": np.arange(150), "truth": hard < 0.7, "prediction": hard < level
-        })
-        for name, seed, level in (("mine", 0, 0.5), ("sgnet", 0, 0.45), ("sgnet", 1, 0.4))
-    ]  # fmt: skip
-    outcomes = pd.concat(parts, ignore_index=True)
-    table = difference(outcomes, "mine", "sgnet@0").set_index("metric")
-    found = table.loc["recall"]
-    assert np.isclose(found.difference, found["mine"] - found["sgnet@0"]) and found.trials == (hard < 0.7).sum()
-    assert 0 < found.low < found.difference < found.high < 0.2
-    turned = difference(outcomes, "sgnet@0", "mine").set_index("metric").loc["recall"]
-    assert turned.difference == -found.difference and abs(turned.high + found.low) < 0.02
-    pooled = difference(outcomes, "mine", "sgnet").set_index("metric").loc["recall", "sgnet"]
-    assert np.isclose(pooled, np.mean([difference(outcomes, "mine", f"sgnet@{k}").set_index("metric").loc["recall", f"sgnet@{k}"] for k in (0, 1)]))
-    for one, other, words in (
-        ("mine", "mine", "itself"), ("mine", "sgent", "did you mean 'sgnet'"), ("mine", "sgnet@7", "of seeds"),
-    ):  # fmt: skip
-        with pytest.raises(UsageError, match=words):
-            difference(outcomes, one, other)
-    with pytest.raises(UsageError, match="in common"):
-        difference(outcomes.assign(trial=outcomes.trial + 1000 * (outcomes.model == "mine")), "mine", "sgnet")
-    with pytest.raises(UsageError, match="variant corrected and published"):
-        difference(pd.concat([outcomes, outcomes.assign(variant="published")]), "mine", "sgnet")
 
 
 @pytest.mark.parametrize("change", ["nothing", "seed", "weights"])

@@ -1,0 +1,122 @@
+"Is one model better than another? Paired over trials, with the spread of training seeds, from folders that a user has."
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aawm import cli
+from aawm.data import generate
+from aawm.errors import UsageError
+from aawm.evaluation import Protocol, compared, difference, evaluate, save, verdict
+
+
+def test_a_difference_is_paired_over_trials_and_names_what_it_lacks():
+    rng = np.random.default_rng(1)
+    hard = rng.random(150)
+    parts = [
+        pd.DataFrame({
+            "model": name, "variant": "corrected", "seed": seed, "task": "pickup", "target": "object",
+            "trial": np.arange(150), "truth": hard < 0.7, "prediction": hard < level
+        })
+        for name, seed, level in (("mine", 0, 0.5), ("sgnet", 0, 0.45), ("sgnet", 1, 0.4))
+    ]  # fmt: skip
+    outcomes = pd.concat(parts, ignore_index=True)
+    table = difference(outcomes, "mine", "sgnet@0").set_index("metric")
+    found = table.loc["recall"]
+    assert np.isclose(found.difference, found["mine"] - found["sgnet@0"]) and found.trials == (hard < 0.7).sum()
+    assert 0 < found.low < found.difference < found.high < 0.2
+    turned = difference(outcomes, "sgnet@0", "mine").set_index("metric").loc["recall"]
+    assert turned.difference == -found.difference and abs(turned.high + found.low) < 0.02
+    pooled = difference(outcomes, "mine", "sgnet").set_index("metric").loc["recall", "sgnet"]
+    assert np.isclose(pooled, np.mean([difference(outcomes, "mine", f"sgnet@{k}").set_index("metric").loc["recall", f"sgnet@{k}"] for k in (0, 1)]))
+    for one, other, words in (
+        ("mine", "mine", "itself"), ("mine", "sgent", "did you mean 'sgnet'"), ("mine", "sgnet@7", "of seeds"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            difference(outcomes, one, other)
+    with pytest.raises(UsageError, match="in common"):
+        difference(outcomes.assign(trial=outcomes.trial + 1000 * (outcomes.model == "mine")), "mine", "sgnet")
+    with pytest.raises(UsageError, match="variant corrected and published"):
+        difference(pd.concat([outcomes, outcomes.assign(variant="published")]), "mine", "sgnet")
+
+
+def trained(random, seeds, level=0.5, spread=0.05, trials=1000, questions=4):
+    "Outcomes of one model: a hard trial is hard for every seed, and every seed has a level of its own."
+    hard = np.random.default_rng(7).random((questions, trials))
+    parts = []
+    for seed in range(seeds):
+        levels = level + spread * random.normal(size=questions)
+        for k in range(questions):
+            for truth in (True, False):
+                right = hard[k] < levels[k] if truth else hard[k] < 0.2 + 0.3 * levels[k]
+                noise = random.random(trials) < 0.1
+                parts.append(pd.DataFrame({
+                    "seed": seed, "task": f"task_{k}", "target": "object", "trial": np.arange(trials), "truth": truth,
+                    "prediction": right ^ noise
+                }))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_two_seeds_sets_of_one_model_are_not_called_better():
+    "Twenty pairs without a difference, each of eight questions: at most one is called better or worse."
+    random = np.random.default_rng(11)
+    called = 0
+    for _ in range(20):
+        table = pd.concat([trained(random, 3).assign(model=name) for name in ("one", "other")])
+        called += "on 0 of 8 questions and worse on 0" not in verdict(difference(table, "one", "other"))
+    assert called <= 1
+    better = pd.concat([trained(random, 3, level).assign(model=name) for name, level in (("one", 0.9), ("other", 0.4))])
+    assert "is better than other on 4 of 8 questions and worse on 4" in verdict(difference(better, "one", "other")), "false ones rise, too"
+
+
+def test_one_seed_each_says_nothing_of_the_models():
+    table = pd.concat([trained(np.random.default_rng(k), 1).assign(model=name) for k, name in enumerate(("one", "other"))])
+    words = verdict(difference(table, "one", "other"))
+    assert "not yet said of the models" in words and "trials alone" in words
+    assert "more trials" in words
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    store = generate(folder / "trials", trials=18, seed=2, workers=1, progress=False)
+    tasks = Protocol(tasks=["single_goal", "move", "error_by_step"], split=None)
+    for name, model in (("first", "frozen_world"), ("longer", "constant_velocity"), ("seeds/a", "nearest_carries"), ("seeds/b", "faced")):
+        save(evaluate(model, store, tasks, progress=False), folder / name)
+    return folder
+
+
+def test_runs_are_compared_by_the_names_of_their_folders(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    code, _ = cli.run_words(["compare", "first", "seeds/*", "longer"])
+    said = capsys.readouterr().out
+    assert not code and "first" in said and "seeds/*" in said and said.count("Holm") == 2 and "ade" in said and "fde" in said
+    outcomes, _ = compared(["first", "seeds/*"])
+    assert outcomes.groupby("model").seed.nunique().to_dict() == {"first": 1, "seeds/*": 2}
+
+
+def test_what_is_not_evaluated_is_evaluated_where_trials_are_given(place, monkeypatch):
+    monkeypatch.chdir(place)
+    with pytest.raises(UsageError, match="give the trials"):
+        compared(["first", "frozen_world"])
+    outcomes, _ = compared(["first", "frozen_world"], trials="trials", progress=False)
+    both = [outcomes[outcomes.model == name].query("task == 'move'").prediction.to_numpy() for name in ("first", "frozen_world")]
+    assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("names, words", [
+    (["first"], "two or more"), (["first", "first"], "two or more different"), (["first", "nowhere"], "holds no evaluation"),
+    (["first", "nothing-*"], "holds no evaluation"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_said(place, monkeypatch, names, words):
+    monkeypatch.chdir(place)
+    with pytest.raises(UsageError, match=words):
+        compared(names)
+
+
+def test_other_trials_are_not_compared(place, monkeypatch):
+    monkeypatch.chdir(place)
+    other = generate(place / "others", trials=18, seed=3, workers=1, progress=False)
+    save(evaluate("frozen_world", other, Protocol(tasks=["move"], split=None), progress=False), place / "elsewhere")
+    with pytest.raises(UsageError, match="different trials"):
+        compared(["first", "elsewhere"])
