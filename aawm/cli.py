@@ -651,7 +651,7 @@ def compare(
     ],
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     metrics: Annotated[
-        str, typer.Option(help="By commas: recall, false_positive, precision, f1, accuracy. Errors (ade, fde) are added where they were evaluated.")
+        str, typer.Option(help="By commas: recall, false_positive, precision, f1, accuracy. Errors are added where they were evaluated.")
     ] = "recall,false_positive",
     trials: Annotated[Path | None, typer.Option(help="A store, for what is not evaluated yet.")] = None,
 ):

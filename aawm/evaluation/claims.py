@@ -424,8 +424,8 @@ def paper_ledger(results: "Results", released: bool = True) -> pd.DataFrame:
     pairs = outcomes.groupby(["scoring", "variant"], sort=False).seed.nunique().sort_values(ascending=False, kind="stable")
     for scoring, variant in pairs.index:
         if variant in ("corrected", "published") and (scoring == "strict" or variant == "published"):
-            here = [table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves)]
-            evidence[scoring, variant] = PaperEvidence(*here, spreads)
+            here, there = (table[(table.scoring == scoring) & (table.variant == variant)] for table in (outcomes, curves))
+            evidence[scoring, variant] = PaperEvidence(here, there, spreads)
     if not evidence:
         raise UsageError("no corrected or published model was evaluated with a scoring the claims are about; evaluate first")
     if released:

@@ -19,7 +19,7 @@ from .results import Evaluation, evaluate, find_evaluations, gather
 from .tasks import Protocol
 from ..ledger import LEVEL, ratio, standard_error
 
-# %% ../../nbs/evaluation/12_compare.ipynb #cmp00005
+# %% ../../nbs/evaluation/12_compare.ipynb #cmp00013
 def outcomes_of(
     outcomes: pd.DataFrame,  # as `joined_outcomes` gives them
     model: str,  # as in the column `model`, or `model@seed`
@@ -36,7 +36,7 @@ def outcomes_of(
             raise UsageError(f"{model} has outcomes of {column} {' and '.join(sorted(rows[column].unique()))}; choose one")
     return rows
 
-
+# %% ../../nbs/evaluation/12_compare.ipynb #cmp00005
 MORE_IS_BETTER = {"recall": True, "precision": True, "f1": True, "accuracy": True, "false_positive": False, "ade": False, "fde": False}
 
 
@@ -97,18 +97,18 @@ def difference(
         common = np.intersect1d(*(part.trial.unique() for part in pair))
         share = key[2] not in ("ade", "fde")
         names = [f"{name} of {which}" for which, name in zip(("one", "other"), (one, other))]  # two sources, even of one model
-        numbers = [ratio(name, name, part[part.trial.isin(common)], share=share) for name, part in zip(names, pair)]
-        if None in numbers:
+        mine, theirs = (ratio(name, name, part[part.trial.isin(common)], share=share) for name, part in zip(names, pair))
+        if mine is None or theirs is None:
             continue
-        apart = numbers[0] - numbers[1]
-        seeds = min(number.seeds for number in numbers)
+        apart = mine - theirs
+        seeds = min(mine.seeds, theirs.seeds)
         error, freedom = standard_error(apart, seeds=seeds > 1)
         half = student.isf((1 - LEVEL) / 2, freedom) * error
         counted = pair[0][pair[0].trial.isin(common)].groupby("trial")["of"].sum()
         trials = int((counted > 0).sum())
         p = float(2 * student.sf(abs(apart.value) / error, freedom)) if error else float(apart.value == 0)
         far = trials * ((half / apart.value) ** 2 - 1) if apart.value else np.inf
-        table.append((*key, *(number.value for number in numbers), apart.value, apart.value - half, apart.value + half, p,
+        table.append((*key, mine.value, theirs.value, apart.value, apart.value - half, apart.value + half, p,
                       trials, seeds, max(far, 0.0)))
     if not table:
         raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
@@ -124,7 +124,8 @@ def verdict(table: pd.DataFrame) -> str:
     holm = (order * np.arange(len(order), 0, -1)).cummax().clip(upper=1)
     decided = table[holm.reindex(table.index) <= 1 - LEVEL]
     better = (decided.difference > 0) == decided.metric.map(MORE_IS_BETTER)
-    says = f"{one} is better than {other} on {better.sum()} of {len(table)} questions and worse on {(~better).sum()} (Holm's correction, 5 %)."
+    says = f"{one} is better than {other} on {better.sum()} of {len(table)} questions and worse on {(~better).sum()}"
+    says += " (Holm's correction, 5 %)."
     if table.seeds.min() < 2:
         says += " At most one training seed of a model: the intervals are over trials alone, so this is not yet said of the models."
     open_ = table.drop(decided.index)
@@ -134,7 +135,9 @@ def verdict(table: pd.DataFrame) -> str:
     return says
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00011
-def compared(names: list[str], scoring: str = "strict", trials: str | Path | None = None, progress: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compared(
+    names: list[str], scoring: str = "strict", trials: str | Path | None = None, progress: bool = True
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read what is to be compared.
 
     Parameters
@@ -173,13 +176,15 @@ def compared(names: list[str], scoring: str = "strict", trials: str | Path | Non
         if not found:
             raise UsageError(f"{name} holds no evaluation; evaluate it first, or give the trials (--trials STORE)")
         entries[name] = found
-    outcomes, curves, hashes = [], [], {}
+    tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
+    hashes: dict[str, str] = {}
     for name, found in entries.items():
         for seed, item in enumerate(found):
             results = gather([item])
             hashes[results.records[0]["data_hash"]] = name
-            for table, here in ((outcomes, results.outcomes), (curves, results.trial_curves)):
+            for table, here in zip(tables, (results.outcomes, results.trial_curves)):
                 table.append(here.assign(model=name, seed=seed, variant="given"))
     if len(hashes) > 1:
         raise UsageError(f"{' and '.join(hashes.values())} were tested on different trials; evaluate both on one store")
-    return pd.concat(outcomes, ignore_index=True), pd.concat(curves, ignore_index=True)
+    outcomes, curves = (pd.concat(table, ignore_index=True) for table in tables)
+    return outcomes, curves
