@@ -106,7 +106,7 @@ class PaperEvidence(Evidence):
             self.shares[name, short] = number
         return self.note(name, short, self.shares[name, short])
 
-    def gain(self, model: str, task: str, target: str = "object") -> Measured | None:
+    def gain(self, model: str, task: str, target: str = "object") -> Reading:
         "Return recall less the false rate."
         return less(self.share(model, task, "recall", target), self.share(model, task, "false_positive", target))
 
@@ -176,7 +176,7 @@ class ReleasedEvidence(PaperEvidence):
         number = Measured(f"{name} {short}", {model: np.array([value])}, floor=floor, assumed={model: spread}, share=True)
         return self.note(name, short, number)
 
-    def gain(self, model: str, task: str, target: str = "object") -> Measured | None:
+    def gain(self, model: str, task: str, target: str = "object") -> Reading:
         "Return the printed recall: false rates were not printed."
         return self.share(model, task, "recall", target)
 

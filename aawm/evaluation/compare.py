@@ -131,7 +131,8 @@ def verdict(table: pd.DataFrame) -> str:
     open_ = table.drop(decided.index)
     more = open_.more[np.isfinite(open_.more)]
     if len(more):
-        says += f" Some {np.median(more):,.0f} more trials would tell half of the other {len(open_)} differences from none, if they are as large as here."
+        says += f" Some {np.median(more):,.0f} more trials would tell half of the other {len(open_)} differences from none,"
+        says += " if they are as large as here."
     return says
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00011
