@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'BY_CONSTRUCTION', 'upper_tail', 'student', 'Measured', 'standard_error', 'exactly', 'ratio', 'Finding',
-           'Absent', 'tails', 'above', 'below', 'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering',
-           'because_words', 'check_claims', 'verdict_word', 'ledger_grid', 'markdown_table', 'card_page',
-           'origin_sections']
+           'BY_CONSTRUCTION', 'Measured', 'standard_error', 'exactly', 'ratio', 'Finding', 'Absent', 'tails', 'above',
+           'below', 'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering', 'because_words',
+           'check_claims', 'verdict_word', 'ledger_grid', 'markdown_table', 'card_page', 'origin_sections']
 
 # %% ../nbs/04_ledger.ipynb #03e3793f
 import math
@@ -16,43 +15,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr, stdtrit
 
 from .errors import UsageError
 
-# %% ../nbs/04_ledger.ipynb #ee90c271
-def upper_tail(
-    t: float,
-    freedom: float = math.inf,  # degrees of freedom; infinite: the normal distribution
-) -> float:  # probability above `t`
-    "The upper tail of Student's t."
-    if math.isnan(t):
-        return math.nan
-    if math.isinf(t) or freedom > 1000:
-        return 0.5 * math.erfc(t / math.sqrt(2))
-    if t < 0:
-        return 1 - upper_tail(-t, freedom)
-    log_norm = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi)
-    angle = np.linspace(math.atan(t / math.sqrt(freedom)), math.pi / 2, 401)[:-1]
-    values = np.exp(log_norm + (freedom - 1) * np.log(np.cos(angle)))
-    last = float(freedom == 1) / math.pi  # the density at a right angle
-    weights = np.array([1.0, *[4.0, 2.0] * 200])[:400]  # Simpson's rule, its far end in `last`
-    return float((values @ weights + last) * (angle[1] - angle[0]) / 3)
-
 # %% ../nbs/04_ledger.ipynb #df992243
 LEVEL = 0.95  # of intervals, and of verdicts
-
-
-def student(
-    probability: float,  # above it
-    freedom: float = math.inf,
-) -> float:
-    "The point with a given upper tail, by bisection."
-    low = 0.0
-    high = 1e4
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if upper_tail(middle, freedom) > probability else (low, middle)
-    return high
 
 # %% ../nbs/04_ledger.ipynb #80f320f5
 @dataclass(frozen=True, eq=False)
@@ -83,7 +51,7 @@ class Measured:
     def ends(self, seeds: bool = True) -> tuple[float, float]:
         "The 95 % interval; `seeds=False` leaves training seeds out."
         error, freedom = standard_error(self, seeds)
-        half = student((1 - LEVEL) / 2, freedom) * error
+        half = -float(stdtrit(freedom, (1 - LEVEL) / 2)) * error
         low = self.value - half
         high = self.value + half
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
@@ -230,7 +198,7 @@ def tails(
     if math.isnan(value) or (value == 0 and error[0] == 0):
         return 1.0, 1.0
     t = math.copysign(math.inf, value) if math.isinf(value) or error[0] == 0 else value / error[0]
-    return (upper_tail(t, error[1]), upper_tail(-t, error[1])) if not math.isnan(t) else (1.0, 1.0)
+    return (float(stdtr(error[1], -t)), float(stdtr(error[1], t))) if not math.isnan(t) else (1.0, 1.0)
 
 # %% ../nbs/04_ledger.ipynb #113ec9ee
 def above(
