@@ -6,7 +6,7 @@
 __all__ = ['PEOPLE', 'LANGUAGE_MODEL', 'PUBLISHED_NEEDED', 'EXACT', 'POLICIES', 'SETTINGS', 'ABSENT', 'CLAIMS', 'claim',
            'METHODS_OF', 'SHIPPED_TRIALS', 'SHIPPED_ACCURACY', 'jackknife', 'mean_needed', 'Scored', 'claim_1',
            'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7', 'claim_8', 'policy_scores',
-           'ledger_by_method']
+           'ledger_by_method', 'slip_table']
 
 # %% ../../nbs/marple/18_claims.ipynb #00758e66
 from collections.abc import Callable
@@ -261,8 +261,9 @@ def policy_scores(
     trials = trials[(trials.method == "rollouts") & (trials.depth == "paper")]
     groups = trials.groupby(["training", "training_seed"])
     names = ", ".join(f"{training}-{seed}" for training, seed in groups.groups)
-    each = trials.groupby(["scenario", "training", "training_seed"]).trial.nunique().max()
-    note = f"Policies: the shipped ones {names}, {each} trials of each scenario, rollouts to T."
+    each = trials[trials.prior == "1.0"].groupby(["variant", "training", "training_seed"], sort=False).trial.nunique()
+    counts = ", ".join(f"{variant} {count}" for variant, count in each.groupby("variant", sort=False).min().items())
+    note = f"Policies: the shipped ones {names}; trials each: {counts}; rollouts to T."
     return trials, pd.read_csv(resolve(SHIPPED_ACCURACY)), note
 
 # %% ../../nbs/marple/18_claims.ipynb #a0ca0266
@@ -276,3 +277,25 @@ def ledger_by_method(
         rows.append(check_claims(suited, {(method,): scored}, ("method",)))
     table = pd.concat(rows, ignore_index=True)
     return table.assign(judged=[METHODS_OF[number][0] == method for number, method in zip(table.claim, table.method)])
+
+# %% ../../nbs/marple/18_claims.ipynb #e69d15dc
+def slip_table(
+    table: pd.DataFrame,  # of `score_pairs` by exact inference and the rule, with a column `slips`
+) -> pd.DataFrame:  # slips, measure, exact, rule, difference, low, high, trials
+    "Compare exact inference with the rule, by the share of wrong moves."
+    scorings: dict[str, tuple[Callable, Callable]] = {
+        "evidence needed": (lambda accuracy: accuracy, mean_needed),
+        "the same, forced to choose": (lambda accuracy: 0.5 + np.sign((accuracy - 0.5).round(9)) / 2, mean_needed),
+        "Brier score": (lambda accuracy: (1 - accuracy) ** 2, lambda curves: curves.to_numpy().mean()),
+    }
+    rows = []
+    for measure, (change, statistic) in scorings.items():
+        for slips, here in table.groupby("slips"):
+            changed = here.assign(accuracy=change(here.accuracy))
+            exact, rule = (jackknife(measure, changed[changed.method == name], statistic, name) for name in (EXACT, WASTED))
+            assert exact and rule, "both have trials"
+            difference = exact - rule
+            low, high = difference.ends()
+            trials = len(here[(here.method == EXACT) & (here.part == 0)])
+            rows.append((slips, measure, exact.value, rule.value, difference.value, low, high, trials))
+    return pd.DataFrame(rows, columns=["slips", "measure", "exact", "rule", "difference", "low", "high", "trials"])

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['HOUSE_PARTS', 'CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER',
-           'AGENT', 'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'CELL', 'GOLDEN_FURNITURE', 'GOLDEN_OBJECTS',
-           'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects', 'static_array',
-           'box_svg', 'house_svg', 'describe', 'reachable', 'can_be_faced', 'golden_house']
+           'AGENT', 'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'AGENT_COLORS', 'CELL', 'GOLDEN_FURNITURE',
+           'GOLDEN_OBJECTS', 'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects',
+           'static_array', 'box_svg', 'house_svg', 'describe', 'reachable', 'can_be_faced', 'golden_house']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass
@@ -237,6 +237,7 @@ ROOM_COLORS = {
 }
 WALL_COLOR = "#4D4D4D"
 PIECE_COLOR = "#B9A58A"
+AGENT_COLORS = ("#0072B2", "#D55E00")  # A, B
 CELL = 14  # pixels
 
 

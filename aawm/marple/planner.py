@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..errors import BadData, check_name
-from .houses import CELL, House, house_svg
+from .houses import AGENT_COLORS, CELL, House, house_svg
 from .missions import MISSIONS, Mission, Scenario, program, scenario_of
 from .vocabulary import ACTIONS, KINDS, MOVES, action_text
 from .worlds import World, arrays, atlas_of, pose_number, pose_of
@@ -63,23 +63,30 @@ class Run:
     def text(self) -> str:
         return action_text(self.actions.tolist())
 
-    def _repr_svg_(self) -> str:
-        "The way in the house."
-        color = "#0072B2"
-        places = CELL * (np.asarray(self.poses)[:, :2] + 0.5)
+    def svg(
+        self,
+        until: int | None = None,  # the last step shown; then nothing later, and not which action is the queried one
+        color: str = AGENT_COLORS[0],
+    ) -> str:
+        "Draw the way in the house."
+        last = len(self) if until is None else min(until, len(self))
+        places = CELL * (np.asarray(self.poses)[: last + 1, :2] + 0.5)
         way = " ".join(f"{x:g},{y:g}" for x, y in places)
         marks = [f'<polyline points="{way}" fill="none" stroke="{color}" stroke-width="2" opacity=".7"/>']
         marks.append(f'<circle cx="{places[0][0]:g}" cy="{places[0][1]:g}" r="4" fill="white" stroke="{color}" stroke-width="1.5"/>')
-        for step in dict.fromkeys(self.ends().values()):
+        for step in dict.fromkeys(step for step in self.ends().values() if step < last):
             x, y = places[step]
             target = int(self.targets[step])
             name = f"{ACTIONS[int(self.actions[step])]}{f' {KINDS[target].name}' if target else ''}, step {step}"
-            queried = "#D55E00" if step == self.query_step else color
+            queried = "#111111" if until is None and step == self.query_step else color
             marks.append(f'<circle cx="{x:g}" cy="{y:g}" r="3" fill="{queried}"><title>{name}</title></circle>')
         x, y = places[-1]
-        turn = 90 * int(self.poses[-1][2])
+        turn = 90 * int(self.poses[last][2])
         marks.append(f'<path d="M6 0 L-4 4 L-4 -4 Z" fill="{color}" transform="translate({x:g} {y:g}) rotate({turn})"/>')
         return house_svg(self.house, "".join(marks))
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def ends(self) -> dict:  # subgoal -> step
         "The last action of each subgoal."

@@ -22,8 +22,7 @@ from ..errors import UsageError, check_name, whole_number
 from ..evaluation import TrialSet, trial_set
 from ..files import digest, resolve, visible_files, write_json, write_text
 from ..marple.evidence import VARIANTS
-from ..marple.figures import A_COLOR, B_COLOR
-from ..marple.houses import PIECE_COLOR, ROOM_COLORS, WALL_COLOR
+from ..marple.houses import AGENT_COLORS, PIECE_COLOR, ROOM_COLORS, WALL_COLOR
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
 from ..marple.vocabulary import ON, OPEN
 from ..schema import GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS
@@ -112,7 +111,7 @@ def arena_contents(
 # %% ../../nbs/study/03_build.ipynb #deeac31a
 STEP_IN_HOUSES = 0.5  # seconds
 HOUSE_LOOKS = {
-    "rooms": ROOM_COLORS, "wall": WALL_COLOR, "piece": PIECE_COLOR, "agents": [A_COLOR, B_COLOR],
+    "rooms": ROOM_COLORS, "wall": WALL_COLOR, "piece": PIECE_COLOR, "agents": list(AGENT_COLORS),
     "on": "#FFD84D"
 }
 

@@ -280,4 +280,5 @@ def test_houses_and_runs_draw_themselves_in_little_space():
                 picture.startswith("<svg") and len(picture) < 10_000
                 and ElementTree.fromstring(picture) is not None
             )
-        assert "#D55E00" in run._repr_svg_(), "the queried action is marked"
+        assert "#111111" in run._repr_svg_(), "the queried action is marked"
+        assert "#111111" not in run.svg(len(run)), "who plays detective is not told"
