@@ -28,7 +28,7 @@ from .lessons.copies import is_lesson, kind_of, student_copy
 
 # %% ../nbs/85_site.ipynb #ed8f2758
 FIGURES = {  # folder -> profile of the figures that the site shows, and their title
-    "": ("seeds", "The arena"), "infant": ("quick", "The infant wing"), "marple": ("laptop", "The MARPLE wing")
+    "": ("seeds", "The arena"), "infant": ("quick", "The infant wing"), "marple": ("quick", "The MARPLE wing")
 }
 INSIDE_CODE_OR_LINK = re.compile(r"```.*?```|`[^`\n]*`|\]\(([^)\s]+)\)", re.DOTALL)
 

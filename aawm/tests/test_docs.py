@@ -83,7 +83,7 @@ def test_pictures_have_words_and_lessons_no_answers(pages):
 
 def test_the_wings_show_their_figures(pages):
     figures = (pages / "figures.md").read_text()
-    for wing, profile in (("infant", "quick"), ("marple", "laptop")):
+    for wing, profile in (("infant", "quick"), ("marple", "quick")):
         assert f"(repository/figures/{wing}/{profile}/accuracy.png)" in figures
         page = notebooks(pages)[f"paper/{wing}/accuracy.ipynb"]
         assert any("image/png" in output.get("data", {}) for cell in page.cells for output in cell.get("outputs", ()))
