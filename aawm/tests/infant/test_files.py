@@ -10,7 +10,7 @@ import pytest
 from aawm import infant
 from aawm.errors import BadData, UsageError
 from aawm.infant.episodes import episode_rows
-from aawm.infant.released import read_file, read_released
+from aawm.infant.released import UNNUMBERED, read_file, read_released, released_files
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
 from aawm.tests.conftest import FIXTURES
 from aawm.tests.infant.files import content_of, write_files
@@ -353,3 +353,13 @@ def test_a_video_must_have_as_many_frames(tmp_path):
     check_video(path, [5, 7])
     with pytest.raises(BadData, match="12 frames, its trials 13"):
         check_video(path, [5, 8])
+
+
+def test_training_files_may_have_any_name_where_the_set_is_said(tmp_path):
+    written = write_files([infant.make_item("train_preference", item)[0] for item in range(3)], tmp_path / "files")
+    for path, name in zip(released_files(written), ("walk one", "b", "000007")):
+        path.rename(path.with_name(f"{name}.json.gz"))
+    store, left_out = infant.import_released(written, tmp_path / "store", "train_preference")
+    assert infant.open_episodes(store)["item"].values.tolist() == [UNNUMBERED + place for place in range(3)] and not left_out
+    with pytest.raises(BadData, match="files of a training set may have any name"):
+        infant.import_released(written, tmp_path / "other", "preference")
