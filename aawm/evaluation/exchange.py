@@ -25,14 +25,14 @@ from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_last
 from .scores import Scorer
-from .tasks import TASK_TABLE, Protocol, TrialSet, task_named, trial_set
+from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
 from ..files import commit, digest, replacing, visible_files
 from ..schema import STATE_SIZE, positions
 from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others
-MANY_CONTEXTS = ("loss_around_events",)  # requested by name only
+MANY_CONTEXTS = ("loss_around_events", *VISIT_TASKS)  # requested by name only: many contexts, or other trials
 OPTION_TASKS = ("single_goal", "multi_goal", "move")  # whose names can hold an option, see `task_named`
 TASK_VERSIONS = {name: 1 for name in TASK_TABLE} | {"taken_back": 2, "pickup": 2}
 
@@ -349,7 +349,8 @@ def score_files(
     given = {*own.get("privileged", []), *about["privileged"]}
     fields = {
         "model": str(own.get("model", "outside")), "variant": str(own.get("variant", "outside")), "settings": {}, "parameters": 0,
-        "privileged": sorted(given), "seed": int(own.get("seed", 0)), "batch_size": len(wanted), "device": "outside",
+        "privileged": sorted(given), "given_concepts": bool(own.get("given_concepts", False)),
+        "seed": int(own.get("seed", 0)), "batch_size": len(wanted), "device": "outside",
         "seconds": {"rollouts": 0.0}, "versions": {"aawm": aawm.__version__, "numpy": np.__version__}, "commit": commit()
     }
     protocol = requests_protocol(about)

@@ -39,6 +39,7 @@ from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
 from ..training.folder import run_settings, trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
+from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
 from ..on_demand import named_in_code
@@ -61,6 +62,7 @@ class RecordForm(Form):
     seed: Count  # of the training; that of the evaluation where a model has none
     evaluation_seed: Count
     privileged: list[str]  # what the model is given beyond the context
+    given_concepts: bool = False  # whether its makers wrote into it what robots can want over six visits
     settings: dict[str, object]  # the model's configuration
     mode: bool  # latents at their mode
     scoring: Literal["strict", "published", "published_2023_06"]
@@ -194,6 +196,7 @@ def model_record(
     config = getattr(networks[0] if len(networks) == 1 else model, "config", None)
     return {
         "model": str(model.name), "variant": str(model.variant), "privileged": list(model.privileged),
+        "given_concepts": bool(getattr(getattr(model, "inner", model), "given_concepts", False)),
         "settings": asdict(config) if is_dataclass(config) and not isinstance(config, type) else {},
         "parameters": sum(parameter.numel() for network in networks for parameter in network.parameters()),
         "seed": int(seed),
@@ -234,11 +237,12 @@ def take_model(
     "The model to evaluate."
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
-    if str(model) in PLAIN_WORLDS:
-        return PLAIN_WORLDS[str(model)](), None
+    worlds = {**PLAIN_WORLDS, **VISIT_WORLDS}
+    if str(model) in worlds:
+        return worlds[str(model)](), None
     own = ":" in str(model) and not Path(model).exists()
     if not own and not place_of_weights(model).exists():
-        names = [*PLAIN_WORLDS, *MODELS]
+        names = [*worlds, *MODELS]
         raise UsageError(
             f"{model} is not there{nearest(model, names)}; give a run folder, a weights file, module:Class, or one of "
             f"{', '.join(names)}"

@@ -156,11 +156,11 @@ def as_trials(
 ) -> np.ndarray:  # float32 `[n, 300, 5, 7]`
     "Rollouts in the form of trials, each after its context."
     requested = rollouts.requests.iloc[which]
-    row, context, horizon = (requested[name].values[:, None] for name in ("row", "context", "horizon"))
+    row, start, context, horizon = (requested[name].values[:, None] for name in REQUEST)
     step = np.arange(STEPS)
     rolled = rollouts.steps[rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1)]
     place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(context - 1, (len(requested), STEPS))
-    shown = np.float32(0) if before == "zero" else test.flat[row, place]
+    shown = np.float32(0) if before == "zero" else test.flat[row, start + place]
     laid = np.where((step < context)[..., None], shown, rolled)
     return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
 

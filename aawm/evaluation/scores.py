@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Rule', 'LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FALSE_RATE', 'SCORE_COLUMNS',
-           'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule', 'Scorer',
-           'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'joined',
+           'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'CHOICES', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule',
+           'Scorer', 'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'joined',
            'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior',
-           'score_events', 'score_errors', 'ScoreTables', 'score']
+           'told_outcomes', 'score_events', 'score_choices', 'score_errors', 'ScoreTables', 'score']
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,9 @@ from .rollouts import Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
 from ..events import goal_distance, goal_entries, goals, moves, object_paths, own_events, pickups
 from ..events.labels import OWN_RULES
-from ..schema import BEHAVIORS, MOVED_THRESHOLD, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, positions
+from aawm.schema import (
+    BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, positions
+)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ba483329
 Rule = Callable[[np.ndarray], np.ndarray]  # from states `[n, 300, 5, 7]` to bool `[n, 3]`
@@ -352,6 +354,16 @@ def by_behavior(
             yield behavior, mask
 
 # %% ../../nbs/evaluation/04_scores.ipynb #6ceaf69f
+def told_outcomes(
+    rows: pd.DataFrame,  # of `outcome_rows`
+    test: TrialSet,
+) -> pd.DataFrame:  # `OUTCOME_COLUMNS` but for the task
+    "What is kept of each scored object."
+    outcomes = rows[["object", "target", "truth", "prediction", "score"]]
+    outcomes = outcomes.assign(trial=test.trial[rows.row], scenario=test.scenario[rows.row].astype(object))
+    return outcomes.astype({"object": np.int8, "truth": bool, "prediction": bool})
+
+
 def score_events(
     scorer: Scorer,
     task: Task,
@@ -373,9 +385,31 @@ def score_events(
             if task.measure == "goal" and whole and behavior == "all":
                 scored |= ranking_metrics(here, len(absent))
             table += [(target, metric, behavior, *values) for metric, values in scored.items()]
-    outcomes = rows[["object", "target", "truth", "prediction", "score"]]
-    outcomes = outcomes.assign(trial=test.trial[rows.row], scenario=test.scenario[rows.row].astype(object))
-    return table, outcomes.astype({"object": np.int8, "truth": bool, "prediction": bool})
+    return table, told_outcomes(rows, test)
+
+# %% ../../nbs/evaluation/04_scores.ipynb #3b7a1360
+CHOICES = {"known": KNOWN_CONCEPTS, "new": NEW_CONCEPTS}  # concepts over which a score is taken, besides each and all
+
+
+def score_choices(scorer: Scorer, task: Task) -> tuple[list[tuple], pd.DataFrame]:  # score rows, outcomes
+    "Share right, share that acts and share right of these, by concept, known, new and all."
+    test = scorer.test
+    rows = outcome_rows(scorer, task, ordered=False)
+    truth, prediction, ceiling = (rows[name].to_numpy().reshape(-1, len(OBJECTS)) for name in ("truth", "prediction", "ceiling"))
+    row = rows.row.to_numpy()[:: len(OBJECTS)]
+    _, group = np.unique(row if test.group is None else test.group[row], return_inverse=True)
+    every = np.ones(len(row), dtype=bool)
+    right, acts = (prediction == truth).all(axis=1), prediction.any(axis=1)
+    concept = test.behavior[row]
+    kinds = {"all": every, **{name: concept == name for name in dict.fromkeys(concept)}}
+    kinds |= {name: np.isin(concept, concepts) for name, concepts in CHOICES.items()}
+    metrics = {"right": (right, every), "acts": (acts, every), "right_when_acts": (right, acts), "ceiling": ((ceiling == truth).all(1), every)}
+    table = []
+    for kind, mask in kinds.items():
+        for metric, pair in metrics.items():
+            hits, of = (np.bincount(group[mask], weights=values[mask]).astype(np.int64) for values in pair)
+            table.append(("object", metric, kind, *share(hits, of), 0))
+    return (table if len(row) else []), told_outcomes(rows, test)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #402c541c
 ERRORS_AT_ONCE = 512  # rollouts whose errors are in memory together
@@ -437,7 +471,10 @@ def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:
     by_trial: list[pd.DataFrame] = []
     for task in tasks:
         table: list[tuple] = []
-        if task.measure in ("loss", "error"):
+        if task.measure == "choice":
+            table, happened = score_choices(scorer, task)
+            outcomes.append(happened.assign(task=task.name))
+        elif task.measure in ("loss", "error"):
             if task.measure == "loss":
                 drawn, each = loss_curves(scorer, task)
             else:

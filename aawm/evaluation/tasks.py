@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['ADVERSARIAL', 'SCORINGS', 'PLAN_COLUMNS', 'EVERY', 'PICKUP_LEAD', 'GOAL_LAG', 'LOSS_HORIZON', 'LOSS_STRIDE',
-           'LOSS_REACH', 'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'TASKS', 'OPTION_NAMES', 'TaskChoice', 'CAPPED',
-           'TrialSet', 'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun',
+           'LOSS_REACH', 'MEASURES', 'OWN_TASKS', 'TASK_TABLE', 'VISIT_TASKS', 'TASKS', 'OPTION_NAMES', 'TaskChoice',
+           'CAPPED', 'TrialSet', 'check_split', 'trial_set', 'taken_step', 'Scoring', 'plan_rows', 'leave_out_begun',
            'plan_single_goal', 'plan_multi_goal', 'plan_taken_back', 'plan_pickup', 'plan_move', 'plan_error',
-           'plan_loss', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks', 'register_task',
-           'plan_tasks', 'Protocol', 'as_protocol']
+           'plan_loss', 'plan_choice', 'Task', 'single_goal', 'multi_goal', 'move', 'task_named', 'find_tasks',
+           'register_task', 'plan_tasks', 'Protocol', 'as_protocol']
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #e8a3115e
 import dataclasses
@@ -25,13 +25,13 @@ import xarray as xr
 
 from ..data import multi_goal_trials, open_trials, single_goal_trials
 from ..errors import BadData, UsageError, check_name, whole_number
-from ..events import carries, first_goal, lift_start
+from ..events import carries, first_goal, goals, lift_start
 from ..events.firsts import first_true
 from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal, object_paths
 from ..models.streams import key_of_name
 from aawm.schema import (
     GATHERING_SCENARIOS, GOAL_RADIUS, MOVE_THRESHOLD, MOVED_THRESHOLD, MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX,
-    OBJECTS, SCENARIO_BEHAVIOR, STEPS, WINDOW_CONTEXT, flatten, positions,
+    OBJECTS, SCENARIO_BEHAVIOR, STEPS, VISIT_CONTEXT, VISIT_SCENARIO, VISIT_STEPS, WINDOW_CONTEXT, flatten, positions,
 )
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #8cbff142
@@ -50,6 +50,7 @@ class TrialSet:
     multi_goal: np.ndarray  # bool `[trial]`
     data_hash: str  # of the store they are from
     split: str | None  # "validation", "train", or `None` for both
+    group: np.ndarray | None = None  # int64 `[trial]`: trials that are resampled together, those of one last scene; `None`: each alone
     # radius -> what `first_inside` found
     known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
@@ -67,6 +68,10 @@ class TrialSet:
     @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
         return np.array([SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario], dtype=object)
+
+    @cached_property
+    def visits(self) -> np.ndarray:  # bool `[trial]`: is it one of six visits?
+        return np.isin(self.scenario, list(VISIT_SCENARIO.values()))
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."
@@ -132,6 +137,7 @@ def trial_set(
         multi_goal=np.asarray(multi_goal_trials(trials))[chosen],
         data_hash=str(trials.attrs["data_hash"]),
         split=split,
+        group=trials.group.values[chosen].astype(np.int64) if "group" in trials else None,
     )
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #b0adc96f
@@ -193,7 +199,7 @@ def plan_rows(
     truth: np.ndarray | bool = False,  # bool `[n, k]`: whether it truly happens to the object
     target: str = "object",  # what the scores call these objects
     horizon: np.ndarray | int | None = None,  # steps to roll out; `None`: to the end of the trial
-    start: int = 0,  # the first step that is shown
+    start: np.ndarray | int = 0,  # the first step that is shown
     event_step: np.ndarray | int = NEVER,  # int `[n]`: the step of the event that an error is measured around
 ) -> pd.DataFrame:
     "Rows of a plan, one for each object of each trial."
@@ -288,7 +294,9 @@ def plan_move(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
     goal = test.goal_step.max(1)
     second = np.take_along_axis(test.pickup_step, test.pickup_order, axis=1)[:, 1]
     past_goal = np.where(goal + GOAL_LAG < STEPS, goal + GOAL_LAG, goal)
-    context = np.select([test.single_goal, test.multi_goal], [past_goal, second], WINDOW_CONTEXT)
+    context = np.select(
+        [test.single_goal, test.multi_goal, test.visits], [past_goal, second, VISIT_CONTEXT], WINDOW_CONTEXT
+    )
     return plan_rows(np.arange(len(test)), context, EVERY)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #a15f07c0
@@ -298,12 +306,11 @@ LOSS_REACH = 60  # farthest context from the event, steps
 
 
 def plan_error(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
-    "Errors by rollout step, from step 50 (paper, Figures 5C to 5E; SWM draft, Figure 3)."
+    "Errors by rollout step, from step 50 (paper, Figures 5C to 5E; SWM draft, Figure 3); of six visits in the last one alone."
     row = np.arange(len(test))
-    return plan_rows(
-        row, np.full(len(row), WINDOW_CONTEXT), target="all", start=scoring.error_start,
-        horizon=STEPS - WINDOW_CONTEXT
-    )
+    context = np.where(test.visits, VISIT_CONTEXT, WINDOW_CONTEXT)
+    start = np.where(test.visits, 0, scoring.error_start)
+    return plan_rows(row, context, target="all", start=start, horizon=STEPS - context)
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #fff5afa9
 def plan_loss(
@@ -327,8 +334,20 @@ def plan_loss(
         parts.append(plan_rows(row[at], context, target=target, horizon=LOSS_HORIZON, event_step=first[at]))
     return pd.concat(parts, ignore_index=True)
 
+# %% ../../nbs/evaluation/01_tasks.ipynb #bd8a15b6
+def plan_choice(
+    test: TrialSet,
+    scoring: Scoring,
+    start: int = 0,  # the first step that is shown
+) -> pd.DataFrame:
+    "Which object is delivered in the last of six visits? (not in the paper)"
+    row = np.flatnonzero(test.visits & scoring.rollout_alone)
+    brought = goals(test.states[row, STEPS - VISIT_STEPS :])
+    horizon = STEPS - VISIT_CONTEXT
+    return plan_rows(row, np.full(len(row), VISIT_CONTEXT - start), EVERY, brought, horizon=horizon, start=start)
+
 # %% ../../nbs/evaluation/01_tasks.ipynb #03a89754
-MEASURES = ("goal", "pickup", "move", "error", "loss")
+MEASURES = ("goal", "pickup", "move", "error", "loss", "choice")
 
 
 @dataclass(frozen=True)
@@ -392,9 +411,12 @@ OWN_TASKS = (
     Task("move", "Figure 5A", "move", plan_move),
     Task("loss_around_events", "Figure 4B", "loss", plan_loss),
     Task("error_by_step", "Figures 5C to 5E", "error", plan_error),
+    Task("who_wants_what", "Figure 6", "choice", plan_choice),
+    Task("who_wants_what_control", "Figure 6", "choice", partial(plan_choice, start=VISIT_CONTEXT - 2)),
 )
 TASK_TABLE = {task.name: task for task in OWN_TASKS}
-TASKS = tuple(TASK_TABLE)
+VISIT_TASKS = tuple(task.name for task in OWN_TASKS if task.measure == "choice")  # of trials of six visits
+TASKS = tuple(name for name in TASK_TABLE if name not in VISIT_TASKS)  # of all other trials
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #93457407
 OPTION_NAMES: dict[str, Callable[..., Task]] = {  # names of tasks with an option -> the task, from the matched parts
@@ -433,7 +455,7 @@ def find_tasks(
 # %% ../../nbs/evaluation/01_tasks.ipynb #afc900f7
 def register_task(task: Task) -> Task:  # the same
     "Enter a task from outside the package, so that its name will do; a second one of that name takes its place."
-    if task.name in TASKS:
+    if task.name in (*TASKS, *VISIT_TASKS):
         raise UsageError(f"task name {task.name!r} is one of the package's: {TASK_TABLE[task.name]}; choose another")
     TASK_TABLE[task.name] = task
     return task

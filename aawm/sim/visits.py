@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['VISIT_SETTINGS', 'VISIT_KINDS', 'PAUSE', 'APART', 'GAPS', 'PARKED_X', 'PARKED_Z', 'REST', 'NEAR_TO', 'RANKS',
            'Character', 'CHARACTERS', 'TURNS', 'distances', 'draw_places', 'Visit', 'visitor', 'spoilt', 'visit',
-           'outcomes', 'Past', 'wants_own', 'wants_next', 'wants_copy', 'wants_near', 'concept_of', 'Scenes',
-           'SubjectPlan', 'act_out', 'draw_subject']
+           'outcomes', 'Past', 'wants_own', 'wants_next', 'wants_copy', 'wants_near', 'concept_of', 'order_of',
+           'Scenes', 'SubjectPlan', 'act_out', 'draw_subject']
 
 # %% ../../nbs/sim/10_visits.ipynb #8732bd5a
 import itertools
@@ -190,6 +190,16 @@ def concept_of(character: str) -> str:
 TURNS = [turns for turns in itertools.product(range(len(AGENTS)), repeat=VISITS) if 2 <= sum(turns[:-1]) <= 3]
 
 
+def order_of(
+    places: np.ndarray,  # `[n, 5, 2]`: x, z of all things as visits begin, m
+    actors: np.ndarray,  # int `[n]`: the robot that acts
+) -> list[list[list[int]]]:  # `[n][3][3]`: for each of `NEAR_TO` the objects, nearest first
+    "Which object is nearest to each landmark."
+    every = np.arange(len(places))
+    far = distances(places[:, OBJECT_INDEX], places[every, len(OBJECTS) + actors], places[every, len(OBJECTS) + 1 - actors])
+    return far.argsort(axis=-1).tolist()
+
+
 @dataclass(frozen=True, eq=False)
 class Scenes:
     "A pool of scenes, each with its three outcomes, from which subjects are put together."
@@ -198,9 +208,8 @@ class Scenes:
 
     def __post_init__(self) -> None:
         places = self.states[:, 0, 0][..., list(GROUND_PLANE)]
-        far = distances(places[:, OBJECT_INDEX], places[:, len(OBJECTS)], places[:, len(OBJECTS) + 1])
         object.__setattr__(self, "places", places[:, OBJECT_INDEX])
-        object.__setattr__(self, "order", far.argsort(axis=-1).tolist())
+        object.__setattr__(self, "order", order_of(places, np.zeros(len(places), dtype=np.int64)))
 
     places: np.ndarray = field(init=False)  # `[scene, 3, 2]`: x, z of the objects, m
     order: list[list[list[int]]] = field(init=False)  # `[scene][3][3]`: as in `Past`
