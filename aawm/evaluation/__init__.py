@@ -8,7 +8,8 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row']
+           'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
+           'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'fitted_rules', 'read_past', 'rule_table']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -23,9 +24,10 @@ from aawm.evaluation.rollouts import (
 )
 from .scores import Scorer, score
 from aawm.evaluation.tasks import (
-    SCORINGS, TASKS, Protocol, TrialSet, Scoring, Task, find_tasks, trial_set, move, multi_goal, plan_tasks,
+    SCORINGS, TASKS, VISIT_TASKS, Protocol, TrialSet, Scoring, Task, find_tasks, trial_set, move, multi_goal, plan_tasks,
     register_task, single_goal, task_named,
 )
+from .visits import BestFit, IdealObserver, VisitWorld, fitted_rules, read_past, rule_table
 
 _all_ = [
     "TASKS", "SCORINGS", "Protocol", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
@@ -34,5 +36,6 @@ _all_ = [
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
-    "nearest_object", "right_object", "score_row",
+    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "fitted_rules", "read_past",
+    "rule_table",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from ..evaluation.results import take_model
 from ..evaluation.rollouts import REQUEST
 from ..files import replacing, resolve
 from .notebooks import plain_metadata
-from ..schema import OBJECTS, STEPS, WINDOW_CONTEXT
+from ..schema import OBJECTS, STEPS, VISIT_CONTEXT, WINDOW_CONTEXT, cuts
 from ..study.build import POLICY, asset, embedded, filled, room_look
 from ..study.stimuli import tracks
 from ..viz import View, series_of
@@ -100,7 +100,9 @@ def view_trial(
     "A trial beside what models imagine of it, ready to be played."
     one = take_trial(trials, trial)
     models = list(models)
-    context = usual_context(one.pickup_step.values[0]) if models and context is None else context
+    placed_anew = cuts(one.scenario.item())
+    if models and context is None:
+        context = VISIT_CONTEXT if placed_anew else usual_context(one.pickup_step.values[0])
     if context is not None and not 1 <= context < STEPS:
         raise UsageError(f"context is {context}; a trial of {STEPS} steps can show 1 to {STEPS - 1}")
     rollouts, privileged = {}, ()
@@ -111,7 +113,7 @@ def view_trial(
     return View(
         one.state.values[0], rollouts, context, logged, f"trial {trial}: {', '.join(roles)}",
         tuple(map(str, one.object_kind.values[0])),
-        tuple(f"{role} (robot {k})" for k, role in enumerate(roles)), privileged
+        tuple(f"{role} (robot {k})" for k, role in enumerate(roles)), privileged, placed_anew
     )
 
 # %% ../../nbs/runs/07_play.ipynb #70a11e02
@@ -132,6 +134,7 @@ def save_page(
             [int(row.step), f"{EVENT_WORDS[row.event]}: {'ABC'[row.object]} ({view.kinds[row.object]})"]
             for row in found[(found.source == name) & (found.event != "moved")].itertuples()
         ]
+        events = sorted(events + [[cut, f"visit {visit}: all things are placed anew"] for visit, cut in enumerate(view.cuts, 2)])
         title = "What happened" if name == "truth" else view.styles[name].label
         sources.append({"name": title, "tracks": tracks(whole), "events": events})
     page = room_look() | {"sources": sources, "steps": len(view.truth), "context": view.context}

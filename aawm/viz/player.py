@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 import io
 import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +46,7 @@ EVENT_WORDS = {"pickup": "picked up", "goal": "delivered", "moved": f"moved {MOV
 def read_events(
     states: np.ndarray,  # `[steps, 5, 7]`, or flat `[steps, 35]`
     context: int = 0,  # steps shown; events before their end do not count
+    cuts: Sequence[int] = (),  # steps at which everything is placed anew, which is no motion
 ) -> pd.DataFrame:  # event, object (0-2), step: the first step of each event that happens
     "The events after the context, read off the states alone by the strict rules of `aawm.events`."
     alone = one_trial(states).copy()
@@ -54,7 +55,9 @@ def read_events(
     inside = inside_goal(paths)
     before = np.roll(inside, 1, axis=1)
     before[:, 0] = inside[:, 0] & (context > 0)
-    way = np.linalg.norm(np.diff(paths, axis=1, prepend=paths[:, :1]), axis=-1).cumsum(1)
+    way = np.linalg.norm(np.diff(paths, axis=1, prepend=paths[:, :1]), axis=-1)
+    way[:, list(cuts)] = 0
+    way = way.cumsum(1)
     firsts = {
         "pickup": first_pickup(alone), "goal": first_true(inside & ~before),
         "moved": first_true(way > MOVE_THRESHOLD)
@@ -90,6 +93,7 @@ class View:
     kinds: tuple = ("object 0", "object 1", "object 2")  # what the objects are
     agents: tuple = ("robot 0", "robot 1")  # what to call the robots
     privileged: tuple = ()  # names of models that are given more than the context
+    cuts: tuple = ()  # steps at which everything is placed anew
 
     def __post_init__(self):
         truth = one_trial(self.truth)
@@ -123,15 +127,15 @@ class View:
     @cached_property
     def events(self) -> pd.DataFrame:  # source, event, object, step, logged
         # when everything happens, in truth and as imagined
-        every = read_events(self.truth)
+        every = read_events(self.truth, cuts=self.cuts)
         shown = every[every.step < self.start]
-        parts = [pd.concat([shown, read_events(self.truth, self.start)]).assign(source="truth", logged=False)]
+        parts = [pd.concat([shown, read_events(self.truth, self.start, self.cuts)]).assign(source="truth", logged=False)]
         for event, steps in self.logged.items():
             check_name(event, EVENT_WORDS, "event")
             rows = [(event, k, int(step)) for k, some in enumerate(steps) for step in np.atleast_1d(some) if step >= 0]
             parts.append(pd.DataFrame(rows, columns=["event", "object", "step"]).assign(source="truth", logged=True))
         for name in self.rollouts:
-            parts.append(read_events(self.sources[name], self.start).assign(source=name, logged=False))
+            parts.append(read_events(self.sources[name], self.start, self.cuts).assign(source=name, logged=False))
         events = pd.concat(parts, ignore_index=True)[["source", "event", "object", "step", "logged"]]
         return events.astype({"object": int, "step": int})
 
@@ -239,6 +243,8 @@ def draw_timeline(
         if row.logged:
             look = dict(markersize=9, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, zorder=3)
         axes.plot(row.step, place, marker=EVENT_MARKERS[row.event], ls="", clip_on=False, **look)
+    for cut in view.cuts:
+        axes.axvline(cut - 0.5, color=SOFT_INK, lw=0.8, ls=(0, (2, 2)), zorder=2)
     for place in range(1, len(lanes)):
         axes.axhline(place - 0.5, color="white" if view.context else SHOWN, lw=1, zorder=1)
     names = ["truth", *(view.styles[name].name for name in view.rollouts)]
@@ -330,9 +336,11 @@ class Screen:
             self.words: dict[str, Text] = {}  # in the upper right corner of each stage
             for source, (axes, labels) in panels.items():
                 draw_labels(labels, view, source)
-                self.stages[source] = Stage(axes, view.sources[source], context=None if source == "truth" else view.context)
+                self.stages[source] = Stage(
+                    axes, view.sources[source], context=None if source == "truth" else view.context, cuts=view.cuts
+                )
                 self.words[source] = axes.text(0.97, 0.97, "", transform=axes.transAxes, ha="right", va="top", color=INK, zorder=6)
-            self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True) for name in view.rollouts]
+            self.outlines = [Stage(self.stages[name].axes, view.truth, outlined=True, cuts=view.cuts) for name in view.rollouts]
             draw_timeline(self.timeline, view)
             self.cursor = self.timeline.axvline(0, color=INK, lw=1.2, zorder=5)
             self.set_traces(trace, traces)
@@ -361,7 +369,9 @@ class Screen:
         for source, stage in self.stages.items():
             stage.show(self.step)
             state = ("happened" if source == "truth" else f"imagined, +{self.step - self.view.start + 1}")
-            self.words[source].set_text(state if imagined else "shown" if self.view.rollouts else "")
+            visit = f"visit {1 + sum(cut <= self.step for cut in self.view.cuts)}" if self.view.cuts else ""
+            state = state if imagined else "shown" if self.view.rollouts else ""
+            self.words[source].set_text(", ".join(filter(None, [visit, state])))
         for stage in self.outlines if self.under else ():
             stage.show(self.step)
         self.cursor.set_xdata([self.step, self.step])

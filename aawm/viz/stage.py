@@ -7,7 +7,7 @@ __all__ = ['TRACE_STEPS', 'draw_room', 'Stage', 'stage_key', 'trace_table']
 
 # %% ../../nbs/viz/02_stage.ipynb #3819e5b5
 from matplotlib.axes import Axes
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
@@ -62,9 +62,11 @@ class Stage:
         past: int = 0,  # steps of past drawn behind the shapes
         entities: Iterable[str] = ENTITIES,  # names of those to draw
         outlined: bool = False,  # draw outlines alone, onto a room that is there already
+        cuts: Sequence[int] = (),  # steps at which everything is placed anew; traces stop there
     ):
         self.axes, self.states = axes, one_trial(states)
         self.context = len(self.states) if context is None else int(context)
+        self.cuts = cuts
         self.trace, self.past, self.entities, self.outlined = trace, past, tuple(entities), outlined
         self.ground = self.states[..., POSITION][..., GROUND_PLANE]
         if not outlined:
@@ -106,8 +108,8 @@ class Stage:
     def show(self, step: int) -> "Stage":
         "Move everything to a step of the trial."
         self.step = int(np.clip(step, 0, len(self.states) - 1))
-        first = max(self.step - self.past, 0)
-        last = min(self.step + self.trace, len(self.states) - 1)
+        first = max(self.step - self.past, *(cut for cut in (0, *self.cuts) if cut <= self.step), 0)
+        last = min(self.step + self.trace, *(cut - 1 for cut in (*self.cuts, len(self.states)) if cut > self.step))
         split = int(np.clip(self.context, first, last + 1))
         for name in self.entities:
             path = self.ground[:, ENTITIES.index(name)]
