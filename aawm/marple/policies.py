@@ -6,7 +6,7 @@
 __all__ = ['SIDE', 'KINDS_COUNT', 'IN_HAND', 'ORDER', 'PARTNERS', 'MIXTURES', 'PRESETS', 'NETWORKS', 'SHIPPED', 'Scenes',
            'scene_of', 'language_numbers', 'collect', 'Context', 'Policy', 'FieldPolicy', 'PatchPolicy', 'Preset',
            'loop_settings', 'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy',
-           'training_scenes', 'load_policy', 'shipped_policy', 'policy_accuracy', 'best_accuracy']
+           'training_scenes', 'load_policy', 'shipped_policy', 'policy_accuracy']
 
 # %% ../../nbs/marple/15_policies.ipynb #7fbc4383
 import hashlib
@@ -26,7 +26,7 @@ from .evidence import language_of
 from aawm.marple.houses import (
     AGENT, CHANNELS, FURNITURE_KIND, FURNITURE_STATE, HEADING, OBJECT_KIND, OBJECT_NUMBER, OBJECT_STATE, ROOM,
 )
-from .inference import WEIGHTS, moves_of, stages
+from .inference import WEIGHTS
 from .missions import MISSIONS, partner_of
 from .pairs import SPLITS, Plan
 from .planner import Run
@@ -431,21 +431,3 @@ def policy_accuracy(
         right.index_add_(0, mission, torch.stack([action, both], 1) * rows[:, 4:].float())
         total.index_add_(0, mission, rows[:, 4:].float())
     return {name: tuple((right[k] / total[k]).tolist()) for k, name in enumerate(ORDER) if total[k]}
-
-# %% ../../nbs/marple/15_policies.ipynb #7e9fe47e
-def best_accuracy(runs: Iterable[Run],) -> dict:  # mission -> share
-    "The accuracy of a perfect imitator: at each move one of the equally short ones, and it knows how long the agent idles."
-    right: dict[str, float] = {}
-    total: dict[str, int] = {}
-    for run in runs:
-        moves = moves_of(run.house)
-        steps = stages(run.house, run.mission)
-        stage = 0
-        chances = []
-        for pose, action in zip(pose_number(run.poses, run.house.width), run.actions.tolist()):
-            walks = moves.cost[steps[stage].piece, pose] > 0
-            chances.append(1 / moves.count[steps[stage].piece, pose] if walks else 1.0)
-            stage += not walks
-        right[run.mission] = right.get(run.mission, 0) + sum(chances) + 1  # the end
-        total[run.mission] = total.get(run.mission, 0) + len(run) + 1
-    return {mission: float(right[mission] / total[mission]) for mission in right}

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['RULES', 'SHARPNESS', 'LEGACY_STEPS', 'PARTS', 'DEPTHS', 'SCORED', 'LEVEL', 'share', 'combine', 'legacy', 'scored_at',
-           'rollout_steps', 'score_pairs', 'recombine', 'curves', 'evidence_needed', 'summary', 'resampled_curves',
-           'bootstrap', 'needed']
+           'rollout_steps', 'score_pairs', 'recombine', 'curves', 'evidence_needed', 'summary', 'bootstrap', 'needed']
 
 # %% ../../nbs/marple/13_scores.ipynb #fcfbf943
 from collections.abc import Callable
@@ -172,19 +171,6 @@ def summary(
     }
     return found
 
-# %% ../../nbs/marple/13_scores.ipynb #d380f261
-def resampled_curves(
-    table: pd.DataFrame,  # of `score_pairs`, one scenario
-    draws: int,
-    rng: np.random.Generator,
-):  # curve `[times]`, curves of draws `[draws, times]`
-    "The mean curve of a scenario, and mean curves of houses drawn again."
-    by_house = table.groupby(["house", "part"]).accuracy.agg(["sum", "count"]).unstack("part")
-    sums = by_house["sum"].to_numpy()
-    counts = by_house["count"].to_numpy()
-    chosen = rng.integers(len(sums), size=(draws, len(sums)))
-    return sums.sum(0) / counts.sum(0), sums[chosen].sum(1) / counts[chosen].sum(1)
-
 # %% ../../nbs/marple/13_scores.ipynb #0eab9582
 def bootstrap(
     table: pd.DataFrame,  # of `score_pairs`, one series
@@ -200,7 +186,12 @@ def bootstrap(
     values = {}
     samples = {}
     for scenario, here in table.groupby("scenario", sort=False):
-        curve, many = resampled_curves(here, draws, rng)
+        by_house = here.groupby(["house", "part"]).accuracy.agg(["sum", "count"]).unstack("part")
+        sums = by_house["sum"].to_numpy()
+        counts = by_house["count"].to_numpy()
+        chosen = rng.integers(len(sums), size=(draws, len(sums)))
+        curve = sums.sum(0) / counts.sum(0)
+        many = sums[chosen].sum(1) / counts[chosen].sum(1)
         values[scenario] = curve if statistic is None else np.array([statistic(curve)])
         samples[scenario] = many if statistic is None else np.array([[statistic(one)] for one in many])
     values["mean"], samples["mean"] = (np.mean(list(found.values()), axis=0) for found in (values, samples))
