@@ -51,11 +51,13 @@ def find_method(
     from aawm.marple.policies import load_policy, shipped_policy
     from aawm.marple.rollouts import PlannerMethod, RolloutMethod
 
-    options = {"rollouts": rollouts or 100, "depth": steps_of(depth or "paper")}
+    count, steps = rollouts or 100, steps_of(depth or "paper")
     if name == "monte_carlo":
-        return PlannerMethod(**options)
-    word, _, which = (policy or "shipped").partition(":")
-    return RolloutMethod(shipped_policy(which or "in-0") if word == "shipped" else load_policy(policy), **options)
+        return PlannerMethod(count, depth=steps)
+    place = policy or "shipped"
+    word, _, which = place.partition(":")
+    network = shipped_policy(which or "in-0") if word == "shipped" else load_policy(place)
+    return RolloutMethod(network, count, depth=steps)
 
 # %% ../../nbs/marple/22_commands.ipynb #a6b770df
 app = typer.Typer(

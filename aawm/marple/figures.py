@@ -172,6 +172,7 @@ def seed_table(
     rows = []
     for (variant, training), here in simulated.groupby(["variant", "training"], sort=False):
         number = jackknife(variant, here, mean_needed)
+        assert number, "a group has trials"
         low, high = number.ends()
         reached = all(summary(some).loc["mean", "reached"] for _, some in here.groupby("training_seed"))
         rows.append(

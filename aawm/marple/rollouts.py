@@ -67,8 +67,8 @@ class Advisor:
         for start in range(0, len(new), TOGETHER):
             some = new[start : start + TOGETHER]
             actions, things = self.policy(self.batch(world, [agent for _, agent in some], mixture, language))
-            fields = zip(torch.softmax(actions, -1).numpy(), things.half().numpy())
-            self.known |= {key: field for (key, _), field in zip(some, fields)}
+            said = zip(torch.softmax(actions, -1).numpy(), things.half().numpy())
+            self.known |= {key: field for (key, _), field in zip(some, said)}
         fields = [self.known[key] for key in keys]
         poses = pose_number(world.pose, SIDE)
         chances = np.empty((len(world), 12), np.float32)
