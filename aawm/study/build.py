@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['ASSETS', 'JSPSYCH', 'POLICY', 'STEP_IN_HOUSES', 'HOUSE_LOOKS', 'STUDY_TASKS', 'STUDY_FORMAT', 'FAST_MS', 'MOST_FAST',
-           'ENOUGH_TRIALS', 'asset', 'study_words', 'page_item', 'room_look', 'arena_contents', 'house_contents',
-           'StudyTask', 'study_contents', 'embedded', 'filled', 'study_page', 'build_study', 'host_readme',
-           'small_store']
+           'asset', 'study_words', 'page_item', 'room_look', 'arena_contents', 'house_contents', 'StudyTask',
+           'study_contents', 'embedded', 'filled', 'study_page', 'build_study', 'host_readme', 'small_store']
 
 # %% ../../nbs/study/03_build.ipynb #42636512
 import json
@@ -17,19 +16,20 @@ from html import escape
 from pathlib import Path
 
 import aawm
-from ..data import generate
+from ..data import generate, generate_visits
 from ..errors import UsageError, check_name, whole_number
 from ..evaluation import TrialSet, trial_set
 from ..files import digest, resolve, visible_files, write_json, write_text
 from ..marple.evidence import VARIANTS
 from ..marple.houses import AGENT_COLORS, PIECE_COLOR, ROOM_COLORS, WALL_COLOR
+from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
 from ..marple.vocabulary import ON, OPEN
-from ..schema import GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS
+from ..schema import CONCEPTS, GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS, cuts
 from ..small_files import in_form, parse_json, read_text
 from ..store import read_manifest
-from .houses import CATCH_PAIRS, house_items, house_page_item, house_words
-from .stimuli import CATCHES, LIFTED_CM, StudyItem, study_items, tracks
+from .houses import CATCH_PAIRS, PRACTICE_PAIRS, house_items, house_page_item, house_words
+from .stimuli import CATCHES, LIFTED_CM, PRACTICE, StudyItem, study_items, tracks, visit_items
 from ..viz.stage import ENTITY_COLORS, OBSERVER_COLOR
 
 # %% ../../nbs/study/03_build.ipynb #be242775
@@ -85,15 +85,17 @@ def room_look() -> dict:
 
 def arena_contents(
     store: str | Path,  # of trials
-    task: str,  # goals or pickups
+    task: str,  # goals, pickups or visits
     trials: int,  # test items
     seed: int,
     evidence: str = "",  # vision alone, always
 ) -> tuple:  # page, key
     "What page and key hold of a study of the arena."
     test = trial_set(store, split=None)
-    items = study_items(test, trials, seed, task)
+    items = visit_items(store, test, trials, seed) if task == "visits" else study_items(test, trials, seed, task)
     page = room_look()
+    if task == "visits":
+        page["cuts"] = cuts(items[0].scenario)
     page["items"] = [page_item(test, item) for item in items]
     key: dict = {"scoring": "strict", "data_hash": test.data_hash, "split": test.split or "all"}
     key["items"] = [
@@ -151,11 +153,13 @@ class StudyTask:
     catches: int  # catch items
     needed: int  # of these, to be scored
     item_minutes: float  # an item, about
+    speed: float = 1.0  # times real time, by default
 
 
 STUDY_TASKS = {
     "goals": StudyTask(arena_contents, "data/quick/test", 24, CATCHES, 2, 0.4),
     "pickups": StudyTask(arena_contents, "data/quick/test", 24, CATCHES, 2, 0.35),
+    "visits": StudyTask(arena_contents, "data/quick/visits-test", 24, CATCHES, 3, 0.5, 2.0),
     "marple": StudyTask(house_contents, "data/marple/quick/runs", 6, CATCH_PAIRS, 3, 1.3),
 }
 STUDY_FORMAT = 2
@@ -215,7 +219,7 @@ def build_study(
     task: str = "goals",  # of `STUDY_TASKS`
     trials: int | None = None,  # test trials; `None`: as many as the task has by default
     seed: int = 1,
-    speed: float = 1.0,  # times real time
+    speed: float | None = None,  # times real time; `None`: as the task has by default
     evidence: str = "V",  # marple: of `VARIANTS`
     words: str | Path | None = None,  # a translation of words.json
     consent: str | Path | None = None,  # your ethics board's text; `None`: a placeholder that says so
@@ -228,6 +232,7 @@ def build_study(
         raise UsageError(f"a study of {task} shows what models see, evidence V; {evidence} is for marple")
     trials = whole_number(STUDY_TASKS[task].trials if trials is None else trials, "trials", 2, 200)
     seed = whole_number(seed, "seed", 0)
+    speed = STUDY_TASKS[task].speed if speed is None else speed
     if not 0.25 <= speed <= 100:
         raise UsageError(f"speed must be from 0.25 to 100 times real time, got {speed}")
     out = Path(out)
@@ -259,14 +264,18 @@ def host_readme(key: dict,) -> str:
     return re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md"))
 
 # %% ../../nbs/study/03_build.ipynb #5b1d0a02
-ENOUGH_TRIALS = 162  # of the arena, for 24 test items
-
-
 def small_store(
     task: str,  # of `STUDY_TASKS`
     folder: str | Path,  # new
+    trials: int | None = None,  # test items; `None`: the task's default
+    progress: bool = True,  # show a bar
 ) -> Path:
-    "Simulate as many trials as the default study of a task needs, and some more."
+    "Simulate as many trials as a study needs, and some more."
+    count = trials or STUDY_TASKS[task].trials
     if task == "marple":
-        return generate_pairs(folder, pairs=2, houses=2, progress=False)
-    return generate(folder, trials=ENOUGH_TRIALS, progress=False)
+        return generate_pairs(folder, pairs=-(-(count + PRACTICE_PAIRS + CATCH_PAIRS) // len(SCENARIOS)), houses=2, progress=progress)
+    if task == "visits":
+        groups = count + PRACTICE + CATCHES
+        return generate_visits(folder, groups * len(CONCEPTS) * len(OBJECTS), scenes=groups + 20, test=True, progress=progress)
+    return generate(folder, trials=4 * count + 32, progress=progress)  # one trial in eight is single goal
+

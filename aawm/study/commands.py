@@ -18,7 +18,7 @@ app = typer.Typer(name="study", help="Ask people what models are asked: build a 
 # %% ../../nbs/study/05_commands.ipynb #d2498232
 @app.command(epilog="Example: aawm study build --task goals --trials 24 --seed 1 --out study")
 def build(
-    task: Annotated[str, typer.Option(help="What is asked: goals, pickups or marple.")] = "goals",
+    task: Annotated[str, typer.Option(help="What is asked: goals, pickups, visits or marple.")] = "goals",
     trials: Annotated[
         int | None, typer.Option(min=2, max=200, help="Test trials a person sees; where not given 24, or 6 of marple.")
     ] = None,
@@ -28,7 +28,7 @@ def build(
         Path | None, typer.Option(help="Test trials; where not given those of profile quick, or a few made for the study.")
     ] = None,
     evidence: Annotated[str, typer.Option(help="Of marple: V, V+A, V+L or V+A+L.")] = "V",
-    speed: Annotated[float, typer.Option(help="Times real time, 0.25 to 100.")] = 1.0,
+    speed: Annotated[float | None, typer.Option(help="Times real time, 0.25 to 100; where not given 1, or 2 of visits.")] = None,
     words: Annotated[Path | None, typer.Option(help="A translation of words.json.")] = None,
     consent: Annotated[Path | None, typer.Option(help="Your ethics board's consent text.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a study in the folder.")] = False
@@ -45,8 +45,8 @@ def build(
         raise UsageError(f"{store} is not there; leave --store out, and a study has trials of its own")
     with TemporaryDirectory() as folder:
         if store is None and not trials_of_quick.exists():
-            typer.echo("no test trials of profile quick are here; a small store is simulated, in about a minute")
-            store = small_store(task, Path(folder) / "trials")
+            typer.echo("no test trials of profile quick are here, so a small store is simulated")
+            store = small_store(task, Path(folder) / "trials", trials)
         key = build_study(store or trials_of_quick, out, task, trials, seed, speed, evidence, words, consent, replace)
     size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
     typer.echo(f"{out}: study {key['study']}, {len(key['items'])} drawings, {size:.1f} MB")

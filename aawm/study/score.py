@@ -6,14 +6,14 @@
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
            'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
            'simulated_ratings', 'simulate_answers', 'write_answers', 'whole_run', 'read_answers', 'watchers',
-           'stated_probability', 'person_outcomes', 'brier', 'score_answers', 'rating_outcomes', 'rating_scores',
-           'score_study', 'sample_class']
+           'stated_probability', 'person_outcomes', 'brier', 'choice_scores', 'score_answers', 'rating_outcomes',
+           'rating_scores', 'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,10 +24,11 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, Vali
 from ..arrays import joined_rows
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
-from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics
+from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
 from ..files import resolve, save_table, write_text
 from ..marple.scores import PARTS, bootstrap, needed
-from ..schema import OBJECTS
+from ..schema import CONCEPTS, KNOWN_CONCEPTS, NEW_CONCEPTS, OBJECTS
+from .stimuli import VISIT_TASK
 from ..small_files import Form, Line, PlainName, first_fault, in_form, parse_json, read_text
 
 # %% ../../nbs/study/04_score.ipynb #30358d19
@@ -67,8 +68,13 @@ class ChoiceItem(KeyItem):
     rows: list[ScoredRow]
     behavior: Line
 
+    @property
+    def options(self) -> tuple:
+        "What may be answered."
+        return OBJECTS if self.task == VISIT_TASK else (*OBJECTS, "none")
+
     def may_follow(self, given: list, answer: object) -> bool:
-        return answer not in given and super().may_follow(given, answer)
+        return answer in self.options and answer not in given and super().may_follow(given, answer)
 
     def is_right(self, answer: str) -> bool:
         "Of a catch item."
@@ -93,7 +99,7 @@ class StudyKey(Form):
 
     format: Literal[2]
     study: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
-    task: Literal["goals", "pickups", "marple"]
+    task: Literal["goals", "pickups", "visits", "marple"]
     version: Line
     seed: Annotated[int, Field(ge=0)]
     speed: float
@@ -181,7 +187,7 @@ def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) 
     given: dict[str, int] = {}  # answer -> confidence
     share = float(skill > 0) if item.kind == "catch" else skill
     while not item.is_whole(list(given)):
-        options = [*(name for name in OBJECTS if name not in given), "none"]
+        options = [name for name in item.options if name not in given]
         truth = item.happened[len(given)] if len(given) < len(item.happened) else "none"
         knows = truth in options and rng.random() < share
         answer = truth if knows else str(rng.choice(options))
@@ -357,9 +363,10 @@ def watchers(
 def stated_probability(
     given: list,  # of `(answer, confidence 0-100)` to one drawing, in order
     thing: str,  # an object
+    choices: Sequence[str] = (*OBJECTS, "none"),
 ) -> float:
     "How likely a person takes it that an object is brought to the observer."
-    options = [*OBJECTS, "none"]
+    options = list(choices)
     missed = 1.0
     for answer, confidence in given:
         if thing in options:
@@ -383,7 +390,7 @@ def person_outcomes(
                     "participant": participant, "trial": trial, "store_trial": items[trial].store_trial,
                     "task": items[trial].task, "target": scored.target, "scenario": items[trial].scenario,
                     "behavior": items[trial].behavior, "object": scored.object, "truth": scored.truth,
-                    "prediction": scored.object in set(part.answer), "score": stated_probability(given, scored.object)
+                    "prediction": scored.object in set(part.answer), "score": stated_probability(given, scored.object, items[trial].options)
                 }
             )
     return pd.DataFrame(rows)
@@ -399,10 +406,25 @@ def brier(
     return float(off.mean()), float(low[0]), float(high[0]), len(off), 0
 
 
+def choice_scores(outcomes: pd.DataFrame) -> pd.DataFrame:  # `SCORE_COLUMNS`; intervals over people
+    "Share right and Brier score of visits, by concept, over known concepts, over new ones and over all."
+    table = []
+    kinds = {"all": CONCEPTS, "known": KNOWN_CONCEPTS, "new": NEW_CONCEPTS} | {name: (name,) for name in CONCEPTS}
+    for kind, concepts in kinds.items():
+        part = outcomes[outcomes.behavior.isin(concepts)]
+        if len(part):
+            right = part.prediction[part.truth].groupby(part.participant).agg(["sum", "size"]).to_numpy(dtype=np.int64)
+            for metric, value in {"right": (*share(*right.T), 0), "brier": brier(part)}.items():
+                table.append((VISIT_TASK, "object", metric, kind, *value))
+    return pd.DataFrame(table, columns=list(SCORE_COLUMNS))
+
+
 def score_answers(
     outcomes: pd.DataFrame,  # of `person_outcomes`, of those who are included
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
     "Scores of people, by the definitions of models."
+    if outcomes.task.iloc[0] == VISIT_TASK:
+        return choice_scores(outcomes)
     table = []
     alone = outcomes.participant.nunique() < 2
     for (task, target), here in outcomes.groupby(["task", "target"], sort=False):

@@ -9,14 +9,18 @@ import pandas as pd
 import pytest
 
 from aawm import cli
-from aawm.data import generate
+from aawm.data import generate, open_trials
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, find_tasks, trial_set
+from aawm.evaluation.visits import read_past
+from aawm.events import goals
 from aawm.marple import score_pairs
 from aawm.marple.pairs import generate_pairs, open_pairs
 from aawm.marple.scores import scored_at
+from aawm.schema import CONCEPTS, NEW_CONCEPTS, OBJECTS, VISIT_CONTEXT
+from aawm.sim.visit_histories import HISTORY_RULES, ideal
 from aawm.study.challenge import challenge_page
-from aawm.study.build import asset, build_study, study_words
+from aawm.study.build import asset, build_study, small_store, study_words
 from aawm.study.score import (
     person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
     write_answers,
@@ -36,6 +40,7 @@ def study(tmp_path_factory):
     generate_pairs(place / "runs", 2, houses=2, progress=False)
     build_study(place / "trials", place / "study", trials=8, seed=1, speed=50)
     build_study(place / "trials", place / "pickups", "pickups", trials=4, seed=1, speed=50)
+    build_study(small_store("visits", place / "visits trials", 6, progress=False), place / "visits", "visits", trials=6, seed=1, speed=100)
     build_study(place / "runs", place / "marple", "marple", trials=2, seed=1, speed=100, evidence="V+A+L")
     return place
 
@@ -109,13 +114,69 @@ def test_the_page_holds_no_future_and_no_truth(study):
         assert not {"rows", "scenario", "behavior", "store_trial"} & set(item)
 
 
-@pytest.mark.parametrize("name", ["study", "pickups", "marple"])
+@pytest.mark.parametrize("name", ["study", "pickups", "visits", "marple"])
 def test_the_page_loads_and_sends_nothing(study, name):
     text = (study / name / "index.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in text and "connect-src" not in text and not re.search(
         r"<(script|link|img|iframe)[^>]*(src|href)=", text
     )
     assert sum(path.stat().st_size for path in (study / name).iterdir()) < 3e6
+
+
+def answers_of_a_rule(key, pasts, rule, participant):
+    "Answers to visits that a rule of history gives; no data of people."
+    rows = simulate_answers(key, participant, skill=1)
+    said = {item.trial: OBJECTS[rule(pasts[item.store_trial])] for item in key.items if item.kind == "test"}
+    return [row | {"answer": said.get(row["trial"], row["answer"])} for row in rows]
+
+
+def test_visits_ask_what_models_are_asked_and_are_scored_by_concept(study, tmp_path):
+    key, test = read_key(study / "visits"), trial_set(study / "visits trials", None)
+    pages = content(study, "visits")
+    for item, shown in zip(key.items, pages["items"], strict=True):
+        steps = len(shown["tracks"]["obj0"][0])
+        assert (steps == VISIT_CONTEXT) == (item.kind == "test") and ("happened" in shown) == (item.kind == "practice")
+        assert item.kind != "practice" or item.behavior not in NEW_CONCEPTS
+        brought = goals(test.states[item.store_trial, VISIT_CONTEXT:])
+        assert item.happened == [f"obj{thing}" for thing in np.flatnonzero(brought)]
+    assert pages["cuts"] == [50, 100, 150, 200, 250] and pages["speed"] == 100
+    groups = open_trials(study / "visits trials").group.values[[item.store_trial for item in key.items]]
+    assert len(set(groups)) == len(groups), "nobody sees two outcomes of a scene"
+    assert sorted(item.behavior for item in key.items if item.kind == "test") == sorted(CONCEPTS)
+    pasts = [read_past(states[:VISIT_CONTEXT]) for states in test.states]
+    rules = {"ideal": lambda past: int(ideal(past).argmax()), "mine": HISTORY_RULES["mine last"]}
+    for name, rule in rules.items():
+        file = write_answers(tmp_path / f"{name}.csv", answers_of_a_rule(key, pasts, rule, name))
+        scores, _ = score_study(study / "visits", [file], tmp_path / name)
+        right = scores[scores.metric == "right"].set_index("behavior").value
+        assert set(right.index) == {"all", "known", "new", *CONCEPTS} and right.own == 1
+        assert (right == 1).all() if name == "ideal" else right["all"] < 0.9
+    rows = simulate_answers(key, "none")
+    rows[-1] |= {"answer": "none"}
+    with pytest.raises(BadData, match="cannot have answered"):
+        read_answers([write_answers(tmp_path / "none.csv", rows)], key)
+    with pytest.raises(UsageError, match="holds no visits"):
+        build_study(study / "trials", tmp_path / "study", "visits", trials=6)
+
+
+def test_a_visit_is_played_again_in_a_browser(browser, study, tmp_path):
+    saved, beside = run_study(browser, study / "visits/index.html", tmp_path, 400, 740, keyboard=False)
+    answers = read_answers([saved], read_key(study / "visits"))
+    assert beside == 0 and len(answers) == 6 + 2 + 3 and (answers.answer == "obj0").all()
+    page = opened(browser, (study / "visits/index.html").as_uri())
+    press(page, "I agree to take part")
+    press(page, "Continue")
+    page.wait_for_selector(".study-answers button:not([disabled])")
+    assert page.locator(".study-answers button").count() == 3 and page.locator('[aria-current="true"]').inner_text() == "6"
+    press(page, "2")
+    page.wait_for_selector('[aria-current="true"]:text("2")')
+    page.wait_for_selector('[aria-current="true"]:text("6")')
+    press(page, "A")
+    page.locator(".study-sure input").fill("80")
+    press(page, "Continue")
+    page.wait_for_selector("text=What happened")
+    assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows[0].replays") == 1
+    page.close()
 
 
 def test_truths_and_scenarios_are_balanced(study):

@@ -11,7 +11,7 @@ const unfold = (track) => { let sum = 0; return track.map((change) => (sum += ch
 // the room from above
 function drawRoom(canvas, study, item, time) {
   const pen = canvas.getContext("2d"), scale = canvas.width / study.side;
-  const last = item.tracks.obj0[0].length - 1, step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step;
+  const last = item.tracks.obj0[0].length - 1, step = Math.min(Math.floor(time), last), share = study.cuts?.includes(step + 1) ? 0 : Math.min(time, last) - step; // nothing moves through a cut
   const mix = (track) => track[step] + share * ((track[step + 1] ?? track[step]) - track[step]);
   const at = (name) => [mix(item.tracks[name][0]), mix(item.tracks[name][1])];
   const place = ([x, z]) => [(x / 100 + study.side / 2) * scale, (study.side / 2 - z / 100) * scale];

@@ -98,18 +98,24 @@
     last: (item) => item.tracks.obj0[0].length - 1,
     span: (item, place) => [place ? item.context - 1 : 0, item.context - 1], // after the first answer it stands still
     show(item) {
-      const canvas = picture(words.canvas, 720, 720);
-      return { nodes: [canvas], draw: (time) => drawRoom(canvas, study, item, time), tell() {} };
+      const canvas = picture(words.canvas, 720, 720), starts = study.cuts ? [0, ...study.cuts] : [];
+      const visits = starts.map((from, place) => ({ from, to: (starts[place + 1] ?? item.context) - 1, button: element("button", { type: "button", textContent: place + 1 }) }));
+      const draw = (time) => {
+        drawRoom(canvas, study, item, time);
+        for (const { from, to, button } of visits) button.setAttribute("aria-current", String(time >= from && time < to + 1));
+      };
+      const row = visits.length ? [element("p", { className: "study-visits" }, words.visits, ...visits.map(({ button }) => button))] : [];
+      return { nodes: [canvas, ...row], draw, tell() {}, visits };
     },
     feedback(item) {
       const names = item.happened.map((name) => say("feedback_object", { what: LETTERS[name] }));
       if (names.length < item.questions) names.push(names.length ? words.feedback_no_more : words.feedback_none);
       const what = names.reduce((before, name) => before + say("feedback_then", { what: name }));
-      return { span: [item.context - 1, arena.last(item)], faster: 4, question: say("feedback", { what }) };
+      return { span: [item.context - 1, arena.last(item)], faster: study.cuts ? 1 : 4, question: say("feedback", { what }) };
     },
     question: (item, place) => (item.kind === "catch" ? words.question_catch : words[`question_${place}`]),
     progress: (item, n, all) => (n ? say("progress", { n, all }) : words.practice),
-    choices: (given) => [...OBJECTS.filter((name) => !given.includes(name)), "none"],
+    choices: (given) => [...OBJECTS.filter((name) => !given.includes(name)), ...(study.cuts ? [] : ["none"])],
   };
   const houses = {
     last: (item) => item.stops.at(-1),
@@ -158,6 +164,7 @@
       const again = element("button", { className: "study-again", type: "button", textContent: words.again, disabled: true });
       const next = element("button", { className: "study-next", type: "button", textContent: words.continue, disabled: true });
       display.replaceChildren(element("p", { className: "study-progress" }, element("span", { textContent: trial.progress }), ...soFar()), ...(rating ? [question, ...shown.nodes] : [...shown.nodes, question]));
+      const replay = [again, ...(shown.visits ?? []).map(({ button }) => button)];
       let answer = null, confidence = null, opened = null, replays = 0, request = null;
 
       const buttons = trial.choices.map((name) => {
@@ -215,7 +222,8 @@
       const open = () => {
         opened ??= performance.now();
         question.textContent = trial.question;
-        again.disabled = same.disabled = false;
+        for (const button of replay) button.disabled = false;
+        same.disabled = false;
         for (const button of buttons) button.disabled = false;
         shown.tell(trial.place);
         shown.draw(stop);
@@ -226,20 +234,21 @@
         }
         ready();
       };
-      const play = () => {
+      const play = (from = first, to = stop) => {
         const begun = performance.now() + PAUSE;
-        again.disabled = same.disabled = true;
+        for (const button of [...replay, same]) button.disabled = true;
         shown.tell(null);
         cancelAnimationFrame(request);
         const frame = (now) => {
-          const time = first + Math.max(0, ((now - begun) / 1000) * rate);
-          shown.draw(Math.min(time, stop));
-          if (time < stop) request = requestAnimationFrame(frame);
+          const time = from + Math.max(0, ((now - begun) / 1000) * rate);
+          shown.draw(Math.min(time, to));
+          if (time < to) request = requestAnimationFrame(frame);
           else open();
         };
         request = requestAnimationFrame(frame);
       };
       again.addEventListener("click", () => { replays += 1; play(); });
+      for (const { from, to, button } of shown.visits ?? []) button.addEventListener("click", () => { replays += 1; play(from, to); });
 
       const keys = (event) => {
         if (event.ctrlKey || event.metaKey || event.altKey) return;
