@@ -18,7 +18,7 @@ MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, 
 TEACHERS = ("lessons", "guides")
 # ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
-85_site data/05_card evaluation/09_threshold infant/05_bib_sets infant/10_observers infant/12_scores
+data/05_card evaluation/09_threshold infant/05_bib_sets infant/10_observers infant/12_scores
 infant/17_weights runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
