@@ -33,7 +33,7 @@ class LoopSettings:
     clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
     # or `tf32` (products on a GPU with 10 bits after the point; a CPU ignores it), or `bf16-mixed`
     precision: str = "32-true"
-    checkpoint_every: int = 500  # steps between checkpoints: what a kill may cost
+    checkpoint_every: int = 0  # steps between checkpoints, what a kill may cost; 0: ten minutes
     validate_every: int = 250  # steps between validations
     # validations without a lower loss after which training stops, with the best weights; 0: never
     patience: int = 0
@@ -44,7 +44,7 @@ class LoopSettings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            least = 0 if field.type in (float, bool) or name in ("warm_up", "patience", "threads") else 1
+            least = 0 if field.type in (float, bool) or name in ("warm_up", "patience", "threads", "checkpoint_every") else 1
             if isinstance(value, (int, float)) and value < least:
                 words = "be at least 1" if least else "not be negative"
                 raise UsageError(f"{name} is {value}; it must {words}")

@@ -278,7 +278,7 @@ def test_a_checkpoint_of_another_shape_is_refused_and_lists_what_differs(tmp_pat
     ):
         loop.resume(tmp_path, *wide)
     loop.save_checkpoint(tmp_path, 7, *narrow)
-    assert loop.resume(tmp_path, *narrow) == 7
+    assert loop.resume(tmp_path, *narrow) == (7, [])
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"step,train_loss\nx,y\n", b'"', b"step,train_loss,validation_loss,seconds\nnine,1,,2\n5,1,,inf\n", b"\x00" * 50])
