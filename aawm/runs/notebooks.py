@@ -155,16 +155,14 @@ LONGEST_SOCKET = 95  # bytes of a path to a socket; systems allow 103 to 107
 
 def own_sockets(
     folder: str | Path,  # of this kernel alone
+    gpu: str = "",  # that a kernel from a warm process sees alone
 ):  # traitlets.config.Config
     "Have a kernel talk through files in a folder, not through ports; through ports where the folder's path is too long for that."
     from traitlets.config import Config
 
     place = str(Path(folder) / "kernel")
-    return Config(
-        {"KernelManager": {"transport": "ipc", "ip": place}}
-        if len(os.fsencode(place)) < LONGEST_SOCKET
-        else {}
-    )
+    files = {"transport": "ipc", "ip": place} if len(os.fsencode(place)) < LONGEST_SOCKET else {}
+    return Config({"KernelManager": files, "WarmKernelManager": {"gpu": gpu}})
 
 # %% ../../nbs/runs/03_notebooks.ipynb #e61f4a31
 class NotebookFailed(AawmError):
@@ -180,6 +178,7 @@ def execute(
     output: str | Path,  # path of the executed notebook
     parameters: dict,  # name -> value
     progress: bool = False,  # show a bar over the cells
+    gpu: str = "",  # that the kernel sees alone, where it comes from a warm process
 ) -> dict:  # what a kernel from a warm process used: `cpu_seconds`, `memory_mb`; empty for others
     "Execute a notebook with parameters (papermill); `NotebookFailed` names the cell and the error."
     import nbformat
@@ -198,7 +197,7 @@ def execute(
             papermill.execute_notebook(
                 given, str(temporary), parameters, kernel_name="python3", language="python",
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
-                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets), **warm,
+                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets, gpu), **warm,
             )
         except OSError as fault:
             if fault.filename or fault.errno in (errno.ENOSPC, errno.EDQUOT):  # of the file
@@ -206,6 +205,8 @@ def execute(
             raise RuntimeError(f"the kernel did not come up: {fault}") from fault
         except papermill.exceptions.PapermillExecutionError as fault:
             os.replace(temporary, failed)
+            if fault.ename in ("KeyboardInterrupt", "Interrupted"):  # a training that was told to end, and kept its checkpoint
+                raise KernelDied(f"{Path(notebook).name} was stopped in cell {fault.exec_count}") from None
             message = first_line(f"{fault.ename}: {fault.evalue}")
             raise NotebookFailed(
                 f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})"
