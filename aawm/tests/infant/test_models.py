@@ -9,7 +9,7 @@ import torch
 from aawm import infant
 from aawm.errors import UsageError
 from aawm.infant.episodes import actor
-from aawm.infant.objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer
+from aawm.infant.objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer, examples
 from aawm.infant.regions import regions_of_pictures, regions_of_states
 from aawm.infant.training import fit, load_observer
 
@@ -109,12 +109,33 @@ def test_a_test_set_is_not_trained_on(tmp_path):
         fit("state_transformer", store, tmp_path / "run", "smoke", progress=False)
 
 
+def test_only_trials_of_the_same_mover_are_read():
+    torch.manual_seed(0)
+    one = ObjectObserver(ObjectTransformer(SMALL))
+    for video in infant.make_item("multi_agent", 0):
+        batch = infant.make_batch(video)
+        before, after = (one.curves(videos, 8) for videos in (batch, exchange_objects(batch)))
+        assert np.allclose(before, after, atol=1e-5, equal_nan=True) == video.condition.startswith("new")
+
+
+@pytest.mark.parametrize("front", list(FRONTS.values()))
+def test_what_is_closed_in_is_out_of_reach(front):
+    closed, opened = (infant.make_batch(video) for video in infant.make_item("instrumental_blocking_barrier", 0))
+    for batch, free in ((closed, False), (opened, True)):
+        regions = front(batch)
+        none = np.zeros(1, int)
+        asked = examples(regions, none, none + 8, none, np.arange(8)[None], np.ones((1, 8), bool))
+        goal = batch.state[0, 8, 30, batch.kind[0].tolist().index("object"), :2] / 100 - 1
+        nearest = np.linalg.norm(regions.place[0, 8, 0] - goal, axis=-1).argmin()
+        assert asked["reach"][0, nearest].item() == free and asked["reach"][0][regions.mover[0, 8]]
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("name", list(FRONTS))
 def test_shipped_observers_have_learnt_and_use_history(tmp_path, name, seed):
     one = infant.pretrained(name, seed)
-    told = infant.score(one, infant.generate(tmp_path / "a", "preference", 12, seed=3, progress=False))
-    assert told.accuracy[(told.reduction == "mean") & (told.window == "motion")].item() >= 0.9
+    told = infant.score(one, infant.generate(tmp_path / "a", "preference", 20, seed=3, progress=False))
+    assert told.accuracy[(told.reduction == "mean") & (told.window == "motion")].item() >= 0.85
     batch = infant.make_batch(infant.make_item("preference", 2)[0])
     before, after = (np.nanmean(one.surprise(videos)) for videos in (batch, exchange_objects(batch)))
     assert after > before
