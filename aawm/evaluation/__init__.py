@@ -9,7 +9,8 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
            'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
-           'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'fitted_rules', 'read_past', 'rule_table']
+           'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'choice_table', 'fitted_rules', 'read_past',
+           'rule_table']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -27,7 +28,7 @@ from aawm.evaluation.tasks import (
     SCORINGS, TASKS, VISIT_TASKS, Protocol, TrialSet, Scoring, Task, find_tasks, trial_set, move, multi_goal, plan_tasks,
     register_task, single_goal, task_named,
 )
-from .visits import BestFit, IdealObserver, VisitWorld, fitted_rules, read_past, rule_table
+from .visits import BestFit, IdealObserver, VisitWorld, choice_table, fitted_rules, read_past, rule_table
 
 _all_ = [
     "TASKS", "SCORINGS", "Protocol", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
@@ -36,6 +37,6 @@ _all_ = [
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
-    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "fitted_rules", "read_past",
+    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table", "fitted_rules", "read_past",
     "rule_table",
 ]  # fmt: skip

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['SETS_OUT', 'VISIT_WORLDS', 'REFERENCE_COLUMNS', 'FIT_SUBJECTS', 'FIT_SCENES', 'FIT_STEPS', 'read_past', 'VisitWorld',
-           'IdealObserver', 'BestFit', 'pasts_of', 'by_concept', 'rule_table', 'says_of', 'fitted_rules']
+           'IdealObserver', 'BestFit', 'pasts_of', 'by_concept', 'choice_table', 'rule_table', 'says_of',
+           'fitted_rules']
 
 # %% ../../nbs/evaluation/13_visits.ipynb #fb901da0
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from ..data import open_trials
 from ..errors import UsageError
 from .intervals import share_interval
 from .rollouts import PlainWorld, bring_object
+from .tasks import VISIT_TASKS
 from ..events import goals
 from aawm.schema import (
     AGENT_INDEX, CONCEPTS, ENTITIES, FEATURES, GROUND_PLANE, KNOWN_CONCEPTS, NEW_CONCEPTS, OBJECTS, VISIT_CONTEXT, VISIT_STEPS, VISITS,
@@ -121,6 +123,24 @@ def by_concept(
         share = counts[:, 0].sum() / max(counts[:, 1].sum(), 1)
         rows.append((name, kind, concept, share, 1.0, share, *share_interval(counts[:, 0], counts[:, 1]), 0, int(counts[:, 1].sum())))
     return pd.DataFrame(rows, columns=list(REFERENCE_COLUMNS))
+
+
+def choice_table(
+    scores: pd.DataFrame,  # as gathered over models and seeds
+    kinds: Mapping[str, str],  # model -> `kind`
+) -> pd.DataFrame:  # `REFERENCE_COLUMNS`; means over training seeds, the control's kind is `control`
+    "What models have right, from their evaluations."
+    metrics = ["right", "acts", "right_when_acts"]
+    rows = scores[scores.task.isin(VISIT_TASKS) & scores.metric.isin(metrics)].replace({"behavior": {"all": "mean"}})
+    keys = ["model", "seed", "task", "behavior"]
+    values = rows.pivot(index=keys, columns="metric", values="value")
+    ends = rows[rows.metric == "right"].set_index(keys)[["low", "high", "count"]]
+    table = values.join(ends).reset_index()
+    whole = table.groupby(["model", "task", "behavior"], sort=False)[[*metrics, "low", "high", "count"]].mean()
+    whole["seeds"] = table.groupby(["model", "task", "behavior"], sort=False).seed.nunique()
+    whole = whole.reset_index().rename(columns={"behavior": "concept"})
+    whole["kind"] = np.where(whole.task == "who_wants_what", whole.model.map(kinds), "control")
+    return whole[list(REFERENCE_COLUMNS)]
 
 
 def rule_table(trials: xr.Dataset | str | Path) -> pd.DataFrame:  # `REFERENCE_COLUMNS`

@@ -37,10 +37,13 @@ def figure_choices(
     "The figures of a paper, each with its notebook and the parameters that a profile gives to it."
     manifest = read_paper(paper)
     values = profile_values(profile or list(manifest["profiles"])[-1], None, manifest)
-    entry = manifest["jobs"]["figure"]
-    choices = combinations(fill(entry["each"], values), paper_rules(manifest))
-    parts = {key: entry[key] for key in ("notebook", "parameters")}
-    return {"-".join(map(str, choice.values())): fill(parts, values | choice) for choice in choices}
+    found = {}
+    for name, entry in manifest["jobs"].items():
+        if name.startswith("figure"):
+            parts = {key: entry[key] for key in ("notebook", "parameters")}
+            for choice in combinations(fill(entry["each"], values), paper_rules(manifest)):
+                found["-".join(map(str, choice.values()))] = fill(parts, values | choice)
+    return found
 
 
 def figure_lines(paper: str = FIRST_PAPER) -> dict:  # name -> title

@@ -1,5 +1,6 @@
 "All that draws, in one place: a look per model, the stage, the player, the paper's figures, and a way to save them."
 
+from .choices import fig6 as fig6
 from .clips import Clip as Clip, Film as Film, save_film as save_film
 from .figures import (
     AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_SCORES as PUBLISHED_SCORES,

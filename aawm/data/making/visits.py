@@ -7,7 +7,6 @@ __all__ = ['SCENES', 'draw_scene', 'scene_entries', 'generate_scenes', 'plan_sub
            'generate_visits']
 
 # %% ../../../nbs/data/making/04_visits.ipynb #02d05e57
-import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -28,7 +27,7 @@ from ..trials import KIND_COLUMNS, LAYOUT, ROLE_COLUMNS, SUBJECT_TABLE, VISIT_CO
 from ...errors import EnvironmentProblem, UsageError, check_name, whole_number
 from ...processes import cores
 from aawm.schema import (
-    CONCEPTS, ENTITIES, FEATURES, FRAMES_PER_STEP, KNOWN_CONCEPTS, OBJECTS, ROLES, SCENARIO_ROLES, VISIT_SCENARIO, VISIT_STEPS, VISITS,
+    CONCEPTS, ENTITIES, FEATURES, FRAMES_PER_STEP, KNOWN_CONCEPTS, OBJECTS, SCENARIO_ROLES, VISIT_SCENARIO, VISIT_STEPS, VISITS,
 )
 from ...store import ARRAYS, UNFINISHED, Array, Layout, Table, build_store, read_manifest, read_table
 
