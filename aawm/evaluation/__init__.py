@@ -37,6 +37,6 @@ _all_ = [
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
-    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table", "fitted_rules", "read_past",
-    "rule_table",
+    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
+    "fitted_rules", "read_past", "rule_table",
 ]  # fmt: skip
