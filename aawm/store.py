@@ -31,7 +31,7 @@ import aawm
 from .arrays import check_description, open_array, read_parquet
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
 from .small_files import Form, Line, Sha256, in_form, read_text
-from .files import digest, exclusive, free_folder, machine, read_json, replacing, sha256, visible_files, write_json
+from .files import check_place, digest, exclusive, free_folder, machine, read_json, replacing, sha256, visible_files, write_json
 
 # %% ../nbs/03_store.ipynb #1cfb4718
 MANIFEST = "manifest.json"
@@ -575,6 +575,7 @@ def build_store(
     "Build a store chunk by chunk; killed or stopped anywhere, the same call goes on and ends with the same bytes."
     chunk = chunk or layout.chunk_for({**layout.sizes, **sizes}[layout.dim])
     work = Construction(Path(path), layout, sizes, json.loads(json.dumps(settings)), chunk)
+    check_place(work.path)
     if work.path.exists() and not work.path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:

@@ -22,7 +22,7 @@ import nbformat
 
 from .. import __version__
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
-from ..files import commit, digest, exclusive, replacing, repository_root, resolve, visible_files, write_text
+from ..files import REGISTER, claim, commit, digest, exclusive, has_changed, repository_root, resolve, visible_files, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
@@ -213,29 +213,33 @@ def find_lessons(
 
 # %% ../../nbs/lessons/11_copies.ipynb #cf013ba1
 def build_lessons(
-    out: str | Path,  # folder to write; lessons that are there already are replaced
+    out: str | Path,  # folder to write
     folder: str | Path = LESSONS,  # where the lessons are
     data: bool = False,  # write `lesson_data` too: the trials that lessons share (a minute or two)
-) -> Path:  # the folder
+    replace: bool = False,  # may copies be replaced that somebody changed?
+) -> tuple[Path, list[str]]:  # the folder; copies in it that somebody changed, which stay as they are
     "Write `student/NAME/NAME.ipynb`, and the same under `instructor` and `slides`, for every lesson."
     out = Path(out)
     found = find_lessons(folder)
     if out.is_file() or repository_root() / "nbs" in [out.resolve(), *out.resolve().parents]:
         raise UsageError(f"{out} is a file, or lies among the library's notebooks; choose another folder")
+    texts = {"nbgrader_config.py": NBGRADER_CONFIGURATION}
     for path, (name, made) in itertools.product(found, COPIES.items()):
         try:
-            content = made(nbformat.read(path, as_version=4))
+            texts[f"{name}/{path.stem}/{path.name}"] = nbformat.writes(made(nbformat.read(path, as_version=4))) + "\n"
         except BadData as fault:
             raise BadData(f"{path.name}, {fault}") from None
-        with replacing(out / name / path.stem / path.name) as temporary:
-            nbformat.write(content, temporary)
-    write_text(out / "nbgrader_config.py", NBGRADER_CONFIGURATION)
+    places = {name: (out / name).resolve() for name in texts}
+    kept = [name for name, place in places.items() if not replace and has_changed(place, out.resolve() / REGISTER)]
+    claim(*(place for name, place in places.items() if name not in kept), replace=replace, root=out)
+    for name in texts.keys() - set(kept):
+        write_text(places[name], texts[name])
     if data:
         from aawm.schema import SCENARIOS
 
         lesson_trials(SCENARIOS, 90, folder=out / SHARED)
         lesson_trials(folder=out / SHARED)
-    return out
+    return out, kept
 
 # %% ../../nbs/lessons/11_copies.ipynb #5ca1d17d
 SHARED = "lesson_data"  # in a course's folder

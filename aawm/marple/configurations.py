@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeAlias, TypeVa
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ..errors import AawmError, BadData, UsageError, first_line
-from ..files import visible_files, write_json
+from ..files import check_place, visible_files, write_json
 from ..small_files import Form, Line, in_form, read_small
 from .houses import Door, House, Piece, Room, Thing
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
@@ -218,6 +218,7 @@ def import_houses(
     out: str | Path,  # folder
 ) -> dict:  # name -> House
     "Read configurations and keep their houses in a folder; nothing is written where one of them is faulty."
+    check_place(Path(out) / HOUSES)
     files: dict[str, Path] = {}
     for path in dict.fromkeys(configuration_files(paths)[0]):
         name = path.stem.removeprefix("init_config_")

@@ -25,7 +25,7 @@ from torch import nn
 
 import aawm
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, nearest
-from ..files import replacing, sha256, visible_files, write_json, write_text
+from ..files import check_place, replacing, sha256, visible_files, write_json, write_text
 from ..models import MODELS, WorldModel, check_weights, parameter_count
 from ..models.base import saved_state
 from ..models.weights import load_weights, place_of_weights, remember, stated_build, within_limits
@@ -100,6 +100,7 @@ def flatten_settings(settings: dict, prefix: str = ""):
 # %% ../../nbs/training/02_folder.ipynb #4625d45d
 def claim_folder(folder: Path, settings: dict) -> None:
     "Write `settings.json` of a run, or check that the run already there is this one."
+    check_place(folder)
     if folder.exists() and not folder.is_dir():
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
