@@ -46,7 +46,7 @@ FILES = {
 # verbs that write a folder, or files with names of their own
 FOLDERS = {
     "generate": "generate OUT --trials 1", "import-released": "import-released x.zip --out OUT", "import-raw": "import-raw raw --out OUT",
-    "export-released": "export-released trials OUT", "export-raw": "export-raw trials OUT", "train": "train oracle trials OUT --preset smoke --steps 1 --device cpu",
+    "export-released": "export-released trials OUT", "train": "train oracle trials OUT --preset smoke --steps 1 --device cpu",
     "evaluate": "evaluate frozen_world trials OUT --split all", "export-weights": "export-weights run OUT",
     "requests": "requests trials --out OUT.npz", "score": "score x.npz --requests x.npz --store trials --out OUT",
     "figure": "figure front --out OUT", "lessons": "lessons --no-data --out OUT",

@@ -61,7 +61,7 @@ from aawm.data.trials import (
     store_entries,
 )
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
-from ...files import digest, exclusive, free_folder, replacing, sha256
+from ...files import check_place, digest, exclusive, free_folder, replacing, sha256
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
 from ...store import create_arrays, finish_store, read_table, write_chunk
 
@@ -749,6 +749,7 @@ def export_released(
     "Write a trial store as the pair of files that the authors' code reads; these hold no seeds and no kinds of objects."
     store = Path(trials)
     folder = Path(folder)
+    check_place(folder / name)
     dataset = open_trials(store)
     events = open_events(store)
     rows = published_rows(store, dataset)
