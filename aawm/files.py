@@ -329,21 +329,23 @@ def resolve(
 
 # %% ../nbs/02_files.ipynb #bf3219b6
 def commit() -> str:
-    "The repository's commit, marked where files differ from it; outside of a repository, the version of the package."
-    installed = f"version {aawm.__version__}"
-    if not (repository_root() / "settings.ini").is_file():
-        return installed  # another project's repository may lie around the current folder
+    "The commit of this package's repository, marked where files differ from it; else the version of the package."
+    root = Path(aawm.__file__).resolve().parents[1]
+    # another repository may lie around the folder, and variables may name another
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
     def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=repository_root(), capture_output=True, text=True, check=True
-        ).stdout.strip()
+        command = ["git", "-c", "core.fsmonitor=false", *words]  # which would be a program of the repository's choice
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "aawm", "nbs")
-        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
+        ours = re.search(r"^lib_name *= *aawm *$", (root / "settings.ini").read_text(encoding="utf-8"), re.MULTILINE)
+        if ours and Path(git("rev-parse", "--show-toplevel")).resolve() == root and git("ls-files", "aawm/__init__.py"):
+            changed = git("status", "--porcelain", "--untracked-files=no", "--", "aawm", "nbs")
+            return git("rev-parse", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.CalledProcessError):
-        return installed
+        pass  # no git, or no repository
+    return f"version {aawm.__version__}"
 
 # %% ../nbs/02_files.ipynb #runname2
 def run_name(

@@ -4,16 +4,18 @@
 
 # %% auto #0
 __all__ = ['PATTERNS', 'Line', 'PlainName', 'Sha256', 'Seed', 'SMALL', 'NESTING', 'OTHER_TYPES', 'Form', 'first_fault', 'in_form',
-           'read_bytes', 'read_text', 'check_nesting', 'unique_names', 'parse_json', 'PlainLoader', 'parse_yaml',
-           'read_small']
+           'outside_name', 'read_bytes', 'read_text', 'check_nesting', 'unique_names', 'parse_json', 'PlainLoader',
+           'parse_yaml', 'read_small']
 
 # %% ../nbs/06_small_files.ipynb #422fd127
 import codecs
 import gzip
 import json
 import math
+import unicodedata
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar, overload
 
@@ -70,6 +72,22 @@ def in_form(
         return TypeAdapter(form).validate_python(content, strict=True)
     except ValidationError as fault:
         raise BadData(f"{where}: {first_fault(fault)}") from None
+
+# %% ../nbs/06_small_files.ipynb #outname1
+def outside_name(
+    name: object,  # what a program, or its author, calls it
+    where: object,  # for the message
+    taken: Iterable[str] = (),  # names of the package's own
+) -> str:
+    "The name of something from outside: plain, at most 60 letters, and none of ours; code of one's own is `module:Class`."
+    module, coded, attribute = str(name).rpartition(":")
+    plain = Path(module).name if coded and attribute.isidentifier() else name
+    in_form({"name": plain}, dict[str, PlainName], where)
+    if len(str(name)) > (200 if coded else 60):
+        raise BadData(f"{where}: the name {str(name)[:20]!r}... has {len(str(name))} letters; at most 60 fit into a table")
+    if unicodedata.normalize("NFKC", str(name)).casefold() in {one.casefold() for one in taken}:
+        raise BadData(f"{where}: {name} is the name of one of this package's own; choose another")
+    return str(name)
 
 # %% ../nbs/06_small_files.ipynb #180bc97c
 SMALL = 64_000  # bytes of a file that a person writes

@@ -23,12 +23,13 @@ import aawm
 from ..arrays import read_group, read_npz
 from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
-from .rollouts import PRIVILEGED_INPUTS, Rollouts, batch_inputs, collect, shown_last
+from .rollouts import PRIVILEGED_INPUTS, REFERENCES, Rollouts, batch_inputs, collect, shown_last
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
-from ..files import commit, digest, replacing, visible_files
+from ..files import check_place, commit, digest, replacing, visible_files
+from ..models import MODELS
 from ..schema import STATE_SIZE, positions
-from ..small_files import Form, Line, Seed, Sha256, in_form, parse_json
+from ..small_files import Form, Line, Seed, Sha256, in_form, outside_name, parse_json
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others
@@ -197,6 +198,7 @@ def write_requests(
     files = [part_path(path, part) for part in range(parts.max() + 1)]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
+    check_place(files[0])
     every = torch.as_tensor(test.flat)
     for part, file in enumerate(files):
         shown = requests[parts == part]
@@ -281,10 +283,10 @@ def join_rollouts(
         arrays, about = read_arrays(path, ("rollouts", "request"))
         if about.get("digest") not in digests:
             raise BadData(f"{path} answers other requests (digests differ); write `digest` of the requests into its `about`")
-        if type(about.get("seed", 0)) is not int or about.get("seed", 0) < 0:
-            raise BadData(f"{path}: seed in about must be a whole number, got {json.dumps(about['seed'])}")
-        if not (isinstance(about.get("model", "outside"), str) and about.get("model", "outside")):
-            raise BadData(f"{path}: model in about must be a name, got {json.dumps(about['model'])}")
+        if type(about.get("seed", 0)) is not int or not 0 <= about.get("seed", 0) < 2**63:
+            raise BadData(f"{path}: seed in about must be a whole number below 2^63, got {json.dumps(about['seed'])[:40]}")
+        outside_name(about.get("model", "outside"), f"{path}, model in about", [*REFERENCES, *MODELS])
+        outside_name(about.get("variant", "outside"), f"{path}, variant in about")
         given = about.get("privileged", [])
         if not isinstance(given, list) or any(name not in PRIVILEGED_INPUTS for name in given):
             raise BadData(f"{path}: privileged in about must be a list of {' and '.join(PRIVILEGED_INPUTS)}, got {json.dumps(given)}")

@@ -43,8 +43,8 @@ from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
 from ..on_demand import named_in_code
-from ..files import commit, read_json, replacing, save_table, sha256, visible_files, write_json
-from ..small_files import Form, Sha256, in_form, read_small
+from ..files import check_place, commit, read_json, replacing, save_table, sha256, visible_files, write_json
+from ..small_files import Form, Line, Sha256, in_form, read_small
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
 # %% ../../nbs/evaluation/06_results.ipynb #8a6ca3fb
@@ -57,8 +57,8 @@ class RecordForm(Form):
     "What a record says."
 
     record_version: Literal[4]
-    model: str
-    variant: str
+    model: Line
+    variant: Line
     seed: Count  # of the training; that of the evaluation where a model has none
     evaluation_seed: Count
     privileged: list[str]  # what the model is given beyond the context
@@ -410,6 +410,7 @@ def check_output(
 ) -> Path:
     "Refuse a folder that cannot be written, that holds something else or, unless it may be replaced, an evaluation."
     folder = Path(folder)
+    check_place(folder)
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         tempfile.TemporaryFile(dir=there).close()

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT',
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'FACED_ARC', 'FACED_CHAIN', 'BESIDE_ARC',
-           'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'PrivilegedInput', 'PRIVILEGED_INPUTS',
-           'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
-           'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld', 'nearest_objects',
-           'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow',
-           'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'as_model', 'batch_inputs', 'next_batch',
-           'request_streams', 'roll_batch', 'on_device', 'rollout_key', 'kept_steps', 'roll_out']
+           'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'REFERENCES', 'PrivilegedInput',
+           'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts',
+           'as_trials', 'shown_last', 'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld',
+           'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
+           'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'as_model',
+           'batch_inputs', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'rollout_key', 'kept_steps',
+           'roll_out']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import contextlib
@@ -33,7 +34,7 @@ from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_
 from ..events import event_panel
 from ..events.tensors import near_goal
 from ..files import digest, read_json, write_json
-from ..models.base import OutsideModel, choose_device, defined_at, float32_products
+from ..models.base import MODELS, OutsideModel, WorldModel, choose_device, defined_at, float32_products
 from ..models.streams import Streams, combined
 from ..models.weights import tensor_digest
 from .tasks import TrialSet
@@ -41,6 +42,7 @@ from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
     STEPS, front, positions, unflatten,
 )  # fmt: skip
+from ..small_files import outside_name
 from ..sketch import Picture, side_by_side
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #785ab973
@@ -410,6 +412,7 @@ class Faced(PlainWorld):
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f4e65626
 # baselines without training
 PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries, Faced)}
+REFERENCES = (*PLAIN_WORLDS, TrueWorld.name)  # names that no other model may take
 
 
 class Evaluable(typing.Protocol):
@@ -472,6 +475,9 @@ def as_model(
         raise ModelContractError(f"the rollout of {evaluable.name}: {wrong}") from None
     except ValueError:  # written in C, it has no signature
         pass
+    inner = evaluable.inner if isinstance(evaluable, OutsideModel) else evaluable
+    if not type(inner).__module__.startswith("aawm."):  # a model of ours that somebody extended may keep its name
+        outside_name(evaluable.name, "the model", [*REFERENCES, *(() if isinstance(inner, WorldModel) else MODELS)])
     unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
         raise ModelContractError(f"{evaluable.name} asks for {sorted(unknown)}; known privileged inputs: {', '.join(PRIVILEGED_INPUTS)}")

@@ -20,6 +20,7 @@ from ..errors import ModelContractError, check_name, first_line, own_code
 from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
+from ..small_files import outside_name
 from .stage import TEST, VISIBLE
 
 # %% ../../nbs/infant/10_observers.ipynb #7871de9e
@@ -71,6 +72,7 @@ def make_observer(
         one = kind()
     if missing := [what for what in ("surprise", "name", "needs") if not hasattr(one, what)]:
         raise ModelContractError(f"{name} is no observer: it lacks {', '.join(missing)}")
+    outside_name(one.name, name, [*OBSERVERS, *LEARNER_LINES])
     if one.needs not in NEEDS:
         raise ModelContractError(f"{name} needs {one.needs!r}, expected {' or '.join(NEEDS)}")
     return one

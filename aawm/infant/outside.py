@@ -18,8 +18,10 @@ from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_
 from ..files import free_folder, replacing
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
+from .observers import LEARNER_LINES, observer_lines
 from .released import rows_of_files
 from .scores import FACTS, score_table
+from ..small_files import outside_name
 from .stage import RATE, TEST
 
 # %% ../../nbs/infant/21_outside.ipynb #c6c7ed10
@@ -113,6 +115,7 @@ def score_answers(
     observer: str = "outside",  # its name in the table
 ) -> tuple:  # table as `score` gives it, the videos with their surprise
     "Score what a program answered."
+    outside_name(observer, "--name", [*observer_lines(), *LEARNER_LINES])
     key = Path(requests) / KEY
     if not key.exists():
         raise UsageError(f"{requests} is no folder of requests: it has no {KEY}; `aawm infant requests` writes one")

@@ -9,7 +9,7 @@ __all__ = ['LISTS', 'OF_PAPERS', 'profile_lines', 'figure_choices', 'figure_line
 from pathlib import Path
 
 from ..errors import BadData, UsageError, check_name, first_line
-from ..files import resolve
+from ..files import REGISTER, claim, note_written, resolve
 from .manifest import FIRST_PAPER, combinations, fill, paper_rules, profile_values, read_paper
 from .notebooks import check_parameters, run_notebook
 from .sources import notebook_cells
@@ -99,6 +99,7 @@ def run_figure(
     paper: str = FIRST_PAPER,
     profile: str = "quick",  # whose trials and evaluations
     out: str | Path = "data/scratch/figures",  # folder of the figure's files
+    replace: bool = False,  # may files be replaced that somebody else wrote, or changed?
     progress: bool = False,  # show a bar over the cells
 ) -> Path:  # the folder
     "Run one figure's notebook by hand."
@@ -116,6 +117,9 @@ def run_figure(
         for key, value in (parameters | changes).items()
         if key not in ("output", "record") and str(value).startswith("data/")
     ]
+    folder = resolve((parameters | changes)["output"])
+    files = [folder / f"{name}.{kind}" for kind in ("ipynb", "png", "pdf", "csv", "json")]
+    claim(*files, reads=map(resolve, inputs), replace=replace)
     missing = [value for value in inputs if not resolve(value).exists()]
     # not every profile makes every input
     if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):
@@ -124,5 +128,7 @@ def run_figure(
             f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile"
         )
     parameters |= changes
-    run_notebook(chosen["notebook"], resolve(parameters["output"]) / f"{name}.ipynb", parameters, progress)
-    return resolve(parameters["output"])
+    run_notebook(chosen["notebook"], folder / f"{name}.ipynb", parameters, progress)
+    for file in folder.glob(f"{name}.*"):  # which the notebook wrote, in a process of its own
+        note_written(folder / REGISTER, file, file)
+    return folder

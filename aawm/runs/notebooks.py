@@ -197,7 +197,7 @@ def execute(
             papermill.execute_notebook(
                 given, str(temporary), parameters, kernel_name="python3", language="python",
                 cwd=str(repository_root()), progress_bar=progress, log_output=False,
-                extra_arguments=["--log-level=CRITICAL"], config=own_sockets(sockets, gpu), **warm,
+                extra_arguments=["--log-level=CRITICAL", "--InteractiveShellApp.ignore_cwd=True"], config=own_sockets(sockets, gpu), **warm,
             )
         except OSError as fault:
             if fault.filename or fault.errno in (errno.ENOSPC, errno.EDQUOT):  # of the file

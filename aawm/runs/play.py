@@ -14,7 +14,6 @@ from html import escape
 import numpy as np
 import xarray as xr
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -181,12 +180,10 @@ def open_page(
             f"JupyterLab is not installed; pip install jupyterlab, or open {notebook} in another editor"
         )
     notebook = Path(notebook).resolve()
-    # for models from outside the package
-    paths = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [
         sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}"
     ]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
+    done = subprocess.run(command)
     if done.returncode:
         raise EnvironmentProblem(
             f"JupyterLab ended with code {done.returncode}; open {notebook} in another editor, or give --save"

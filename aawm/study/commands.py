@@ -61,12 +61,15 @@ def score(
     answers: Annotated[list[Path], typer.Argument(help="Files that participants saved, CSV or JSON.")],
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("people"),
     strict: Annotated[bool, typer.Option("--strict", help="Score nothing if any file has a fault.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a file that this program did not write, or that was changed since.")
+    ] = False,
 ):
     "Check and score people's answers by the definitions of models; name whoever is left out, and why."
     from aawm.study.score import read_key, score_study
 
     faults: list = []
-    scores, people = score_study(folder, answers, out, None if strict else faults)
+    scores, people = score_study(folder, answers, out, None if strict else faults, replace)
     rule = read_key(folder)
     typer.echo(
         f"left out by rule: who has fewer than {rule.catches_needed} of {people.catches.iloc[0]} catch trials right, "

@@ -25,7 +25,7 @@ from ..arrays import joined_rows
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
-from ..files import resolve, save_table, write_text
+from ..files import claim, resolve, save_table, write_text
 from ..marple.scores import PARTS, bootstrap, needed
 from ..schema import CONCEPTS, KNOWN_CONCEPTS, NEW_CONCEPTS, OBJECTS
 from .stimuli import VISIT_TASK
@@ -483,12 +483,13 @@ def rating_scores(
 def score_study(
     folder: str | Path,  # of the study
     files: Iterable[str | Path],  # of answers
-    out: str | Path,  # folder of the tables; they are written anew
+    out: str | Path,  # folder of the tables
     faults: list | None = None,  # as of `read_answers`
+    replace: bool = False,  # may tables be replaced that somebody else wrote, or changed?
 ) -> tuple:  # scores of those included, people
     "Check and score answers, and write the tables."
     key = read_key(folder)
-    out = Path(out)
+    out, files = Path(out), list(files)
     outcomes_of, scores_of = (rating_outcomes, rating_scores) if key.task == "marple" else (person_outcomes, score_answers)
     answers = read_answers(files, key, faults)
     people = watchers(answers, key)
@@ -510,6 +511,7 @@ def score_study(
         "outcomes.csv": outcomes.assign(included=included),
         "passed_over.csv": pd.DataFrame(faults or [], columns=["file", "participant", "reason"])
     }
+    claim(*(out / name for name in tables), reads=[folder, *files], replace=replace)
     for name, table in tables.items():
         save_table(out / name, table)
     return scores, people

@@ -1,5 +1,9 @@
 """Kinds of faults, each held by one rule: nothing is written over, and a call runs only what was typed."""
 
+import os
+import subprocess
+import sys
+
 import click
 import pandas as pd
 import pytest
@@ -8,6 +12,8 @@ import typer
 from aawm import cli, infant
 from aawm.data import store_trials
 from aawm.evaluation import Protocol, evaluate, save
+from aawm.errors import BadData
+from aawm.evaluation.rollouts import as_model
 from aawm.files import REGISTER, content_hash
 from aawm.marple.pairs import generate_pairs
 from aawm.sim import simulate
@@ -112,3 +118,69 @@ def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypa
     code, err = call(capsys, monkeypatch, place, (FILES | FOLDERS)[verb], place / inside / "sub/x")
     assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / inside) == before
     assert "belong together" in err or verb.endswith(("import", "import-released")), err  # these look first at what they read
+
+
+def program(folder, *words, **environment) -> subprocess.CompletedProcess:
+    "A call of the program in a process of its own, as `python -m` and as typed."
+    return subprocess.run(
+        [sys.executable, "-m", "aawm.cli", *words], cwd=folder, env=os.environ | environment, capture_output=True, text=True
+    )
+
+
+def test_nothing_of_the_current_folder_is_imported_but_what_was_typed(tmp_path):
+    for name in ("numexpr", "bottleneck", "typer", "yaml"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'RAN')!r}, 'a').write('{name} '); raise ImportError")
+    (tmp_path / "part.py").write_text("class Glide:\n    def rollout(self, states, context, horizon, **given):\n        return states")
+    (tmp_path / "mine.py").write_text("import pandas\nfrom part import Glide\n")
+    (tmp_path / "trials").mkdir()
+    said = program(tmp_path, "import-raw", "trials", "--out", "store", "--no-progress")
+    assert said.returncode in (2, 3) and said.stderr.count("\n") == 1, said.stderr
+    own = program(tmp_path, "evaluate", "mine:Glide", "trials", "out")
+    assert own.returncode == 3 and "trials" in own.stderr and not (tmp_path / "RAN").exists()  # read before any store
+    kernel = "import sys, os; print(os.getcwd() in sys.path, '' in sys.path)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os; os.environ['PYTHONSAFEPATH'] = '1'; import subprocess, sys; subprocess.run([sys.executable, '-c', {kernel!r}])"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("kind", ["zip in a repository", "variables", "own project"])
+def test_a_commit_is_ours_or_the_version(tmp_path, kind):
+    lines = {"own project": "[DEFAULT]\nlib_name = course\n"}.get(kind, (ROOT / "settings.ini").read_text())
+    package = tmp_path / "course" / ("aawm-main" if kind == "zip in a repository" else "")
+    (package / "aawm").mkdir(parents=True)
+    for name in ("__init__.py", "__init__.pyi", "errors.py", "files.py"):
+        if (ROOT / "aawm" / name).exists():
+            (package / "aawm" / name).write_text((ROOT / "aawm" / name).read_text())
+    (package / "settings.ini").write_text(lines)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path / "course")]
+    for words in (["init", "-q"], ["add", "." if kind == "own project" else "-N", "."], ["commit", "-q", "--allow-empty", "-m", "course"]):
+        subprocess.run([*git, *words], check=True)
+    away = {"GIT_DIR": str(tmp_path / "course/.git"), "GIT_WORK_TREE": str(package)} if kind == "variables" else {}
+    if kind == "variables":
+        (tmp_path / "away").mkdir()
+        package = package.rename(tmp_path / "away/here")
+        away = {"GIT_DIR": str(tmp_path / "away/here/.git"), "GIT_CEILING_DIRECTORIES": "/"}
+        (package / ".git").rename(tmp_path / "hidden")
+        away["GIT_DIR"] = str(tmp_path / "hidden")
+    said = subprocess.run(
+        [sys.executable, "-c", "from aawm.files import commit; print(commit())"], cwd=package, env=os.environ | away,
+        capture_output=True, text=True
+    )
+    assert said.stdout.startswith("version "), said.stderr
+
+
+@pytest.mark.parametrize("name", ["../../x", "a\nb", "a\u202eb", "x" * 300, "true_world", "SGNet", " ", "=1+1", 7])
+def test_a_stranger_takes_no_name_of_ours(place, tmp_path, name):
+    class World:
+        variant, privileged = "", ()
+
+        def rollout(self, states, context, horizon, **given):
+            return states
+
+    World.name, World.__module__ = name, "mine"
+    with pytest.raises(BadData):
+        as_model(World())
+    with pytest.raises(BadData):
+        infant.score_answers(place / "answers.csv", place / "asked", {"true_world": "Bayesian", "SGNet": "OBJECT_transformer"}.get(name, name))
