@@ -152,15 +152,20 @@ def hosted_copy(
 def say_slips_in_words(
     shell: Any,  # of IPython, that runs the notebook
 ) -> None:
-    "From now on an open exercise, and a name that no cell has made, end in one line instead of a traceback."
+    "End an open exercise, however deep the library calls it, and a name that no cell has made, in one line instead of a traceback."
 
     def show(shell, kind, fault, trace, tb_offset=None):
+        cause = fault
+        while cause is not None and not isinstance(cause, NotImplementedError):
+            cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        if cause is None and kind is not NameError:
+            return shell.showtraceback((kind, fault, trace), tb_offset=tb_offset)
         line = "This exercise is open: write your lines in place of `raise NotImplementedError()`, run that cell, then this one."
-        if kind is NameError:
+        if cause is None:
             line = f"{fault}: run the cells above first, in their order, or look for a slip in the name."
         shell._showtraceback(kind, fault, [line])  # still an error, so a grader counts it as one
 
-    shell.set_custom_exc((NameError, NotImplementedError), show)
+    shell.set_custom_exc((Exception,), show)
 
 
 # %% ../../nbs/lessons/11_copies.ipynb #65b68455

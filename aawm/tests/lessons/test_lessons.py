@@ -84,6 +84,8 @@ def test_students_copy_fails_with_helpful_words_and_instructors_passes(course, l
         assert len(errors(cell)) == 1 and "is not solved yet: write your own lines in" in errors(cell)[0], (
             cell.source, errors(cell)
         )
+    traces = [output.traceback for cell in student.cells for output in cell.get("outputs", ()) if output.output_type == "error"]
+    assert all(len("\n".join(trace).splitlines()) == 1 for trace in traces), "an open exercise says one line"
     instructor = executed(course / "instructor" / lesson.stem / lesson.name)
     assert [fault for cell in instructor.cells for fault in errors(cell)] == []
     assert all(cell.outputs for cell in instructor.cells if kind_of(cell) == "check")
