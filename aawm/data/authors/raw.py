@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['OBSERVATIONS', 'EVENT_LOG', 'OBSERVER_NAME', 'OBSERVER_STATE', 'RAW_COLUMNS', 'LOG_COLUMNS', 'RELEASED_KINDS',
-           'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_raw_trial', 'read_all', 'raw_content',
-           'import_raw', 'write_raw_trial']
+           'AGENT_NAMES', 'read_observations', 'read_event_log', 'read_raw_trial', 'import_raw', 'write_raw_trial']
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #0bf115a3
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,34 +143,6 @@ def read_raw_trial(
         return {"name": folder.name, "bad": str(fault)}
     return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist()}
 
-# %% ../../../nbs/data/authors/03_raw.ipynb #7d3e4131
-def read_all(folders: list, workers: int):  # yields what `read_raw_trial` gives, in order
-    "Read raw trials, `workers` at a time."
-    if workers == 1:
-        yield from map(read_raw_trial, folders)
-        return
-    with process_pool(workers) as executor:
-        with without_main_script():
-            results = executor.map(read_raw_trial, folders, chunksize=4)
-        yield from results
-
-# %% ../../../nbs/data/authors/03_raw.ipynb #b8d07927
-def raw_content(
-    read: list,  # what `read_raw_trial` gave for each trial that is kept, without its state
-    seed: int,
-) -> Content:
-    "What the trials of a folder say."
-    names = [trial["name"] for trial in read]
-    log = np.array([trial["log"] for trial in read], dtype=object)
-    table = trial_table(names, "train", log)
-    table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in read]
-    table["split"] = split_trials(table.scenario, seed, table.has_log)
-    events = logged_events(trial["events"] for trial in read)
-    steps = first_steps(events, len(read))
-    for array in steps.values():
-        array[log == "missing"] = NO_LOG
-    return Content(table, events, steps, None, log)
-
 # %% ../../../nbs/data/authors/03_raw.ipynb #68f37314
 def import_raw(
     folder: str | Path,  # of trial folders
@@ -187,21 +159,23 @@ def import_raw(
         raise UsageError(f"{folder} is no folder; give the folder that holds the trials' folders")
     folders = [path for path in visible_files(folder) if path.is_dir()]
     workers = min(cores() if workers is None else whole_number(workers, "workers", 1), 1 + len(folders) // 8)
-    with staged(out) as store:
+    with staged(out) as store, contextlib.ExitStack() as stack:
         store.parent.mkdir(exist_ok=True)
         spool = store.with_name("states")
+        read = map(read_raw_trial, folders)
+        if workers > 1:
+            executor = stack.enter_context(process_pool(workers))
+            with without_main_script():
+                read = executor.map(read_raw_trial, folders, chunksize=4)
         kept: list[dict] = []
         bad: dict[str, str] = {}  # name -> why
         seen: dict[str, str] = {}  # hash of the states -> name
         with open(spool, "wb") as file:
-            for trial in tqdm(
-                read_all(folders, workers), total=len(folders), desc="reading", unit="trial",
-                disable=not progress
-            ):
-                if "bad" not in trial and (
-                    twin := seen.setdefault(state_hash(trial["state"]), trial["name"])
-                ) != trial["name"]:
-                    trial["bad"] = f"the same states as {twin}"
+            for trial in tqdm(read, "reading", len(folders), unit="trial", disable=not progress):
+                if "bad" not in trial:
+                    twin = seen.setdefault(state_hash(trial["state"]), trial["name"])
+                    if twin != trial["name"]:
+                        trial["bad"] = f"the same states as {twin}"
                 if "bad" in trial:
                     bad[trial["name"]] = trial["bad"]
                     continue
@@ -212,14 +186,19 @@ def import_raw(
             raise BadData(f"{folder}: {len(bad)} of {len(folders)} trials are bad: {listed}; mend them, or leave them out with --skip-bad")
         if not kept:
             raise BadData(f"{folder} holds no trials; give the folder that holds the trials' folders")
+        log = np.array([trial["log"] for trial in kept], dtype=object)
+        table = trial_table([trial["name"] for trial in kept], "train", log)
+        table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in kept]
+        table["split"] = split_trials(table.scenario, seed, table.has_log)
+        events = logged_events(trial["events"] for trial in kept)
+        steps = first_steps(events, len(kept))
+        for array in steps.values():
+            array[log == "missing"] = NO_LOG
+        content = Content(table, events, steps, None, log)
         states = np.memmap(spool, np.float32, "r", shape=(len(kept), STEPS, len(ENTITIES), len(FEATURES)))
         source = {"made_by": "aawm.data.import_raw", "folder": folder.resolve().name, "seed": seed}
-        if faults := write_content(
-            store, raw_content(kept, seed), lambda chosen: np.array(states[chosen]), source, bad, progress
-        ):
-            raise BadData(
-                f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder"
-            )
+        if faults := write_content(store, content, lambda chosen: np.array(states[chosen]), source, bad, progress):
+            raise BadData(f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder")
     return Path(out)
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #4aeb368a
