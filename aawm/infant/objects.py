@@ -302,7 +302,7 @@ class ObjectObserver(Observer):
     @torch.no_grad()
     def curves(self, batch: Batch, trial: int) -> np.ndarray:  # `[B, F]`, NaN where nothing is predicted
         "The surprise of a trial, with all other trials of familiarisation as history."
-        regions = regions_by(self.name, batch)
+        regions = regions_by(self.model.name, batch)
         frame, _ = sample_frames(batch.length)
         video, sample = (np.arange(frame.shape[-1] - 1) < regions.count[:, trial, None] - 1).nonzero()
         found = np.full((len(batch), batch.state.shape[2]), np.nan)

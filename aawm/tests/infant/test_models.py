@@ -112,6 +112,7 @@ def test_a_test_set_is_not_trained_on(tmp_path):
 def test_only_trials_of_the_same_mover_are_read():
     torch.manual_seed(0)
     one = ObjectObserver(ObjectTransformer(SMALL))
+    one.name = "untrained"  # its own name, whatever it sees
     for video in infant.make_item("multi_agent", 0):
         batch = infant.make_batch(video)
         before, after = (one.curves(videos, 8) for videos in (batch, exchange_objects(batch)))
