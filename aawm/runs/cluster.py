@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, check_name, first_line, whole_number
 from ..files import resolve
@@ -162,7 +162,7 @@ def connect(
 
 # %% ../../nbs/runs/04_cluster.ipynb #943c577e
 @contextlib.contextmanager
-def connected(scheduler: str = "", **options: float):  # as `connect` takes them; yields a `dask.distributed.Client`
+def connected(scheduler: str = "", **options: Any):  # as `connect` takes them; yields a `dask.distributed.Client`
     "Connect for a block, and give back what was started for it; where that fails, say so and raise nothing."
     client = connect(scheduler, **options)
     try:

@@ -113,10 +113,10 @@ def work(
     try:  # in a context of its own: jupyter keeps its event loop there, and workers are threads
         return contextvars.Context().run(run_job, job, values, gpu)
     except Exception as fault:
-        own = isinstance(fault, AawmError)
-        if own and not isinstance(fault, KernelDied):
+        if isinstance(fault, AawmError) and not isinstance(fault, KernelDied):
             return fault
-        raise AawmError(str(fault) if own else f"{type(fault).__name__}: {fault}") from None  # others may not be unpickled
+        words = str(fault) if isinstance(fault, KernelDied) else f"{type(fault).__name__}: {fault}"
+        raise AawmError(words) from None  # another class may not be unpickled
 
 # %% ../../nbs/runs/05_jobs.ipynb #a7351e00
 NOT_TIMED = float("nan")

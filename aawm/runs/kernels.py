@@ -110,7 +110,8 @@ class WarmProvisioner(LocalProvisioner):
         "Start the kernel that a command would start."
         arguments = cmd[cmd.index("ipykernel_launcher") + 1 :]
         folder = str(options.get("cwd") or pathlib.Path.cwd())
-        gpu = {"CUDA_VISIBLE_DEVICES": self.parent.gpu} if self.parent.gpu else {}
+        named = getattr(self.parent, "gpu", "")
+        gpu = {"CUDA_VISIBLE_DEVICES": named} if named else {}
         process = multiprocessing.get_context("forkserver").Process(
             target=begin_kernel, args=(arguments, options["env"] | gpu, folder)
         )
