@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from tqdm import tqdm
 
 from .. import __version__
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
@@ -279,10 +280,8 @@ def lesson_trials(
         if not (store / MANIFEST).is_file():
             shutil.rmtree(store, ignore_errors=True)  # what a killed run may have left
             wanted = itertools.islice(itertools.cycle(scenarios), trials)
-            store_trials(
-                store, (simulate(scenario, 1000 * seed + place) for place, scenario in enumerate(wanted)),
-                seed
-            )
+            bar = tqdm(enumerate(wanted), "simulating", trials, unit="trial", disable=None)  # on a terminal
+            store_trials(store, (simulate(scenario, 1000 * seed + place) for place, scenario in bar), seed)
     return store
 
 # %% ../../nbs/lessons/11_copies.ipynb #a15e0002

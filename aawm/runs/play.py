@@ -136,7 +136,7 @@ def save_page(
         events = sorted(events + [[cut, f"visit {visit}: all things are placed anew"] for visit, cut in enumerate(view.cuts, 2)])
         title = "What happened" if name == "truth" else view.styles[name].label
         sources.append({"name": title, "tracks": tracks(whole), "events": events})
-    page = room_look() | {"sources": sources, "steps": len(view.truth), "context": view.context}
+    page = room_look() | {"sources": sources, "steps": len(view.truth), "context": view.context, "cuts": view.cuts}
     title = escape(view.title or "A trial")
     with replacing(path) as temporary:
         temporary.write_text(filled(asset("play.html"), {"title": title, "policy": POLICY, "play": embedded(page)}), encoding="utf-8")

@@ -13,21 +13,21 @@ __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredR
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
 
 from ..arrays import joined_rows
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
-from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
+from ..evaluation.scores import CHOICES, EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
 from ..files import claim, resolve, save_table, write_text
 from ..marple.scores import PARTS, bootstrap, needed
-from ..schema import CONCEPTS, KNOWN_CONCEPTS, NEW_CONCEPTS, OBJECTS
+from ..schema import CONCEPTS, OBJECTS
 from .stimuli import VISIT_TASK
 from ..small_files import Form, Line, PlainName, first_fault, in_form, parse_json, read_text
 
@@ -148,6 +148,15 @@ class AnswerRow(Form):
     blurs: Annotated[int, Field(ge=0)]  # how often another window came to the front
     reloads: Annotated[int, Field(ge=0)]
     comment: str
+
+    @field_validator("started", "ended", "screen", "blurs", "reloads", mode="wrap")
+    @classmethod
+    def or_unknown(cls, value: object, check: Callable, info: ValidationInfo) -> object:
+        "How somebody took part, as a host or a spreadsheet may have changed it, costs no answer."
+        try:
+            return check(value)
+        except ValidationError:
+            return ABOUT[str(info.field_name)]
 
 
 class ChoiceRow(AnswerRow):
@@ -409,8 +418,7 @@ def brier(
 def choice_scores(outcomes: pd.DataFrame) -> pd.DataFrame:  # `SCORE_COLUMNS`; intervals over people
     "Share right and Brier score of visits, by concept, over known concepts, over new ones and over all."
     table = []
-    kinds = {"all": CONCEPTS, "known": KNOWN_CONCEPTS, "new": NEW_CONCEPTS} | {name: (name,) for name in CONCEPTS}
-    for kind, concepts in kinds.items():
+    for kind, concepts in {"all": CONCEPTS, **CHOICES, **{name: (name,) for name in CONCEPTS}}.items():
         part = outcomes[outcomes.behavior.isin(concepts)]
         if len(part):
             right = part.prediction[part.truth].groupby(part.participant).agg(["sum", "size"]).to_numpy(dtype=np.int64)
