@@ -9,8 +9,8 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS
            'in_frame', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch',
            'parameter_count', 'Declared', 'rollout_inputs', 'WorldModel', 'OutsideModel', 'register', 'code_of',
            'trust_code', 'stated_model', 'model_class', 'model_name', 'variants_of', 'build', 'perceptron',
-           'window_context', 'sample_categorical', 'one_hot', 'choose_device', 'float32_products', 'defined_at',
-           'read_state_dict', 'first_names', 'sized_state', 'saved_state', 'plain_name', 'check_weights']
+           'window_context', 'mean_of_predicted', 'sample_categorical', 'one_hot', 'choose_device', 'float32_products',
+           'defined_at', 'read_state_dict', 'first_names', 'sized_state', 'saved_state', 'plain_name', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable
@@ -324,6 +324,7 @@ class Batch(TypedDict, total=False):
     start: torch.Tensor  # int64 `[B]`: step at which the window begins
     # int64 `[B, 5]`: which entity of the trial stands at each place, where windows are renumbered
     order: torch.Tensor
+    given: torch.Tensor  # bool `[B, window]`: first steps after a cut, which nothing predicts; absent where there is none
 
 
 Logs = dict[str, torch.Tensor | float]  # name -> one number, detached: parts of the loss, in the loss's units
@@ -619,6 +620,17 @@ def window_context(batch: Batch) -> int:  # steps of the window that are shown
     if not 1 <= context < window:
         raise UsageError(f"context {context} leaves nothing to predict in a window of {window} steps; valid are 1 to {window - 1}")
     return context
+
+
+def mean_of_predicted(
+    values: torch.Tensor,  # `[B, T]`, of the last T steps of a window
+    given: torch.Tensor | None,  # as in a batch, or as long as `values`
+) -> torch.Tensor:  # one number
+    "Average over steps, without those that a cut gives."
+    if given is None:
+        return values.mean()
+    counted = ~given[:, -values.shape[1] :]
+    return (values * counted).sum() / counted.sum().clamp(min=1)
 
 # %% ../../nbs/models/01_base.ipynb #27d0f048
 def sample_categorical(

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from ..errors import check_name
 from aawm.models.base import (
-    RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, first_inputs, one_hot,
-    perceptron, register, run_recurrent, sample_categorical,
+    RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, first_inputs,
+    mean_of_predicted, one_hot, perceptron, register, run_recurrent, sample_categorical,
 )
 from .streams import Streams
 from ..schema import STATE_SIZE
@@ -237,10 +237,11 @@ def balanced_kl(
     posterior: torch.Tensor,  # described distributions `[B, T, ...]`
     prior: torch.Tensor,  # likewise
     c: DiscreteConfig | ContinuousConfig,
+    given: torch.Tensor | None = None,  # bool `[B, T]`: steps that do not count
 ) -> torch.Tensor:  # a scalar, nats per step
     "KL with most of its gradient on the prior, and none of it below the free nats (DreamerV2; free bits)."
-    to_prior = latent.divergence(posterior.detach(), prior).mean().clamp(min=c.free_nats)
-    to_posterior = latent.divergence(posterior, prior.detach()).mean().clamp(min=c.free_nats)
+    to_prior = mean_of_predicted(latent.divergence(posterior.detach(), prior), given).clamp(min=c.free_nats)
+    to_posterior = mean_of_predicted(latent.divergence(posterior, prior.detach()), given).clamp(min=c.free_nats)
     return c.balance * to_prior + (1 - c.balance) * to_posterior
 
 # %% ../../nbs/models/03_rssm.ipynb #d91b78ca
@@ -281,8 +282,9 @@ class RSSM(LatentSteps):
         changes = states.diff(dim=1) / self.change.spread
         error = self.weighted(decoded - states if self.config.decodes == "states" else decoded[:, 1:] - changes)
         kl = self.latent.divergence(posterior, prior).mean()
-        total = error.sum(-1).mean() / (2 * self.config.spread**2) + balanced_kl(
-            self.latent, posterior, prior, self.config
+        given = batch.get("given")
+        total = mean_of_predicted(error.sum(-1), given) / (2 * self.config.spread**2) + balanced_kl(
+            self.latent, posterior, prior, self.config, given
         )
         return total, {"rmse": error.detach().mean().sqrt(), "kl": kl.detach()}
 

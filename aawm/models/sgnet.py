@@ -15,8 +15,8 @@ from torch import nn
 
 from ..errors import UsageError
 from aawm.models.base import (
-    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, perceptron, register,
-    run_recurrent, window_context,
+    RELATIONS, Batch, Context, ErrorWeights, Logs, Metres, Scaler, WorldModel, first_inputs, mean_of_predicted,
+    perceptron, register, run_recurrent, window_context,
 )
 from .rssm import Gaussian
 from .streams import Streams
@@ -215,7 +215,8 @@ class SGNet(WorldModel):
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = self.scaler(batch["states"])
-        total, logs, steps, path, carried = observed_loss(self, states, window_context(batch), self.config.decoded)
+        context = window_context(batch)
+        total, logs, steps, path, carried = observed_loss(self, states, context, self.config.decoded, batch.get("given"))
         return total + chunk_loss(self, states, steps, path, *carried), logs
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -253,6 +254,7 @@ def observed_loss(
     states: torch.Tensor,  # windows `[B, T, 35]`, in the model's scale
     context: int,  # steps shown
     count: int,  # of them, how many paths are decoded from
+    given: torch.Tensor | None = None,  # as in a batch
 ) -> tuple:  # total, logs, steps read, best path from the last of them, what is carried on
     "Goals of every step of the context, and paths from some of them."
     goal_steps = model.config.goal_steps
@@ -265,7 +267,9 @@ def observed_loss(
     outputs = torch.stack(outputs, 1)
     features = torch.stack(features, 1)
     target = states[:, 1:].unfold(1, goal_steps, 1).transpose(-1, -2)[:, :steps] - states[:, :steps, None]
-    goal = model.distance(model.paths.regressor(model.goals.to_state(features)), target).mean()
+    if given is not None:  # goals beyond a cut
+        given = given[:, 1:].unfold(1, goal_steps, 1)[:, :steps].any(-1)
+    goal = mean_of_predicted(model.distance(model.paths.regressor(model.goals.to_state(features)), target), given)
     chosen = decoded_steps(steps, count)
     encoded, features, target = (part[:, chosen].flatten(0, 1) for part in (outputs, features, target))
     best, divergence, paths = model.paths.loss(encoded, model.goals.goals_ahead(features), target, model.distance)

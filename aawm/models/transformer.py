@@ -20,7 +20,7 @@ from torch.nn import functional
 from ..errors import UsageError, check_name
 from aawm.models.base import (
     RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Scaler, WorldModel, first_inputs, last_shown,
-    register, sample_categorical,
+    mean_of_predicted, register, sample_categorical,
 )
 from .codebooks import codebook, hold_last, nearest_token
 from ..schema import AGENT_INDEX, ENTITIES, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, flatten, unflatten
@@ -435,10 +435,11 @@ class Transformer(WorldModel):
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         if self.config.form == "regression":
             error = regression_error(self, batch["states"])
-            return self.weighted(error / self.change.spread).mean(), {"rmse": error.detach().square().mean().sqrt()}
+            loss = mean_of_predicted(self.weighted(error / self.change.spread).mean(-1), batch.get("given"))
+            return loss, {"rmse": error.detach().square().mean().sqrt()}
         nll = token_loss(self, batch["states"])
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
-        return nll.sum(-1).mean(), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
+        return mean_of_predicted(nll.sum(-1), batch.get("given")), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SMOKE_TRAINING', 'SMOKE_RSSM', 'SMOKE_EVENT', 'SMOKE', 'LAPTOP_TRAINING', 'LAPTOP_MULTISTEP', 'LAPTOP_EVENT',
            'LAPTOP', 'GPU_EVENT', 'GPU', 'EPOCH', 'PAPER_TRAINING', 'PAPER_MULTISTEP', 'PAPER_EVENT', 'PAPER',
-           'CORRECTED', 'PRESETS', 'with_plans', 'enlarge', 'as_released', 'preset_settings', 'beside_released',
-           'changed_settings']
+           'VISITS_TRAINING', 'VISITS', 'CORRECTED', 'PRESETS', 'with_plans', 'enlarge', 'as_released',
+           'preset_settings', 'beside_released', 'changed_settings']
 
 # %% ../../nbs/training/06_presets.ipynb #08712b9c
 import ast
@@ -19,7 +19,7 @@ import torch
 
 from ..errors import check_name
 from ..models import VARIANTS, build, make_config, model_class, parameter_count
-from ..schema import WINDOW, WINDOW_CONTEXT
+from ..schema import STEPS, VISIT_CONTEXT, WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
@@ -177,6 +177,21 @@ PAPER = {
     "strong_oracle": with_plans(PAPER_EVENT)
 }
 
+# %% ../../nbs/training/06_presets.ipynb #visit002
+VISITS_TRAINING = dataclasses.replace(
+    LAPTOP_TRAINING, batch=16, window=STEPS, context=VISIT_CONTEXT, at_pickups=0.0, warm_up=50,
+    learning_rate=2e-3, validate_every=200, validation_windows=64
+)
+VISITS = {
+    "multistep_predictor": (LAPTOP_MULTISTEP[0], dataclasses.replace(VISITS_TRAINING, steps=600)),
+    "multistep_delta": (LAPTOP["multistep_delta"][0], dataclasses.replace(VISITS_TRAINING, steps=700)),
+    "rssm_discrete": (LAPTOP["rssm_discrete"][0], dataclasses.replace(VISITS_TRAINING, steps=200, clip=100.0)),
+    "rssm_continuous": (LAPTOP["rssm_continuous"][0], dataclasses.replace(VISITS_TRAINING, steps=240, clip=100.0)),
+    "transformer": (LAPTOP["transformer"][0] | {"reach": 0}, dataclasses.replace(VISITS_TRAINING, steps=300, batch=8)),
+    "sgnet": (LAPTOP["sgnet"][0], dataclasses.replace(VISITS_TRAINING, steps=90, clip=10.0)),
+    "chooser": ({}, dataclasses.replace(VISITS_TRAINING, steps=600, batch=96, learning_rate=3e-3)),
+}
+
 # %% ../../nbs/training/06_presets.ipynb #02da22c4
 def as_released(
     training: TrainingSettings,  # of the corrected variant
@@ -194,11 +209,11 @@ def as_released(
 
 # %% ../../nbs/training/06_presets.ipynb #a094e6d0
 CORRECTED = ("relations", "reach", "prior_layers", "chunks")  # settings that the published variants do not have
-PRESETS = {"smoke": SMOKE, "laptop": LAPTOP, "gpu": GPU, "paper": PAPER}
+PRESETS = {"smoke": SMOKE, "laptop": LAPTOP, "gpu": GPU, "paper": PAPER, "visits": VISITS}
 
 
 def preset_settings(
-    preset: str,  # `smoke`, `laptop`, `gpu`, `paper`
+    preset: str,  # `smoke`, `laptop`, `gpu`, `paper`, `visits`
     model: str,  # a registered name, or `module:Class`
     variant: str = "corrected",  # or `published`
 ) -> tuple:  # `(model_settings, training_settings)`: a dict and a `TrainingSettings`
