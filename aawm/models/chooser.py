@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PLACED_ANEW', 'PAIRS', 'CARRIED', 'MEASURES', 'SITUATION', 'REMEMBERED', 'ChooserConfig', 'scene_numbers', 'deeds',
-           'measured', 'Chooser', 'pick', 'recent']
+           'measured', 'pick', 'recent', 'questions', 'choose', 'Chooser']
 
 # %% ../../nbs/models/12_chooser.ipynb #4fe2f8c0
 import dataclasses
@@ -19,7 +19,7 @@ from aawm.models.base import (
     register, sample_categorical, window_context,
 )
 from .multistep import start_recurrent, unroll
-from ..schema import AGENT_INDEX, AGENTS, ENTITIES, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, STATE_SIZE, unflatten
+from ..schema import AGENT_INDEX, AGENTS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, STATE_SIZE, unflatten
 
 # %% ../../nbs/models/12_chooser.ipynb #71cda4ba
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ChooserConfig:
     lasts: int = 48  # steps for which a choice holds; then it is made anew
     every: int = 6  # one in so many trials of a batch also trains the motion
 
-# %% ../../nbs/models/12_chooser.ipynb #99732b9c
+# %% ../../nbs/models/12_chooser.ipynb #592a52ff
 PLACED_ANEW = 0.1  # m, or parts of a quaternion, by which every object changes within a step where a scene begins
 
 
@@ -45,7 +45,7 @@ def scene_numbers(
     changed = unflatten(states)[..., OBJECT_INDEX, :].diff(dim=1).abs().amax(-1).amin(-1)
     return functional.pad((changed > PLACED_ANEW).cumsum(1), (1, 0))
 
-# %% ../../nbs/models/12_chooser.ipynb #4f5b75f3
+# %% ../../nbs/models/12_chooser.ipynb #fcad9246
 PAIRS = len(AGENTS) * len(OBJECTS)  # of robot and object; this number itself means that nobody brings anything
 CARRIED = 0.3  # m that an object moves at least beside a robot, if it is brought
 
@@ -66,7 +66,7 @@ def deeds(
     total = carried.new_zeros(len(states), scenes, PAIRS).scatter_add(1, scene[:, 1:, None].expand_as(carried), carried)
     return torch.where(total.amax(-1) > CARRIED, total.argmax(-1), PAIRS)
 
-# %% ../../nbs/models/12_chooser.ipynb #524f54ee
+# %% ../../nbs/models/12_chooser.ipynb #637407d2
 MEASURES = 6  # distances from the robot, the other one and the observer; x; z; and the object's number
 SITUATION = 3 * (MEASURES + 2) + 2 * len(AGENTS)  # numbers of a robot and an object
 
@@ -95,10 +95,59 @@ def measured(
     who = torch.cat([robots, robots.flip(-2)], -1)[..., None, :].expand(*far.shape, 2 * len(AGENTS)) / 4
     return torch.cat([ranks, number], -1), torch.cat([own, *others, who], -1)
 
-# %% ../../nbs/models/12_chooser.ipynb #b71c0acb
+# %% ../../nbs/models/12_chooser.ipynb #e1ec02e4
+def pick(states: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    "Take the states `[B, N, 35]` at steps `[B, N]` of trials `[B, T, 35]`."
+    return states.gather(1, steps[..., None].expand(-1, -1, STATE_SIZE))
+
+
+def recent(states: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "Take the steps from `first [B]` to `last [B]` of each trial, and how many they are."
+    steps = first[:, None] + torch.arange(int((last - first).max()) + 1, device=states.device)
+    return pick(states, torch.minimum(steps, last[:, None])), last - first + 1
+
+
+def questions(
+    scene: torch.Tensor,  # `[B, T]`, of `scene_numbers`
+    last: torch.Tensor,  # `[B]`: the step after which the future is imagined
+    reach: int,  # steps
+) -> tuple[torch.Tensor, torch.Tensor]:  # `[B, V]` each
+    "After which step each scene's deed is asked, and the step of the same scene, up to `reach` earlier, that it is compared with."
+    number = torch.arange(int(scene.max()) + 1, device=scene.device).expand(len(scene), -1).contiguous()
+    begins = torch.searchsorted(scene, number)
+    ends = torch.searchsorted(scene, number, right=True) - 1
+    into = last[:, None] - begins.gather(1, scene.gather(1, last[:, None]))
+    asked = torch.minimum(begins + into, ends)
+    return asked, torch.maximum(asked - reach + 1, torch.minimum(begins, asked))
+
+# %% ../../nbs/models/12_chooser.ipynb #4881ea20
 REMEMBERED = 5  # earlier scenes
 
 
+def choose(
+    model: nn.Module,  # with `situation` and `compare`
+    now: torch.Tensor,  # `[B, V, 35]`: a state in each scene
+    before: torch.Tensor,  # `[B, V, 35]`: an earlier one
+    done: torch.Tensor,  # `[B, V]`, of `deeds`: each scene reads those of the scenes before it
+) -> torch.Tensor:  # `[B, V, 7]`
+    "Logits of what each scene's deed is."
+    ranks, situation = measured(now, before)
+    pair = done.clamp(max=PAIRS - 1)[..., None]
+    brought = ranks.flatten(2, 3).gather(2, pair[..., None].expand(-1, -1, 1, MEASURES))[:, :, 0]
+    facts = torch.cat([brought, pair // len(OBJECTS), done[..., None] < PAIRS], -1)
+    ago = [functional.pad(facts, (0, 0, scenes, 0))[:, : done.shape[1]] for scenes in range(1, REMEMBERED + 1)]
+    brought, robot, told = torch.stack(ago, 2)[:, :, None, None].split([MEASURES, 1, 1], -1)  # `[B, V, 1, 1, scene, ...]`
+    apart = one_hot((ranks[..., None, :] - brought) % len(OBJECTS), len(OBJECTS), now.dtype)
+    robots = torch.arange(len(AGENTS), device=now.device).view(-1, 1, 1, 1)
+    facts = torch.stack(torch.broadcast_tensors(robot == robots, told == 1), -1).expand(*apart.shape[:-1], 2)
+    memory = (torch.cat([apart, facts], -1) * told[..., None]).transpose(-2, -3).flatten(-2)
+    is_number = torch.arange(MEASURES, device=now.device)[:, None] == MEASURES - 1
+    memory = torch.cat([memory, is_number.expand(*memory.shape[:-1], 1)], -1)
+    here, nobody = model.situation(situation).unbind(-1)
+    pairs = here + model.compare(memory)[..., 0].logsumexp(-1)
+    return torch.cat([pairs.flatten(2), nobody.flatten(2).mean(-1, keepdim=True)], -1)
+
+# %% ../../nbs/models/12_chooser.ipynb #0bc3758c
 @register("chooser")
 class Chooser(WorldModel):
     "Chooses which robot brings which object by comparing earlier scenes, then moves (ours)."
@@ -119,24 +168,6 @@ class Chooser(WorldModel):
             for part in self.change[-1].parameters():
                 part.mul_(0.01)
 
-    def choose(self, now: torch.Tensor, before: torch.Tensor, done: torch.Tensor) -> torch.Tensor:
-        "Logits `[B, V, 7]` of each scene's deed, from states `[B, V, 35]` in it and the deeds `[B, V]` of the scenes before."
-        ranks, situation = measured(now, before)
-        pair = done.clamp(max=PAIRS - 1)[..., None]
-        brought = ranks.flatten(2, 3).gather(2, pair[..., None].expand(-1, -1, 1, MEASURES))[:, :, 0]
-        facts = torch.cat([brought, pair // len(OBJECTS), done[..., None] < PAIRS], -1)
-        ago = [functional.pad(facts, (0, 0, scenes, 0))[:, : done.shape[1]] for scenes in range(1, REMEMBERED + 1)]
-        brought, robot, told = torch.stack(ago, 2)[:, :, None, None].split([MEASURES, 1, 1], -1)  # `[B, V, 1, 1, scene, ...]`
-        apart = one_hot((ranks[..., None, :] - brought) % len(OBJECTS), len(OBJECTS), now.dtype)
-        robots = torch.arange(len(AGENTS), device=now.device).view(-1, 1, 1, 1)
-        facts = torch.stack(torch.broadcast_tensors(robot == robots, told == 1), -1).expand(*apart.shape[:-1], 2)
-        memory = (torch.cat([apart, facts], -1) * told[..., None]).transpose(-2, -3).flatten(-2)
-        is_number = torch.arange(MEASURES, device=now.device)[:, None] == MEASURES - 1
-        memory = torch.cat([memory, is_number.expand(*memory.shape[:-1], 1)], -1)
-        here, nobody = self.situation(situation).unbind(-1)
-        pairs = here + self.compare(memory)[..., 0].logsumexp(-1)
-        return torch.cat([pairs.flatten(2), nobody.flatten(2).mean(-1, keepdim=True)], -1)
-
     def move(self, shown: torch.Tensor, lengths: torch.Tensor, deed: torch.Tensor, horizon: int) -> torch.Tensor:
         "The `[B, horizon, 35]` steps after `shown [B, T, 35]`, both m, given each trial's deed `[B]`."
         robot, thing = deed % PAIRS // len(OBJECTS), deed % len(OBJECTS)
@@ -152,26 +183,16 @@ class Chooser(WorldModel):
         future = unroll(self.rnn, read, decode, self.scaler(renumbered(shown, order)), lengths, horizon)
         return self.scaler.inverse(renumbered(future, order.argsort(1)))
 
-    def questions(self, states: torch.Tensor, scene: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        "Step `[B, V]` before which each scene's deed is asked: as far into it as `last [B]` is into the last one; and the logits' inputs there."
-        number = torch.arange(int(scene.max()) + 1, device=states.device).expand(len(states), -1).contiguous()
-        begins = torch.searchsorted(scene, number)
-        ends = torch.searchsorted(scene, number, right=True) - 1
-        into = last[:, None] - begins.gather(1, scene.gather(1, last[:, None]))
-        asked = torch.minimum(begins + into, ends)
-        before = torch.maximum(asked - self.config.reach + 1, torch.minimum(begins, asked))
-        return asked, before, pick(states, asked), pick(states, before)
-
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = batch["states"]
         context = window_context(batch)
         horizon = min(states.shape[1] - context, self.config.lasts)
         scene = scene_numbers(states)
         last = torch.full((len(states),), context - 1, device=states.device)
-        asked, before, now, earlier = self.questions(states, scene, last)
+        asked, before = questions(scene, last, self.config.reach)
         after = torch.arange(states.shape[1], device=states.device) - asked.gather(1, scene)
         done = deeds(states, scene, asked.shape[1], (after > 0) & (after <= horizon))
-        logits = self.choose(now, earlier, done)
+        logits = choose(self, pick(states, asked), pick(states, before), done)
         there = torch.arange(asked.shape[1], device=states.device) <= scene[:, -1:]
         choice = functional.cross_entropy(logits[there], done[there])
         # the motion of one scene of some trials
@@ -199,9 +220,10 @@ class Chooser(WorldModel):
         now = scene[trial, last]
         future: list[torch.Tensor] = []
         for start in range(0, horizon, self.config.lasts):
-            asked, before, *given = self.questions(states, scene, last)
+            asked, before = questions(scene, last, self.config.reach)
             uniform = context.generator and context.generator.uniform("choice", start, 1)[:, 0]
-            deed = sample_categorical(self.choose(*given, done)[trial, now], uniform, context.mode)
+            logits = choose(self, pick(states, asked), pick(states, before), done)[trial, now]
+            deed = sample_categorical(logits, uniform, context.mode)
             seen = recent(states, before[trial, now], asked[trial, now])
             future.append(self.move(*seen, deed, min(self.config.lasts, horizon - start)))
             steps = last[:, None] + torch.arange(1, future[-1].shape[1] + 1, device=states.device)
@@ -210,14 +232,3 @@ class Chooser(WorldModel):
             scene = torch.cat([scene, scene[:, -1:].expand_as(steps)], 1)
             last = last + future[-1].shape[1]
         return torch.cat(future, 1)
-
-
-def pick(states: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
-    "The states `[B, N, 35]` at steps `[B, N]` of trials `[B, T, 35]`."
-    return states.gather(1, steps[..., None].expand(-1, -1, STATE_SIZE))
-
-
-def recent(states: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    "The steps from `first [B]` to `last [B]` of each trial, and how many they are."
-    steps = first[:, None] + torch.arange(int((last - first).max()) + 1, device=states.device)
-    return pick(states, torch.minimum(steps, last[:, None])), last - first + 1

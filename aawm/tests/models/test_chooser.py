@@ -10,7 +10,7 @@ from torch.nn import functional
 from aawm.data import generate_visits, open_trials
 from aawm.models import build, pretrained
 from aawm.models.base import ChangeScaler, Scaler, mean_of_predicted
-from aawm.models.chooser import PAIRS, deeds, measured, scene_numbers
+from aawm.models.chooser import PAIRS, choose, deeds, measured, scene_numbers
 from aawm.schema import STEPS, VISIT_CONTEXT, VISIT_STEPS, VISITS, cuts
 from aawm.training import check_model, fit, load_run, preset_settings
 from aawm.training.fitting import cuts_of
@@ -63,11 +63,11 @@ def test_swapped_robots_swap_the_choice():
     torch.manual_seed(0)
     model = build("chooser")
     with torch.no_grad():
-        logits, turned = model.choose(states, states, done), model.choose(swapped, swapped, other)
+        logits, turned = choose(model, states, states, done), choose(model, swapped, swapped, other)
     assert torch.allclose(logits[..., [3, 4, 5, 0, 1, 2, 6]], turned, atol=1e-5)
     later = done.clone()
     later[:, -1] = 0
-    assert torch.equal(model.choose(states, states, later), model.choose(states, states, done)), "no scene looks at its own deed"
+    assert torch.equal(choose(model, states, states, later), choose(model, states, states, done)), "no scene looks at its own deed"
 
 
 def test_a_want_along_a_measure_never_trained_on_is_read_like_the_others():
@@ -83,7 +83,7 @@ def test_a_want_along_a_measure_never_trained_on_is_read_like_the_others():
         rank = torch.from_numpy(random.integers(0, 3, count))
         each = torch.stack([by_rank(states, actor, measure, rank) for measure in measures])
         done = each[torch.from_numpy(random.integers(0, len(measures), count)), torch.arange(count)]
-        logits = model.choose(states, states, done)[..., :PAIRS].unflatten(-1, (2, 3))
+        logits = choose(model, states, states, done)[..., :PAIRS].unflatten(-1, (2, 3))
         return logits.gather(2, actor[..., None, None].expand(-1, -1, 1, 3))[:, :, 0], done % 3
 
     for _ in range(120):
