@@ -58,6 +58,7 @@ class Windows:
         at_pickups: float = 0.0,  # share of windows whose context ends at a pickup, up to five steps after it, or too late, at `context`
         context: int = WINDOW_CONTEXT,  # steps of a window that are shown
         symmetries: str = "none",  # one of `SYMMETRIES`
+        cuts: tuple[int, ...] = (),  # steps of a trial at which everything is placed anew
     ):
         states = torch.as_tensor(states)
         states = states.flatten(2) if states.ndim == 4 else states
@@ -78,6 +79,9 @@ class Windows:
         self._drawn: tuple = (-1, None)  # the last epoch, and its windows
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
+        self._given = torch.zeros(steps, dtype=torch.bool, device=states.device) if cuts else None
+        if cuts:
+            self._given[list(cuts)] = True
 
     def __len__(self):
         "Batches in an epoch; trials that do not fill a last batch wait for another epoch."
@@ -109,7 +113,7 @@ class Windows:
     def batch(
         self,
         step: int,  # of the training, from 0
-    ) -> dict:  # `states [B, window, 35]`, `end_state [B, 35]`, `trial [B]`, `start [B]`; with symmetries also `order [B, 5]`
+    ) -> dict:  # `states [B, window, 35]`, `end_state [B, 35]`, `trial [B]`, `start [B]`; perhaps `order [B, 5]` and `given [B, window]`
         "The batch of a training step, a function of seed and step alone."
         if step < 0:
             raise UsageError(f"step must be at least 0, got {step}")
@@ -117,6 +121,8 @@ class Windows:
         trial, start, order, mirror = self._draw(epoch)[:, number]
         states = self.states[trial[:, None], start[:, None] + self._offsets]
         batch = {"states": states, "end_state": self.states[trial, -1], "trial": trial, "start": start}
+        if self._given is not None:
+            batch["given"] = self._given[start[:, None] + self._offsets]
         if self.symmetries != "none":
             batch["order"] = self._orders[order]
             for name in ("states", "end_state"):

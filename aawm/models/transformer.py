@@ -439,7 +439,8 @@ class Transformer(WorldModel):
             return loss, {"rmse": error.detach().square().mean().sqrt()}
         nll = token_loss(self, batch["states"])
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
-        return mean_of_predicted(nll.sum(-1), batch.get("given")), {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
+        logs = {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
+        return mean_of_predicted(nll.sum(-1), batch.get("given")), logs
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         if self.config.form == "tokens":
