@@ -4,15 +4,17 @@
 
 # %% auto #0
 __all__ = ['EXIT_CODES', 'app', 'Seed', 'NUMBERED', 'Progress', 'Scheduler', 'Device', 'Anew', 'SETS', 'SkipBad', 'Trust',
-           'Offset', 'Final', 'Threshold', 'Replace', 'Evaluations', 'show_version', 'whole_program', 'run_words',
-           'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released',
-           'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks',
-           'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score', 'check_model',
-           'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'main']
+           'Offset', 'Final', 'Threshold', 'Replace', 'Evaluations', 'show_version', 'whole_program', 'one_line',
+           'run_words', 'tell_totals', 'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw',
+           'export_released', 'named_values', 'warn_of_contract', 'take_trust', 'warn_of_source', 'train',
+           'chosen_tasks', 'save_evaluation', 'evaluate', 'choose_threshold', 'export_weights', 'requests', 'score',
+           'check_model', 'outcomes', 'compare', 'play', 'reproduce', 'list_what', 'figure', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
+import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -67,7 +69,7 @@ def whole_program(
     pass
 
 
-Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Root of every random stream.")]
 NUMBERED = "Files to write, .npz or .zarr; each part gets its number: requests-0.npz and so on."
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
 Scheduler = Annotated[
@@ -80,16 +82,26 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there
 Anew = Annotated[bool, typer.Option("--replace", help="Replace a file that this program did not write, or that was changed since.")]
 
 # %% ../nbs/90_cli.ipynb #b1db8ace
+def one_line(words: str) -> str:
+    "A message that stays one line, whatever names it repeats: nothing invisible, no word of more than 200 letters."
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)
+    return re.sub(r"\S{201,}", lambda long: f"{long[0][:100]}...", shown)
+
+
 def run_words(
     arguments: list | None,  # words after the program's name; those of the shell where `None`
 ) -> tuple:  # exit code, what to say on the error stream
     "Run the program."
     try:
         code = app(args=arguments, prog_name="aawm", standalone_mode=False) or 0
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # whoever read has seen enough, as in `aawm list models | head -1`
+        sys.stdout = open(os.devnull, "w")
+        return 0, ""
     except AawmError as fault:
-        return fault.exit_code, f"aawm: {fault}"
+        return fault.exit_code, one_line(f"aawm: {fault}")
     except OSError as fault:
-        return EnvironmentProblem.exit_code, f"aawm: {fault.filename or 'the system'}: {fault.strerror or fault}"
+        return EnvironmentProblem.exit_code, one_line(f"aawm: {fault.filename or 'the system'}: {fault.strerror or fault}")
     except Exception as fault:
         if not hasattr(fault, "format_message"):  # typer's own errors have it
             raise
@@ -872,7 +884,8 @@ def main(
         if ours:
             signal.signal(signal.SIGTERM, before)
     if words:
-        typer.echo(words, err=True)
+        with contextlib.suppress(OSError):  # the error stream may be full
+            typer.echo(words, err=True)
     sys.exit(code)
 
 # %% ../nbs/90_cli.ipynb #9d6a5236

@@ -80,15 +80,15 @@ def whole_number(
     value: Any,  # what was given
     name: str,  # what it is called in the message
     least: int,  # the smallest that is allowed
-    most: int | None = None,  # the largest; `None`: any
+    most: int = 2**63 - 1,  # the largest
 ) -> int:
     "`value` as an int; `UsageError` if it is none, too small or too large."
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
-    if number is None or number < least or (most is not None and number > most):
-        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    if number is None or not least <= number <= most:
+        allowed = f"of at least {least}" if most == 2**63 - 1 and not (number or 0) > most else f"from {least} to {most}"
         raise UsageError(f"{name} must be a whole number {allowed}, got {value!r}")
     return number
 

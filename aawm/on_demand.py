@@ -90,9 +90,9 @@ def named_in_code(
     except (ImportError, AttributeError) as error:
         hint = "" if module.endswith(".py") else "; is its folder on the Python path?"
         raise UsageError(f"cannot find {what} {name!r}: {error}{place_of(error) or hint}") from error
-    except ModelContractError:
+    except (ModelContractError, KeyboardInterrupt):
         raise
-    except Exception as error:  # a file from outside may raise anything
+    except BaseException as error:  # a file from outside may raise anything
         raise ModelContractError(
             f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}"
         ) from error

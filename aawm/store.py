@@ -10,13 +10,16 @@ __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'LARGEST_MANIFEST', 'StoreFile', 
            'Construction', 'is_finished', 'begin', 'finished_chunk', 'keep_chunk', 'build_store']
 
 # %% ../nbs/03_store.ipynb #5a24f75e
+import inspect
+import functools
+import contextlib
 import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Any, Annotated
 
 import numcodecs.blosc
 import numpy as np
@@ -573,6 +576,12 @@ def build_store(
     resume: str = "the same call goes on from there",  # what to do after Ctrl-C, for the message
 ) -> Path:  # the store
     "Build a store chunk by chunk; killed or stopped anywhere, the same call goes on and ends with the same bytes."
+    maker: Any = make
+    while isinstance(maker, functools.partial):
+        maker = maker.func
+    if not str(getattr(maker, "__module__", "")).startswith("aawm."):  # rooms of ours state their code themselves
+        with contextlib.suppress(OSError, TypeError):  # typed somewhere without a file
+            settings = settings | {"maker": digest(inspect.getsource(inspect.getmodule(maker) or maker))}
     chunk = chunk or layout.chunk_for({**layout.sizes, **sizes}[layout.dim])
     work = Construction(Path(path), layout, sizes, json.loads(json.dumps(settings)), chunk)
     check_place(work.path)

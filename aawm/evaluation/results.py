@@ -303,6 +303,7 @@ def score_evaluation(
 OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are answered at once
 
 
+@torch.random.fork_rng(devices=[])  # the caller's generator stays where it is
 def evaluate_each(
     model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives

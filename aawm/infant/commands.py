@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="infant", help="Is a model surprised where infants are?", no_args_is_help=True, rich_markup_mode=None
 )
-Seed = Annotated[int, typer.Option(min=0, help="Root of every random stream.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Root of every random stream.")]
 Progress = Annotated[bool, typer.Option(help="Show a progress bar.")]
 Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
 Anew = Annotated[bool, typer.Option("--replace", help="Replace a file that this program did not write, or that was changed since.")]

@@ -101,7 +101,10 @@ def read_answers(
         table = read_parquet(table) if Path(table).suffix == ".parquet" else read_csv(table, dtype=str, keep_default_na=False)
     values: dict[str, float] = {}
     for row, file, text in rows_of_files(table, name, "surprise", files):
-        values[file] = float(pd.to_numeric(text, errors="coerce"))
+        try:
+            values[file] = float(text)
+        except (TypeError, ValueError):  # a list, or no number
+            values[file] = np.nan
         if not np.isfinite(values[file]):
             raise BadData(f"{name}, row {row}: the surprise of {file} is {text!r}; give a finite number")
     if left := [file for file in files if file not in values]:

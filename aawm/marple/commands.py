@@ -118,7 +118,7 @@ def generate(
         typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")
     ],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs for each scenario.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Root of every random stream.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Root of every random stream.")] = 0,
     split: Annotated[
         str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")
     ] = "test",

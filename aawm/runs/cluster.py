@@ -10,6 +10,7 @@ __all__ = ['SLURM', 'LEFT', 'NAMED_THREADS', 'QUIET', 'job_class', 'slurm_settin
 import contextlib
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,8 @@ QUIET = "ignore:resource_tracker:UserWarning"  # of semaphores that a killed ker
 # %% ../../nbs/runs/04_cluster.ipynb #85586f04
 def check_scheduler(scheduler: str) -> None:
     "Raise `UsageError` where a scheduler is neither an address, nor `slurm`, nor a cluster's file."
-    if scheduler and ":" not in scheduler and not scheduler.endswith((".yaml", ".yml")):
+    is_address = re.fullmatch(r"(?a)\w+://[^\s/:]+:\d{1,5}|inproc://\S+|[^\s/:]+:\d{1,5}", scheduler)
+    if scheduler and not is_address and not scheduler.endswith((".yaml", ".yml")):
         check_name(
             scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler"
         )

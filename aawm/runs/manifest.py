@@ -10,6 +10,7 @@ __all__ = ['PAPERS', 'FIRST_PAPER', 'FOLDERS', 'PACKAGES', 'Setting', 'papers', 
 import contextlib
 import importlib
 import itertools
+import math
 import re
 import string
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ from types import ModuleType, SimpleNamespace
 
 import yaml
 
-from ..errors import AawmError, BadData, UsageError, check_name
-from ..files import digest, resolve
+from ..errors import AawmError, BadData, UsageError, check_name, whole_number
+from ..files import digest, resolve, sha256
 from ..small_files import read_text
-from .sources import notebook_digest, room_digest, versions
+from .sources import module_file, notebook_digest, room_digest, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63
 PAPERS = "nbs/paper"  # folder of the manifests
@@ -124,6 +125,15 @@ def profile_values(
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
     changed = all_typed(changes or {}, values)
+    for one, value in changed.items():
+        items = value if isinstance(value, list) else [value]
+        if not items and values[one] or len({*map(str, items)}) < len(items):
+            raise UsageError(f"{one} must name something, each once; got {','.join(map(str, items)) or 'nothing'}")
+        for item in items:
+            if isinstance(item, int):
+                whole_number(item, one, 0, 2**63 - 1 if "seed" in one else 10**9)
+            if isinstance(item, float) and not math.isfinite(item):
+                raise UsageError(f"{one} must be a finite number, got {item}")
     if name and not re.fullmatch(r"\w[\w.-]{0,60}", name, re.ASCII):
         raise UsageError(f"{name!r} cannot name a run: take letters, digits, hyphens and underscores")
     ending = name or (digest(changed)[:6] if changed else "")
@@ -176,7 +186,12 @@ def code_part_digest(
     "A hash of a room, or of what the paper's rules know under that name."
     word, *more = part.split()
     if not more:
-        return room_digest(word)
+        if module_file(f"aawm.{word}"):
+            return room_digest(word)
+        file = resolve(word) if word.endswith(".py") else module_file(word)
+        if file is None or not file.is_file():
+            raise BadData(f"the manifest has {word!r} as code; it must be a room of this package, a module, or a file (.py)")
+        return sha256(file)
     if not hasattr(rules, "part_digest"):
         raise BadData(f"the manifest has {part!r} as code; it must be a room, for the paper has no rules for other parts")
     return rules.part_digest(word, *more)

@@ -12,10 +12,14 @@ import typer
 from aawm import cli, infant
 from aawm.data import store_trials
 from aawm.evaluation import Protocol, evaluate, save
-from aawm.errors import BadData
+from aawm.errors import AawmError, BadData, UsageError, whole_number
 from aawm.evaluation.rollouts import as_model
 from aawm.files import REGISTER, content_hash
 from aawm.marple.pairs import generate_pairs
+from aawm.on_demand import named_in_code
+from aawm.runs.by_hand import figure_choices
+from aawm.runs.cluster import check_scheduler
+from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.sim import simulate
 from aawm.tests.conftest import ROOT
 from aawm.training import fit
@@ -184,3 +188,62 @@ def test_a_stranger_takes_no_name_of_ours(place, tmp_path, name):
         as_model(World())
     with pytest.raises(BadData):
         infant.score_answers(place / "answers.csv", place / "asked", {"true_world": "Bayesian", "SGNet": "OBJECT_transformer"}.get(name, name))
+
+
+@pytest.mark.parametrize("change", [
+    "seed=-1", "seed=100000000000000000000000", "models=", "models=oracle,oracle", "trials=99999999999999999999", "trials=-1",
+    "trials=0", "models=../../x", "training_seeds=0,0", "cap=1e999"
+])  # fmt: skip
+def test_a_plan_of_nonsense_is_refused_before_anything_runs(change):
+    with pytest.raises(UsageError):
+        profile_values("smoke", cli.named_values([change]))
+
+
+def test_numbers_and_addresses_have_bounds(capsys):
+    for value in (-1, 2**63, 10**23, True, 1.0):
+        with pytest.raises(UsageError):
+            whole_number(value, "seed", 0)
+    for address in ("tcp://", "tcp://host", "tcp://:1", "host", ":", "tcp://host:1 2"):
+        with pytest.raises(UsageError):
+            check_scheduler(address)
+    for address in ("", "slurm", "tcp://host:8786", "mine.yaml"):
+        check_scheduler(address)
+    for words in (["evaluate", "sgnet", "x", "y", "--seed", str(10**23)], ["generate", "x", "--seed", str(2**64)]):
+        assert cli.run_words(words)[0] == 2
+
+
+def test_changed_code_of_an_outside_manifest_makes_its_jobs_anew(tmp_path):
+    (tmp_path / "mine.py").write_text("a = 1")
+    before = code_part_digest(str(tmp_path / "mine.py"), None)
+    (tmp_path / "mine.py").write_text("a = 2")
+    assert code_part_digest(str(tmp_path / "mine.py"), None) != before
+    assert len(code_part_digest("json.decoder", None)) == len(code_part_digest("sim", None)) == 64
+    for word in ("nowhere", "nowhere.py"):
+        with pytest.raises(BadData, match="as code"):
+            code_part_digest(word, None)
+    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb, parameters: {}}}\n")
+    assert list(figure_choices(str(tmp_path / "paper.yaml"))) == ["figure"]
+    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb}}\n")
+    with pytest.raises(BadData, match="parameters"):
+        figure_choices(str(tmp_path / "paper.yaml"))
+
+
+def test_whatever_a_file_raises_and_is_called_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raises_base.py").write_text("raise BaseException('all')")
+    with pytest.raises(AawmError, match="all"):
+        named_in_code("raises_base:A", "model")
+    code, words = cli.run_words(["verify", "a" * 300 + "\u202e\n"])
+    assert code and words.isprintable() and len(words) < 300
+
+
+def test_a_list_is_no_surprise(place):
+    table = pd.read_csv(place / "answers.csv").astype(object)
+    table.at[1, "surprise"] = [1, 2]
+    with pytest.raises(BadData, match="row 2"):
+        infant.score_answers(table, place / "asked")
+
+
+def test_a_reader_who_has_seen_enough_is_no_fault():
+    shown = subprocess.run(f"{sys.executable} -m aawm.cli list tasks | head -1; echo ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash", capture_output=True, text=True)
+    assert shown.stdout.split()[-1] == "0" and not shown.stderr
