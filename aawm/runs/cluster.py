@@ -60,7 +60,8 @@ def slurm_settings(
         check_name(name, known, f"setting of {path.name}")
     jobs = whole_number(settings.pop("jobs"), f"jobs in {path}", 1)
     hours = int(1.25 * seconds / 3600) + 1
-    memory = f"{1.25 * memory_mb * int(settings.get('processes') or 1):.0f} MB"
+    processes = whole_number(settings.get("processes") or 1, f"processes in {path}", 1)
+    memory = f"{1.25 * memory_mb * processes:.0f} MB"
     settings = {"walltime": f"{hours}:00:00", "memory": memory} | {k: v for k, v in settings.items() if v is not None}
     try:
         days, _, clock = str(settings["walltime"]).rpartition("-")
@@ -68,7 +69,9 @@ def slurm_settings(
         life = ((24 * int(days or 0) + hours) * 60 + minutes) * 60 + rest - LEFT
     except ValueError as fault:
         raise BadData(f"walltime in {path} is {settings['walltime']!r}; write hours:minutes:seconds in quotes") from fault
-    if life > 0 and "--lifetime" not in (own := settings.get("worker_extra_args", [])):
+    if not isinstance(own := settings.get("worker_extra_args", []), list):
+        raise BadData(f"worker_extra_args in {path} is {own!r}; write a list of words")
+    if life > 0 and "--lifetime" not in own:
         settings["worker_extra_args"] = [*own, "--lifetime", f"{life}s", "--lifetime-stagger", "60s"]
     return jobs, settings
 
