@@ -476,7 +476,7 @@ def evaluate(
     if chosen is None and "answer" in trials:  # six visits
         chosen = list(evaluation.VISIT_TASKS)
     check_name(split, ("validation", "train", "all"), "split")
-    if split != "all" and run.is_dir() and (note := evaluation.other_data(run, trials)):
+    if run.is_dir() and (note := evaluation.other_data(run, trials, split)):
         typer.echo(f"aawm: note: {note}", err=True)
     warn_of_source(run)
     if ":" in str(run) and not run.exists():

@@ -211,11 +211,18 @@ def model_record(
 def other_data(
     run: str | Path,  # the folder of a training run
     trials: xr.Dataset,  # the Dataset that `open_trials` gives
-) -> str:  # a sentence, or "" where these are the trials that it was trained on
-    "Whether a run is to be evaluated on other trials than its own."
+    split: str = "validation",  # of them, that is evaluated: or `train`, or `all`
+) -> str:  # a sentence, or "" where its scores are what they seem
+    "Whether a run is to be evaluated on trials that it was trained on, or on a split of other data."
     own = str(run_settings(run).get("data_hash"))
     here = str(trials.attrs.get("data_hash"))
-    return "" if own == here else f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"
+    if own == here:
+        trained = int((trials["split"].values == "train").sum()) * (split != "validation")
+        total = trained if split == "train" else trials.sizes["trial"]
+        return f"{trained} of {total} trials were trained on by {run}; its scores say nothing of new trials" if trained else ""
+    if split == "all":
+        return ""
+    return f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #bfdfc70a
 def outside_model(

@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from aawm import cli, infant
-from aawm.data import store_trials
-from aawm.evaluation import Protocol, evaluate, save
+from aawm.data import open_trials, store_trials
+from aawm.evaluation import Protocol, evaluate, other_data, save
 from aawm.errors import AawmError, BadData, UsageError, whole_number
 from aawm.evaluation.rollouts import as_model
 from aawm.files import REGISTER, content_hash
@@ -247,3 +247,11 @@ def test_a_list_is_no_surprise(place):
 def test_a_reader_who_has_seen_enough_is_no_fault():
     shown = subprocess.run(f"{sys.executable} -m aawm.cli list tasks | head -1; echo ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash", capture_output=True, text=True)
     assert shown.stdout.split()[-1] == "0" and not shown.stderr
+
+
+def test_trials_that_a_run_was_trained_on_are_counted(place):
+    trials = open_trials(place / "trials")
+    trained = int((trials["split"].values == "train").sum())
+    said = {split: other_data(place / "run", trials, split) for split in ("validation", "train", "all")}
+    assert said["validation"] == "" and said["train"].startswith(f"{trained} of {trained} trials were trained on")
+    assert said["all"].startswith(f"{trained} of {trials.sizes['trial']} trials were trained on")
