@@ -542,7 +542,7 @@ def export_weights(
     trust_code: Trust = None,
 ):
     "Write a run's weights as one file in half precision, with a card, and with the threshold that `aawm choose-threshold` chose."
-    from dataclasses import replace
+    import dataclasses
 
     from aawm.files import claim, read_json
     from aawm.models.weights import record_of, ship_weights, weights_name
@@ -551,7 +551,7 @@ def export_weights(
     model = load_run(run)
     record = record_of(model)
     if choice := read_json(run / "choice.json", {}):
-        model.config = replace(model.config, **{choice["setting"]: choice["value"]})
+        model.config = dataclasses.replace(model.config, **{choice["setting"]: choice["value"]})
         record |= {"choice": choice, "config": vars(model.config)}
     path = folder / weights_name(model.name, model.variant, record["seed"] or 0)
     claim(path, path.with_suffix(".json"), replace=replace)

@@ -245,7 +245,7 @@ def claim(
 ) -> None:
     "Take files as the outputs of a call before it computes anything; `UsageError` where one must not be written."
     given = [Path(read) for read in reads if isinstance(read, (str, Path)) and os.path.lexists(read)]
-    for path in filter(None, paths):
+    for path in [path for path in paths if path is not None]:
         place = check_place(path)
         register = Path(os.path.realpath(place.parent if root is None else root)) / REGISTER
         if place.exists() and not place.is_file():

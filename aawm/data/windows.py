@@ -79,9 +79,9 @@ class Windows:
         self._drawn: tuple = (-1, None)  # the last epoch, and its windows
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
-        self._given = torch.zeros(steps, dtype=torch.bool, device=states.device) if cuts else None
-        if cuts:
-            self._given[list(cuts)] = True
+        given = torch.zeros(steps, dtype=torch.bool, device=states.device)
+        given[list(cuts)] = True
+        self._given = given if cuts else None
 
     def __len__(self):
         "Batches in an epoch; trials that do not fill a last batch wait for another epoch."

@@ -102,7 +102,7 @@ def read_answers(
     values: dict[str, float] = {}
     for row, file, text in rows_of_files(table, name, "surprise", files):
         try:
-            values[file] = float(text)
+            values[file] = float(str(text))
         except (TypeError, ValueError):  # a list, or no number
             values[file] = np.nan
         if not np.isfinite(values[file]):
