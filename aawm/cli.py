@@ -151,8 +151,8 @@ def generate(
     set: Annotated[  # noqa: A002
         str, typer.Option(help="trials: of the nine scenarios; visits: six visits each, to train on; visits-test: those balanced for a test.")
     ] = "trials",
-    trials: Annotated[int, typer.Option(min=0, help="How many trials; 0: 900, of visits 20000, of visits-test 1440.")] = 0,
-    scenes: Annotated[int, typer.Option(min=0, help="Scenes that visits are put together from; 0: 4000, of visits-test 320.")] = 0,
+    trials: Annotated[int | None, typer.Option(min=1, help="How many trials; by default 900, of visits 20000, of visits-test 1440.")] = None,
+    scenes: Annotated[int | None, typer.Option(min=1, help="Scenes that visits are made of; by default 4000, of visits-test 320.")] = None,
     concept: Annotated[
         list[str] | None, typer.Option(help="Concept of what robots want in visits (repeatable); default: known ones, of visits-test all.")
     ] = None,
@@ -171,7 +171,7 @@ def generate(
     if kind == "generate" and (scenes or concept):
         raise UsageError("--scenes and --concept are for --set visits and visits-test")
     trials = trials or count
-    visits = {"scenes": scenes or None, "test": set == "visits-test", "concepts": concept} if kind == "generate_visits" else {}
+    visits = {"scenes": scenes, "test": set == "visits-test", "concepts": concept} if kind == "generate_visits" else {}
     make = partial(getattr(data, kind), store, trials, seed=seed, fidelity=fidelity or None, progress=progress, **visits)
     is_new = not store.exists()
     begun = time.monotonic()

@@ -169,7 +169,8 @@ def test_a_commit_is_ours_or_the_version(tmp_path, kind):
         (package / ".git").rename(tmp_path / "hidden")
         away["GIT_DIR"] = str(tmp_path / "hidden")
     said = subprocess.run(
-        [sys.executable, "-c", "from aawm.files import commit; print(commit())"], cwd=package, env=os.environ | away,
+        [sys.executable, "-c", "from aawm.files import commit; print(commit())"], cwd=package,
+        env=os.environ | {"PYTHONPATH": str(package)} | away,
         capture_output=True, text=True
     )
     assert said.stdout.startswith("version "), said.stderr
