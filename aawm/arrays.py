@@ -70,7 +70,7 @@ class ZarrName(ZarrPart):
 
 class ChunkGrid(ZarrPart):
     name: Literal["regular"]
-    configuration: dict[Literal["chunk_shape"], list[Annotated[int, Field(gt=0, lt=2**40)]]]
+    configuration: dict[Literal["chunk_shape"], list[Annotated[int, Field(gt=0, lt=2**40)]]] = Field(min_length=1)
 
 # %% ../nbs/07_arrays.ipynb #f9cfd47c
 class ArrayDescription(ZarrPart):

@@ -208,7 +208,7 @@ def test_rollouts_are_laid_beside_the_trials_that_they_are_of():
         scored_trials(trials, {"data_hash": "b" * 64, "split": "all"})
     for page in sorted((ROOT / "nbs/paper").glob("*.ipynb")):
         # "": those of the evaluations
-        assert notebook_parameters(page)["trials"] in ("data/smoke/test", ""), page.name
+        assert notebook_parameters(page)["trials"] in ("data/smoke/test", "data/smoke/visits-test", ""), page.name
         source = page.read_text(encoding="utf-8")
         assert ".kept" not in source or "scored_trials(" in source and "trial_set(" not in source, page.name
 
