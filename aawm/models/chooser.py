@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['PLACED_ANEW', 'PAIRS', 'CARRIED', 'MEASURES', 'SITUATION', 'REMEMBERED', 'ChooserConfig', 'scene_numbers', 'deeds',
-           'measured', 'pick', 'recent', 'questions', 'choose', 'Chooser']
+           'measured', 'pick', 'recent', 'questions', 'choose', 'read_held', 'Chooser']
 
 # %% ../../nbs/models/12_chooser.ipynb #4fe2f8c0
+from collections.abc import Callable
 import dataclasses
 
 import torch
@@ -16,10 +17,10 @@ from torch.nn import functional
 from ..data.windows import renumbered
 from aawm.models.base import (
     FALLS_OFF, RELATIONS, Batch, Context, ErrorWeights, Logs, Scaler, WorldModel, first_inputs, one_hot, perceptron,
-    register, sample_categorical, window_context,
+    lstm_step, read_context, register, sample_categorical, window_context,
 )
 from .multistep import start_recurrent, unroll
-from ..schema import AGENT_INDEX, AGENTS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, STATE_SIZE, unflatten
+from ..schema import AGENT_INDEX, AGENTS, GROUND_PLANE, HEIGHT, OBJECT_INDEX, OBJECTS, OBSERVER, STATE_SIZE, VISITS, unflatten
 
 # %% ../../nbs/models/12_chooser.ipynb #71cda4ba
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +83,7 @@ def measured(
         for ground in (state[..., list(GROUND_PLANE)], past[..., list(GROUND_PLANE)])
     )
     far = (robots[..., None, :] - things[..., None, :, :]).norm(dim=-1)
-    observer = torch.as_tensor(OBSERVER[list(GROUND_PLANE)], dtype=now.dtype, device=now.device)
+    observer = torch.stack([now.new_full((), float(OBSERVER[axis])) for axis in GROUND_PLANE])
     shared = torch.cat([(things - observer).norm(dim=-1, keepdim=True), things], -1)[..., None, :, :]
     measures = torch.cat([far[..., None], far.flip(-2)[..., None], shared.expand(*far.shape, 3)], -1)
     ranks = (measures[..., :, None, :] > measures[..., None, :, :]).sum(-2)
@@ -101,9 +102,9 @@ def pick(states: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
     return states.gather(1, steps[..., None].expand(-1, -1, STATE_SIZE))
 
 
-def recent(states: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    "Take the steps from `first [B]` to `last [B]` of each trial, and how many they are."
-    steps = first[:, None] + torch.arange(int((last - first).max()) + 1, device=states.device)
+def recent(states: torch.Tensor, first: torch.Tensor, last: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:
+    "Take the steps from `first [B]` to `last [B]` of each trial, `most` at most, and how many they are."
+    steps = first[:, None] + torch.arange(most, device=states.device)
     return pick(states, torch.minimum(steps, last[:, None])), last - first + 1
 
 
@@ -111,9 +112,10 @@ def questions(
     scene: torch.Tensor,  # `[B, T]`, of `scene_numbers`
     last: torch.Tensor,  # `[B]`: the step after which the future is imagined
     reach: int,  # steps
+    scenes: int,  # V; of those that a trial has not, the answer is its last step
 ) -> tuple[torch.Tensor, torch.Tensor]:  # `[B, V]` each
     "After which step each scene's deed is asked, and the step of the same scene, up to `reach` earlier, that it is compared with."
-    number = torch.arange(int(scene.max()) + 1, device=scene.device).expand(len(scene), -1).contiguous()
+    number = torch.arange(scenes, device=scene.device).expand(len(scene), -1).contiguous()
     begins = torch.searchsorted(scene, number)
     ends = torch.searchsorted(scene, number, right=True) - 1
     into = last[:, None] - begins.gather(1, scene.gather(1, last[:, None]))
@@ -148,6 +150,21 @@ def choose(
     return torch.cat([pairs.flatten(2), nobody.flatten(2).mean(-1, keepdim=True)], -1)
 
 # %% ../../nbs/models/12_chooser.ipynb #0bc3758c
+def read_held(
+    network: nn.LSTM,
+    inputs: torch.Tensor,  # `[B, T, size]`
+    lengths: torch.Tensor,  # `[B]`
+):  # as `read_context`
+    "Read contexts of mixed lengths step by step, without waiting for the device to say how long they are."
+    zero = inputs.new_zeros(len(inputs), network.hidden_size)
+    carried = [(zero, zero)] * network.num_layers
+    for step in range(inputs.shape[1]):
+        shown = (step < lengths)[:, None]
+        after = lstm_step(network, inputs[:, step], carried)[1]
+        carried = [tuple(torch.where(shown, *both) for both in zip(*layer)) for layer in zip(after, carried)]
+    return carried[-1][0], carried
+
+
 @register("chooser")
 class Chooser(WorldModel):
     "Chooses which robot brings which object by comparing earlier scenes, then moves (ours)."
@@ -168,7 +185,9 @@ class Chooser(WorldModel):
             for part in self.change[-1].parameters():
                 part.mul_(0.01)
 
-    def move(self, shown: torch.Tensor, lengths: torch.Tensor, deed: torch.Tensor, horizon: int) -> torch.Tensor:
+    def move(
+        self, shown: torch.Tensor, lengths: torch.Tensor, deed: torch.Tensor, horizon: int, begin: Callable = read_context
+    ) -> torch.Tensor:
         "The `[B, horizon, 35]` steps after `shown [B, T, 35]`, both m, given each trial's deed `[B]`."
         robot, thing = deed % PAIRS // len(OBJECTS), deed % len(OBJECTS)
         things = (thing[:, None] + torch.arange(len(OBJECTS), device=deed.device)) % len(OBJECTS)
@@ -180,33 +199,35 @@ class Chooser(WorldModel):
             return torch.cat([first_inputs(states, self.scaler, True), flag], -1)
 
         decode = lambda top, state: state + self.change(top)
-        future = unroll(self.rnn, read, decode, self.scaler(renumbered(shown, order)), lengths, horizon)
+        future = unroll(self.rnn, read, decode, self.scaler(renumbered(shown, order)), lengths, horizon, begin)
         return self.scaler.inverse(renumbered(future, order.argsort(1)))
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         states = batch["states"]
         context = window_context(batch)
         horizon = min(states.shape[1] - context, self.config.lasts)
-        scene = scene_numbers(states)
+        scene = scene_numbers(states).clamp(max=VISITS - 1)  # no trial has more; a fixed number waits for no device
         last = torch.full((len(states),), context - 1, device=states.device)
-        asked, before = questions(scene, last, self.config.reach)
+        asked, before = questions(scene, last, self.config.reach, VISITS)
         after = torch.arange(states.shape[1], device=states.device) - asked.gather(1, scene)
         done = deeds(states, scene, asked.shape[1], (after > 0) & (after <= horizon))
         logits = choose(self, pick(states, asked), pick(states, before), done)
         there = torch.arange(asked.shape[1], device=states.device) <= scene[:, -1:]
-        choice = functional.cross_entropy(logits[there], done[there])
+        choice = functional.cross_entropy(logits.flatten(0, 1), done.flatten(), reduction="none")
+        choice = torch.where(there.flatten(), choice, 0).sum() / there.sum()
         # the motion of one scene of some trials
         some = torch.arange(0, len(states), self.config.every, device=states.device)
         ends = scene[some, -1]
         at = (torch.rand(len(some), device=states.device) * (ends + 1)).long() if self.training else ends
-        shown, lengths = recent(states[some], before[some, at], asked[some, at])
+        shown, lengths = recent(states[some], before[some, at], asked[some, at], self.config.reach)
         ahead = asked[some, at][:, None] + torch.arange(1, horizon + 1, device=states.device)
         counted = ahead < states.shape[1]
         ahead = ahead.clamp(max=states.shape[1] - 1)
         counted = counted & (scene[some].gather(1, ahead) == at[:, None])
-        error = self.scaler(self.move(shown, lengths, done[some, at], horizon)) - self.scaler(pick(states[some], ahead))
+        imagined = self.move(shown, lengths, done[some, at], horizon, read_held)
+        error = self.scaler(imagined) - self.scaler(pick(states[some], ahead))
         motion = (self.weighted(error).mean(-1) * counted).sum() / counted.sum().clamp(min=1)
-        right = (logits.argmax(-1) == done).float()[there].mean()
+        right = ((logits.argmax(-1) == done) & there).sum() / there.sum()
         return choice + motion, {"choice": choice.detach(), "motion": motion.detach(), "right": right}
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
@@ -220,11 +241,12 @@ class Chooser(WorldModel):
         now = scene[trial, last]
         future: list[torch.Tensor] = []
         for start in range(0, horizon, self.config.lasts):
-            asked, before = questions(scene, last, self.config.reach)
+            asked, before = questions(scene, last, self.config.reach, done.shape[1])
             uniform = context.generator and context.generator.uniform("choice", start, 1)[:, 0]
             logits = choose(self, pick(states, asked), pick(states, before), done)[trial, now]
             deed = sample_categorical(logits, uniform, context.mode)
-            seen = recent(states, before[trial, now], asked[trial, now])
+            first, asked = before[trial, now], asked[trial, now]
+            seen = recent(states, first, asked, int((asked - first).max()) + 1)
             future.append(self.move(*seen, deed, min(self.config.lasts, horizon - start)))
             steps = last[:, None] + torch.arange(1, future[-1].shape[1] + 1, device=states.device)
             states = functional.pad(states, (0, 0, 0, future[-1].shape[1]))

@@ -56,9 +56,10 @@ def unroll(
     states: torch.Tensor,  # the context `[B, T, 35]`
     lengths: torch.Tensor | None,  # `[B]`: steps shown; None: all
     horizon: int,  # steps to predict
+    begin: Callable = read_context,  # or another that reads a context
 ) -> torch.Tensor:  # `[B, horizon, 35]`
     "Read the context, then feed each prediction back."
-    top, carried = read_context(rnn, read(states), lengths)
+    top, carried = begin(rnn, read(states), lengths)
     future = [decode(top, last_shown(states, lengths))]
     for _ in range(horizon - 1):
         top, carried = lstm_step(rnn, read(future[-1]), carried)

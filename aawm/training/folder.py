@@ -100,11 +100,11 @@ def flatten_settings(settings: dict, prefix: str = ""):
 # %% ../../nbs/training/02_folder.ipynb #4625d45d
 def claim_folder(folder: Path, settings: dict) -> None:
     "Write `settings.json` of a run, or check that the run already there is this one."
-    check_place(folder)
     if folder.exists() and not folder.is_dir():
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
-    if not known.exists():
+    if not known.exists():  # one that is there goes on wherever it lies
+        check_place(folder)
         strangers = [file.name for file in visible_files(folder)]  # ours begin with a dot so far
         if strangers:
             raise BadData(f"{folder} holds {strangers[0]} but no {SETTINGS}: no run to go on with; choose a new folder")
