@@ -473,7 +473,7 @@ class OutsideModel(WorldModel):
         own_name = getattr(inner, "name" if is_object else "__name__", "")
         self.inner = inner
         self.run: Callable[..., torch.Tensor] = getattr(inner, "rollout" if is_object else "__call__")
-        self.name = str(own_name) or type(inner).__name__
+        self.name = str(own_name).replace("<lambda>", "lambda") or type(inner).__name__
         self.variant = str(getattr(inner, "variant", "corrected" if is_object else "function"))
         asked = getattr(inner, "privileged", ())
         self.privileged = (asked,) if isinstance(asked, str) else tuple(asked)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SMOKE_TRAINING', 'SMOKE_RSSM', 'SMOKE_EVENT', 'SMOKE', 'LAPTOP_TRAINING', 'LAPTOP_MULTISTEP', 'LAPTOP_EVENT',
            'LAPTOP', 'GPU_EVENT', 'GPU', 'EPOCH', 'PAPER_TRAINING', 'PAPER_MULTISTEP', 'PAPER_EVENT', 'PAPER',
-           'VISITS_TRAINING', 'VISITS', 'CORRECTED', 'PRESETS', 'with_plans', 'enlarge', 'as_released',
+           'VISITS_TRAINING', 'VISITS_EVENT', 'VISITS', 'CORRECTED', 'PRESETS', 'with_plans', 'enlarge', 'as_released',
            'preset_settings', 'beside_released', 'changed_settings']
 
 # %% ../../nbs/training/06_presets.ipynb #08712b9c
@@ -182,14 +182,18 @@ VISITS_TRAINING = dataclasses.replace(
     LAPTOP_TRAINING, batch=16, window=STEPS, context=VISIT_CONTEXT, at_pickups=0.0, warm_up=50,
     learning_rate=2e-3, validate_every=200, validation_windows=64
 )
+VISITS_EVENT = (LAPTOP_EVENT[0], dataclasses.replace(LAPTOP_EVENT[1], context=VISIT_CONTEXT))
 VISITS = {
     "multistep_predictor": (LAPTOP_MULTISTEP[0], dataclasses.replace(VISITS_TRAINING, steps=600)),
+    "oracle": (LAPTOP["oracle"][0], dataclasses.replace(VISITS_TRAINING, steps=600)),
     "multistep_delta": (LAPTOP["multistep_delta"][0], dataclasses.replace(VISITS_TRAINING, steps=700)),
     "rssm_discrete": (LAPTOP["rssm_discrete"][0], dataclasses.replace(VISITS_TRAINING, steps=200, clip=100.0)),
     "rssm_continuous": (LAPTOP["rssm_continuous"][0], dataclasses.replace(VISITS_TRAINING, steps=240, clip=100.0)),
     "transformer": (LAPTOP["transformer"][0] | {"reach": 0}, dataclasses.replace(VISITS_TRAINING, steps=300, batch=8)),
     "sgnet": (LAPTOP["sgnet"][0], dataclasses.replace(VISITS_TRAINING, steps=90, clip=10.0)),
     "chooser": ({}, dataclasses.replace(VISITS_TRAINING, steps=600, batch=96, learning_rate=3e-3)),
+    "event_transformer": with_plans(VISITS_EVENT), "event_transformer_generic": VISITS_EVENT,
+    "strong_oracle": with_plans(VISITS_EVENT),
 }
 
 # %% ../../nbs/training/06_presets.ipynb #02da22c4

@@ -120,7 +120,7 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
     arrays, about = read_arrays(files[0], ("rollouts", "request"))
     wrong = [
         ({"seed": "zero"}, "whole number"), ({"seed": None}, "whole number"),
-        ({"seed": True}, "whole number"), ({"model": ""}, "must be a name")
+        ({"seed": True}, "whole number"), ({"model": ""}, "must be a plain name")
     ]
     wrong += [
         ({"privileged": given}, "privileged in about must be a list")
