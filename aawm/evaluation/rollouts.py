@@ -476,7 +476,8 @@ def as_model(
     except ValueError:  # written in C, it has no signature
         pass
     inner = evaluable.inner if isinstance(evaluable, OutsideModel) else evaluable
-    if not type(inner).__module__.startswith("aawm."):  # a model of ours that somebody extended may keep its name
+    module = type(inner).__module__  # of a page that defines a reference it is `__main__`
+    if not (module.startswith("aawm.") or module == "__main__" and type(inner).__name__ in globals()):
         outside_name(evaluable.name, "the model", [*REFERENCES, *(() if isinstance(inner, WorldModel) else MODELS)])
     unknown = set(evaluable.privileged) - set(PRIVILEGED_INPUTS)
     if unknown:
