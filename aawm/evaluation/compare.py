@@ -84,7 +84,7 @@ def difference(
                 hits, of = metric_counts(rows, metric)
                 counted = pd.DataFrame({"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of})
                 parts.setdefault((task, target, metric), []).append(counted)
-        if curves is not None:
+        if curves is not None and len(curves):
             rows = outcomes_of(curves, model).query("curve == 'ade'").rename(columns={"sum": "hits", "number": "of"})
             rows = rows[~rows.groupby(["seed", "trial"]).hits.transform(lambda sums: np.isinf(sums).any())]
             for metric, here in (("ade", rows), ("fde", rows[rows.step == rows.step.max()])):

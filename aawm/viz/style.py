@@ -79,7 +79,7 @@ STYLES = {  # in the order of every legend and axis
     "transformer": Style("Transformer", "#009E73", "D", "----", (6, 1.5, 1.5, 1.5), kind=THE_PAPERS),
     "sgnet": Style("SGNet", "#CC79A7", "P", "....", (1.5, 1.2), kind=THE_PAPERS),
     "event_transformer": Style("Event Transformer", "#6B3E00", "X", "++++", (6, 1.5, 1.5, 1.5), remark=ARENA, kind=OURS),
-    "chooser": Style("Chooser", "#A50F15", "d", "xx--", (2, 1, 0.6, 1), kind=OURS),
+    "chooser": Style("Chooser", "#DD1144", "d", "xx--", (2, 1, 0.6, 1), kind=OURS),
     "event_transformer_generic": Style("Generic Event Transformer", "#D2AF69", "<", "++", (2, 1), kind=OURS),
     "oracle": Style("Hierarchical Oracle", "#222222", "p", "||", (), True),
     "strong_oracle": Style("Strong Oracle", "#BFBFBF", "h", "oo", (3, 1.2), True, ARENA, OURS),

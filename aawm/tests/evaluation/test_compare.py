@@ -99,7 +99,8 @@ def test_what_is_not_evaluated_is_evaluated_where_trials_are_given(place, monkey
     monkeypatch.chdir(place)
     with pytest.raises(UsageError, match="give the trials"):
         compared(["first", "frozen_world"])
-    outcomes, _ = compared(["first", "frozen_world"], trials="trials", progress=False)
+    outcomes, curves = compared(["first", "frozen_world"], trials="trials", progress=False)
+    assert len(difference(outcomes, "first", "frozen_world", curves=curves[:0])), "tasks without errors by step are compared"
     both = [outcomes[outcomes.model == name].query("task == 'move'").prediction.to_numpy() for name in ("first", "frozen_world")]
     assert np.array_equal(*both)
 
