@@ -149,7 +149,7 @@ def choose(
     pairs = here + model.compare(memory)[..., 0].logsumexp(-1)
     return torch.cat([pairs.flatten(2), nobody.flatten(2).mean(-1, keepdim=True)], -1)
 
-# %% ../../nbs/models/12_chooser.ipynb #0bc3758c
+# %% ../../nbs/models/12_chooser.ipynb #0bc3758d
 def read_held(
     network: nn.LSTM,
     inputs: torch.Tensor,  # `[B, T, size]`
@@ -164,7 +164,7 @@ def read_held(
         carried = [tuple(torch.where(shown, *both) for both in zip(*layer)) for layer in zip(after, carried)]
     return carried[-1][0], carried
 
-
+# %% ../../nbs/models/12_chooser.ipynb #0bc3758c
 @register("chooser")
 class Chooser(WorldModel):
     "Chooses which robot brings which object by comparing earlier scenes, then moves (ours)."
