@@ -282,6 +282,15 @@ class Evidence:
             self.read.setdefault(name, {})[source] = measured
         return measured
 
+    def told(self) -> dict[str, int | str]:
+        "What was read, for a row of a ledger: the fewest training seeds behind a number, and all numbers in words."
+        seeds = min((number.seeds for sources in self.read.values() for number in sources.values()), default=0)
+        parts = [
+            f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
+            for name, sources in self.read.items()
+        ]
+        return {"seeds": seeds, "measured": "; ".join(parts) or "nothing"}
+
     def check(self, claim: "Claim") -> Finding:
         "Check one claim; afterwards `read` holds the numbers it has read."
         self.read = {}
@@ -351,22 +360,13 @@ def check_claims(
             constructed = bool(claim.given) and finding.verdict == HOLDS
             needs = [numbers.missing if need == "models" else need for need in finding.needs]
             needs = [finding.untested] if finding.untested else [BY_CONSTRUCTION] if constructed else needs
-            parts = [
-                f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
-                for name, sources in numbers.read.items()
-            ]
             facts = {
                 "claim": claim.number, "figure": claim.figure, "statement": claim.statement, **dict(zip(conditions, under)),
                 "verdict": finding.verdict, "needs": ", ".join(needs), "comparisons": finding.comparisons,
                 "held": sum(leaf.verdict == HOLDS for leaf in finding.leaves()),
-                "seeds": min(
-                    (number.seeds for sources in numbers.read.values() for number in sources.values()),
-                    default=0
-                ),
                 "because": claim.given if constructed else because_words(finding),
-                "measured": "; ".join(parts) or "nothing",
             }
-            rows.append(facts)
+            rows.append(facts | numbers.told())
     return pd.DataFrame(rows, columns=["claim", "figure", "statement", *conditions, *LEDGER_COLUMNS])
 
 

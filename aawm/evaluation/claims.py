@@ -453,16 +453,13 @@ def paper_ledger(results: "Results", released: bool = True) -> pd.DataFrame:
             refuted = [part.text for part in (*answer.direction, *answer.size) if part.verdict == FAILS]
             numbers = [number for sources in of.read.values() for number in sources.values()]
             counts = [len(number.influence) for number in numbers if len(number.influence)]
-            measured = [
-                f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
-                for name, sources in of.read.items()
-            ]
+            told = of.told()
             rows.append(row | {
                 "against": "; ".join(f"not {text}" for text in dict.fromkeys(refuted)),
                 "failed": ", ".join(of.failed.values()),
-                "seeds": min((number.seeds for number in numbers), default=0),
+                "seeds": told["seeds"],
                 "trials": min(counts, default=0),
-                "measured": "; ".join(measured) or "nothing",
+                "measured": told["measured"],
                 "brief": claim.brief,
             })
     return pd.DataFrame(rows)

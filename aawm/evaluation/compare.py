@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from ..errors import UsageError, check_name
 from .intervals import metric_counts
 from .results import Evaluation, evaluate, find_evaluations, gather
 from .tasks import Protocol
-from ..ledger import LEVEL, ratio, standard_error
+from ..ledger import LEVEL, ratio, standard_error, tails
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00013
 def outcomes_of(
@@ -102,14 +101,12 @@ def difference(
             continue
         apart = mine - theirs
         seeds = min(mine.seeds, theirs.seeds)
-        error, freedom = standard_error(apart, seeds=seeds > 1)
-        half = student.isf((1 - LEVEL) / 2, freedom) * error
+        low, high = apart.ends(seeds > 1)
         counted = pair[0][pair[0].trial.isin(common)].groupby("trial")["of"].sum()
         trials = int((counted > 0).sum())
-        p = float(2 * student.sf(abs(apart.value) / error, freedom)) if error else float(apart.value == 0)
-        far = trials * ((half / apart.value) ** 2 - 1) if apart.value else np.inf
-        table.append((*key, mine.value, theirs.value, apart.value, apart.value - half, apart.value + half, p,
-                      trials, seeds, max(far, 0.0)))
+        p = min(1.0, 2 * min(tails(apart.value, standard_error(apart, seeds > 1))))
+        far = trials * (((high - low) / 2 / apart.value) ** 2 - 1) if apart.value else np.inf
+        table.append((*key, mine.value, theirs.value, apart.value, low, high, p, trials, seeds, max(far, 0.0)))
     if not table:
         raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
     return pd.DataFrame(

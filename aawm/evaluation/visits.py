@@ -22,10 +22,11 @@ from ..data import open_trials
 from ..errors import UsageError
 from .intervals import share_interval
 from .rollouts import PlainWorld, bring_object
+from .scores import CHOICES
 from .tasks import VISIT_TASKS
 from ..events import goals
 from aawm.schema import (
-    AGENT_INDEX, CONCEPTS, ENTITIES, FEATURES, GROUND_PLANE, KNOWN_CONCEPTS, NEW_CONCEPTS, OBJECTS, VISIT_CONTEXT, VISIT_STEPS, VISITS,
+    AGENT_INDEX, CONCEPTS, ENTITIES, FEATURES, GROUND_PLANE, KNOWN_CONCEPTS, OBJECTS, VISIT_CONTEXT, VISIT_STEPS, VISITS,
     unflatten,
 )
 
@@ -117,7 +118,7 @@ def by_concept(
     "How often what is said is right; groups are resampled together."
     right = (np.asarray(said) == asked.answer).astype(int)
     rows = []
-    for concept, among in (*((one, (one,)) for one in CONCEPTS), ("known", KNOWN_CONCEPTS), ("new", NEW_CONCEPTS), ("mean", CONCEPTS)):
+    for concept, among in ({one: (one,) for one in CONCEPTS} | CHOICES | {"mean": CONCEPTS}).items():
         here = asked.concept.isin(among)
         counts = right[here].groupby(asked.group[here]).agg(["sum", "size"]).to_numpy()
         share = counts[:, 0].sum() / max(counts[:, 1].sum(), 1)

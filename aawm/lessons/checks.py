@@ -1003,8 +1003,4 @@ def check_two_concepts(what: str, ideal: Callable) -> None:  # ideal(wanted, bro
             "every character counts alike; weigh each by how likely it makes the five visits.": last.mean(axis=0),
             "that is what the best character wants; the others may be right, too.": last[weights.argmax()],
         }
-        for words, wrong in mistakes.items():
-            if np.allclose(said, wrong) and not np.allclose(right, wrong):
-                raise Wrong(f"{what}: {words}")
-        if not np.allclose(said, right):
-            raise Wrong(f"{what}: for what was brought, {brought}, it should be {right.round(3).tolist()}, got {said.round(3).tolist()}")
+        compare(what, said, right, mistakes, f"brought {brought}")

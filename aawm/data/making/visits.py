@@ -120,9 +120,11 @@ def plan_subjects(
 
 def subject_row(subject: "SubjectPlan") -> dict:
     "What the table of subjects says of one."
+    from aawm.sim.visits import concept_of
+
     numbered = {"actor": subject.past.actors, "choice": subject.past.brought, "scene": subject.scenes}
     wide = {f"{name}_{visit + 1}": value for name, values in numbered.items() for visit, value in enumerate(values)}
-    concept = subject.character.partition(":")[0]
+    concept = concept_of(subject.character)
     return {"group": subject.group, "concept": concept, "character": subject.character, "answer": subject.past.brought[-1]} | wide
 
 
@@ -133,7 +135,7 @@ def subject_trials(
     places: Sequence[int],  # in the store
 ) -> Iterator[dict]:  # as `draw_trial` gives them
     "Put trials together from the visits of a pool."
-    from aawm.sim.visits import VISIT_KINDS
+    from aawm.sim.visits import VISIT_KINDS, concept_of
 
     seeds, events_of = (read_table(pool, SCENES, name) for name in ("scenes", "events"))
     assert seeds is not None and events_of is not None
@@ -151,7 +153,7 @@ def subject_trials(
             for visit, scene, thing, actor in visits
             for frame, agent, event in logs[scene, thing]
         ]
-        scenario = VISIT_SCENARIO[subject.character.partition(":")[0]]
+        scenario = VISIT_SCENARIO[concept_of(subject.character)]
         row: dict[str, object] = {"name": f"{scenario}_{place:06d}", "scenario": scenario}
         row |= dict(zip(ROLE_COLUMNS, SCENARIO_ROLES[scenario])) | dict(zip(KIND_COLUMNS, VISIT_KINDS))
         row |= {"seed": int(seeds.seed[subject.scenes[-1]]), "split": split, "has_log": True, "state_sha256": state_hash(state)}
