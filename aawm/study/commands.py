@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from ..options import Anew
+
 # %% ../../nbs/study/05_commands.ipynb #05ba330b
 app = typer.Typer(name="study", help="Ask people what models are asked: build a study that runs in a browser, and score it.",
                   no_args_is_help=True, rich_markup_mode=None)  # fmt: skip
@@ -61,9 +63,7 @@ def score(
     answers: Annotated[list[Path], typer.Argument(help="Files that participants saved, CSV or JSON.")],
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("people"),
     strict: Annotated[bool, typer.Option("--strict", help="Score nothing if any file has a fault.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a file that this program did not write, or that was changed since.")
-    ] = False,
+    replace: Anew = False,
 ):
     "Check and score people's answers by the definitions of models; name whoever is left out, and why."
     from aawm.study.score import read_key, score_study
