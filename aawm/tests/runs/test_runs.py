@@ -530,7 +530,9 @@ kept = Path(output).with_name('steps-' + Path(output).name)
 done = int(kept.read_text()) if kept.exists() else 0
 for step in range(done + 1, 10):
     time.sleep(0.1)
-    kept.write_text(str(step))
+    part = kept.with_name('part-' + kept.name)  # a kernel outlives its killed worker for a moment, beside its successor
+    part.write_text(str(step))
+    part.replace(kept)
     while step == 3 and not kept.with_name('lost-' + Path(output).name).exists():
         time.sleep(0.05)
 """
