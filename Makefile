@@ -57,7 +57,7 @@ test: install
 
 # what another Python or other versions of libraries may break: minutes of a core
 QUICK := $(addprefix aawm/tests/,events data sim models/test_models.py models/test_context.py evaluation/test_exchange.py \
-    viz test_small_files.py test_hostile.py test_cli.py)
+    viz test_readers.py test_hostile.py test_cli.py)
 
 test-quick: install
 	$(BIN)/python -m pytest -m 'not slow' $(QUICK)

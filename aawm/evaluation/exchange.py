@@ -20,7 +20,6 @@ import torch
 import zarr
 
 import aawm
-from ..arrays import read_group, read_npz
 from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, REFERENCES, Rollouts, batch_inputs, collect, shown_last
@@ -28,8 +27,9 @@ from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
 from ..files import check_place, commit, digest, replacing, visible_files
 from ..models import MODELS
+from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
 from ..schema import STATE_SIZE, positions
-from ..small_files import Form, Line, Seed, Sha256, in_form, outside_name, parse_json
+from ..store import read_group
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others

@@ -29,7 +29,6 @@ import xarray as xr
 from pydantic import Field
 
 import aawm
-from ..arrays import read_csv, read_npz, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
@@ -44,7 +43,7 @@ from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, 
 from ..models.weights import place_of_weights
 from ..on_demand import named_in_code
 from ..files import check_place, commit, read_json, replacing, save_table, sha256, visible_files, write_json
-from ..small_files import Form, Line, Sha256, in_form, read_small
+from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
 # %% ../../nbs/evaluation/06_results.ipynb #8a6ca3fb

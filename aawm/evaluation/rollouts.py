@@ -38,11 +38,11 @@ from ..models.base import MODELS, OutsideModel, WorldModel, choose_device, defin
 from ..models.streams import Streams, combined
 from ..models.weights import tensor_digest
 from .tasks import TrialSet
+from ..readers import outside_name
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
     STEPS, front, positions, unflatten,
 )  # fmt: skip
-from ..small_files import outside_name
 from ..sketch import Picture, side_by_side
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #785ab973

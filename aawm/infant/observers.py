@@ -20,8 +20,8 @@ from ..errors import ModelContractError, check_name, first_line, own_code
 from ..on_demand import named_in_code
 from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
-from ..small_files import outside_name
 from .stage import TEST, VISIBLE
+from ..readers import outside_name
 
 # %% ../../nbs/infant/10_observers.ipynb #7871de9e
 NEEDS = ("frames", "states")

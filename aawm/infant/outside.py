@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 from tqdm.auto import tqdm
 
-from ..arrays import read_csv, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
 from ..files import free_folder, replacing
 from .drawing import film_of
@@ -21,8 +20,8 @@ from .episodes import make_batch, open_episodes
 from .observers import LEARNER_LINES, observer_lines
 from .released import rows_of_files
 from .scores import FACTS, score_table
-from ..small_files import outside_name
 from .stage import RATE, TEST
+from ..readers import outside_name, read_csv, read_parquet
 
 # %% ../../nbs/infant/21_outside.ipynb #c6c7ed10
 FORMS = ("npz", "mp4")

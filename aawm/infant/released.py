@@ -18,10 +18,8 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from ..arrays import read_csv
 from ..errors import BadData, UsageError, check_name
 from ..files import free_folder, visible_files
-from ..small_files import in_form, parse_json, read_bytes
 from .episodes import write_videos
 from .filming import Trial, Video
 from .recorded import check_video, film_names, videos_in
@@ -29,6 +27,7 @@ from aawm.infant.stage import (
     AGENT_SHAPES, CELL, CELLS, COLORS, FIXED_SHAPES, HALF_SIZES, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE,
     SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity
 )
+from ..readers import in_form, parse_json, read_bytes, read_csv
 
 # %% ../../nbs/infant/13_released.ipynb #82f22d19
 CODES = dict(zip(SETS, ("lo", "ma", "ig", "ep", "et", "ei", "in", "ii", "ik", "im", "ap", "hh", "be", "ga")))

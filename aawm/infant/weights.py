@@ -18,7 +18,7 @@ from .objects import ObjectObserver
 from .training import rebuild
 from ..models.base import check_weights, choose_device
 from ..models.weights import LONGEST_RECORD, read_card, read_tensors, weights_header, weights_name, write_tensors
-from ..small_files import Form, Line, Seed, in_form, parse_json
+from ..readers import Form, Line, Seed, in_form, parse_json
 from ..training.folder import load_run, run_settings
 
 # %% ../../nbs/infant/17_weights.ipynb #076f6d9f

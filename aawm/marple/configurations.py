@@ -17,9 +17,9 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ..errors import AawmError, BadData, UsageError, first_line
 from ..files import check_place, visible_files, write_json
-from ..small_files import Form, Line, in_form, read_small
 from .houses import Door, House, Piece, Room, Thing
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
+from ..readers import Form, Line, in_form, read_small
 
 # %% ../../nbs/marple/09_configurations.ipynb #04532d54
 STATE_NAMES = dict(

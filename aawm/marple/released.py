@@ -13,7 +13,6 @@ from typing import Annotated, Literal, TypeVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..arrays import read_npy
 from ..errors import BadData, UsageError
 from ..files import digest, visible_files
 from .configurations import LARGEST, Cells, Configuration, GridForm, Group, Read, grid_house
@@ -24,7 +23,7 @@ from .pairs import CHUNK, LAYOUT, Pair, join_tables, kept_pairs
 from .planner import Run, find_query
 from .vocabulary import ACTIONS, KINDS, MOVES
 from .worlds import World, arrays
-from ..small_files import Line, PlainName, read_small
+from ..readers import Line, PlainName, read_npy, read_small
 from ..store import build_store
 
 # %% ../../nbs/marple/24_released.ipynb #d308fe7b

@@ -14,7 +14,6 @@ __all__ = ['load_released', 'load_weights', 'pretrained', 'MODELS', 'VARIANTS', 
 from pathlib import Path
 
 from ..errors import BadData, UsageError, check_name
-from ..small_files import read_small
 from aawm.models.base import (
     MODELS, PUBLISHED, VARIANTS, Context, WorldModel, build, check_weights, make_config, model_class, parameter_count,
     read_state_dict, register, variants_of,
@@ -29,6 +28,7 @@ from .rssm import ContinuousConfig, ContinuousRSSM, DiscreteConfig, DiscreteRSSM
 from .sgnet import SGNet, SGNetConfig
 from .transformer import Transformer, TransformerConfig
 from .weights import load_weights, pretrained, stated_build
+from ..readers import read_small
 
 # %% ../../nbs/models/00_overview.ipynb #35c5c4a7
 _all_ = [

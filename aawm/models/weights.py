@@ -26,10 +26,10 @@ from torch import nn
 
 from ..errors import BadData, UsageError
 from ..files import replacing, resolve, run_name, sha256, write_json
-from ..small_files import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small
 from aawm.models.base import (
     MODELS, WorldModel, build, check_weights, model_class, parameter_count, saved_state, stated_model,
 )
+from ..readers import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small
 
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1
 SHIPPED = "data/weights"  # the folder that comes with the package

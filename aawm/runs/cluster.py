@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AawmError, BadData, EnvironmentProblem, UsageError, check_name, first_line, whole_number
 from ..files import resolve
-from ..small_files import read_small
 from ..processes import cores
+from ..readers import read_small
 
 if TYPE_CHECKING:  # takes a second, which a plan should not pay
     from dask.distributed import Client

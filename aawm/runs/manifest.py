@@ -21,7 +21,7 @@ import yaml
 
 from ..errors import AawmError, BadData, UsageError, check_name, whole_number
 from ..files import digest, resolve, sha256
-from ..small_files import read_text
+from ..readers import read_text
 from .sources import module_file, notebook_digest, room_digest, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63

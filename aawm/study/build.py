@@ -25,8 +25,8 @@ from ..marple.houses import AGENT_COLORS, PIECE_COLOR, ROOM_COLORS, WALL_COLOR
 from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
 from ..marple.vocabulary import ON, OPEN
+from ..readers import in_form, parse_json, read_text
 from ..schema import CONCEPTS, GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS, cuts
-from ..small_files import in_form, parse_json, read_text
 from ..store import read_manifest
 from .houses import CATCH_PAIRS, PRACTICE_PAIRS, house_items, house_page_item, house_words
 from .stimuli import CATCHES, LIFTED_CM, PRACTICE, StudyItem, study_items, tracks, visit_items

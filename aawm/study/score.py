@@ -21,15 +21,14 @@ import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
 
-from ..arrays import joined_rows
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import CHOICES, EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
 from ..files import claim, resolve, save_table, write_text
 from ..marple.scores import PARTS, bootstrap, needed
+from ..readers import Form, Line, PlainName, first_fault, in_form, joined_rows, parse_json, read_text
 from ..schema import CONCEPTS, OBJECTS
 from .stimuli import VISIT_TASK
-from ..small_files import Form, Line, PlainName, first_fault, in_form, parse_json, read_text
 
 # %% ../../nbs/study/04_score.ipynb #30358d19
 LARGEST_ANSWERS = 20_000_000  # bytes of a file of answers

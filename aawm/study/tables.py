@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..arrays import read_csv
 from ..data import open_trials
 from ..errors import BadData, UsageError
 from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, class_metrics
 from ..evaluation.visits import by_concept, pasts_of, rule_table
+from ..readers import read_csv
 from ..schema import OBJECTS
 from .stimuli import VISIT_TASK
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from aawm.arrays import read_group
+from aawm.store import read_group
 from aawm.data import generate, open_events, verify
 from aawm.data.authors.raw import import_raw
 from aawm.data.authors.released import staged

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aawm.arrays import joined_rows, read_csv
+from aawm.readers import joined_rows, read_csv
 from aawm.errors import BadData, UsageError
 from aawm.files import save_table
 

@@ -29,7 +29,7 @@ from ..files import check_place, replacing, sha256, visible_files, write_json, w
 from ..models import MODELS, WorldModel, check_weights, parameter_count
 from ..models.base import saved_state
 from ..models.weights import load_weights, place_of_weights, remember, stated_build, within_limits
-from ..small_files import Form, Line, Seed, in_form, read_small, read_text
+from ..readers import Form, Line, Seed, in_form, read_small, read_text
 from .settings import LoopSettings, TrainingSettings
 
 # %% ../../nbs/training/02_folder.ipynb #c60bdee5

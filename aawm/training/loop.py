@@ -28,7 +28,7 @@ from tqdm.auto import tqdm
 from ..errors import AawmError, BadData, ModelContractError, first_line, own_code
 from ..files import replacing, sha256, write_text
 from ..models import check_weights
-from ..small_files import read_text
+from ..readers import read_text
 from .folder import CHECKPOINT, CHECKPOINT_HASHES, LOG, check_hash, read_hashes, write_hashes
 from .settings import LoopSettings, rate_factor
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from ...arrays import reading
 from ..checks import convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
 from .released import AGENT_IDS, Content, roles_of, staged, trial_table, write_content
@@ -24,6 +23,7 @@ from ..trials import KIND_COLUMNS, event_rows, first_steps, logged_events, state
 from ...errors import BadData, UsageError, whole_number
 from ...files import visible_files, write_text
 from ...processes import cores, without_main_script
+from ...readers import reading
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
 
 if TYPE_CHECKING:

@@ -26,12 +26,11 @@ from tqdm import tqdm
 import aawm
 from .draw import draw_trial
 from ..selections import VALIDATION_SHARE, split_trials
-from ...arrays import open_array
 from ..trials import LAYOUT, logged_events, store_entries
 from ...errors import AawmError, EnvironmentProblem, check_name, first_line, whole_number
 from ...files import digest
 from ...processes import cores, start_worker, without_main_script
-from ...store import ARRAYS, Layout, build_store
+from ...store import ARRAYS, Layout, build_store, open_array
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
 def end_others(kept: set) -> None:

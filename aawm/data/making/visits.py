@@ -19,7 +19,6 @@ import pandas as pd
 from tqdm import tqdm
 
 import aawm
-from ...arrays import open_array
 from .draw import ATTEMPTS, trial_seed
 from .generate import code_hash, gathered_chunks, gathered_entries, simulated_trials
 from ..selections import VALIDATION_SHARE
@@ -29,7 +28,7 @@ from ...processes import cores
 from aawm.schema import (
     CONCEPTS, ENTITIES, FEATURES, FRAMES_PER_STEP, KNOWN_CONCEPTS, OBJECTS, SCENARIO_ROLES, VISIT_SCENARIO, VISIT_STEPS, VISITS,
 )
-from ...store import ARRAYS, UNFINISHED, Array, Layout, Table, build_store, read_manifest, read_table
+from ...store import ARRAYS, UNFINISHED, Array, Layout, Table, build_store, open_array, read_manifest, read_table
 
 if TYPE_CHECKING:
     from aawm.sim.visits import Scenes, SubjectPlan

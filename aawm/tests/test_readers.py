@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from aawm.errors import BadData, UsageError
-from aawm.small_files import (
+from aawm.readers import (
     SMALL, Form, Line, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small,
     read_text,
 )
