@@ -363,7 +363,7 @@ def train(
 ):
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
     from aawm import training
-    from aawm.training.folder import trained_model
+    from aawm.models import load_weights
     from aawm.training.loop import read_log
 
     changes = {
@@ -372,7 +372,7 @@ def train(
         if value is not None
     }
     sizes, course = training.preset_settings(preset, model, variant)
-    if from_ is not None and (trained := trained_model(from_)).name == model:
+    if from_ is not None and (trained := load_weights(from_)).name == model:
         sizes = dict(vars(trained.config))
     model_settings, training_settings = training.changed_settings(
         model, sizes, course, named_values(set_) | changes

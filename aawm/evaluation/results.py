@@ -36,11 +36,10 @@ from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_C
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
-from ..training.folder import run_settings, trained_model
 from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
 from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
-from ..models.weights import place_of_weights
+from ..models.weights import load_weights, place_of_weights, run_settings
 from ..on_demand import named_in_code
 from ..files import check_place, commit, read_json, replacing, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
@@ -253,7 +252,7 @@ def take_model(
             f"{model} is not there{nearest(model, names)}; give a run folder, a weights file, module:Class, or one of "
             f"{', '.join(names)}"
         )
-    made = outside_model(str(model)) if own else trained_model(model)
+    made = outside_model(str(model)) if own else load_weights(model)
     return as_model(made), getattr(made, "seed", None)
 
 # %% ../../nbs/evaluation/06_results.ipynb #7db4a89f

@@ -20,7 +20,7 @@ from .objects import FRONTS, ObjectConfig, ObjectObserver, ObjectTransformer, ob
 from .regions import Regions
 from .stage import TRAINING_SETS
 from ..models.base import choose_device
-from ..training.folder import load_run, run_settings
+from ..models.weights import load_weights, run_settings
 from ..training.run import train_run
 from ..training.settings import LoopSettings
 
@@ -153,4 +153,4 @@ def load_observer(run: str | Path, device: str = "cpu") -> ObjectObserver:
     """
     settings = run_settings(run)
     check_name(settings["model"], FRONTS, "model of an observer")
-    return ObjectObserver(load_run(run, choose_device(device), rebuild), seed=int(settings["seed"]))
+    return ObjectObserver(load_weights(run, choose_device(device), rebuild), seed=int(settings["seed"]))

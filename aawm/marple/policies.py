@@ -33,7 +33,7 @@ from .planner import Run
 from .vocabulary import ACTIONS, DROP, END, PICKUP, ROOMS
 from .worlds import World, arrays, pose_number
 from ..models.base import perceptron
-from ..training.folder import load_run
+from ..models.weights import load_weights
 from ..training.run import train_run
 from ..training.settings import LoopSettings
 
@@ -397,7 +397,7 @@ def training_scenes(
 # %% ../../nbs/marple/15_policies.ipynb #92950a7e
 def load_policy(folder: str | Path) -> Policy:
     "The trained policy of a run's folder; `BadData` where it is damaged or missing."
-    return load_run(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
+    return load_weights(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
 
 
 SHIPPED = Path("data") / "weights" / "marple"

@@ -36,7 +36,7 @@ from aawm.models.weights import ship_weights, tensor_digest, write_card
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.store import open_store
-from aawm.training.folder import load_run, run_settings
+from aawm.training import load_run, run_settings
 from aawm.training.loop import Log
 from aawm.tests.conftest import FIXTURES, ROOT
 

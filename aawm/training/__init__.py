@@ -9,7 +9,8 @@ __all__ = ['Report', 'check_model', 'fit', 'train_run', 'changed_source', 'finis
 # %% ../../nbs/training/00_overview.ipynb #5bfac567
 from .check import Report, check_model
 from .fitting import fit
-from .folder import changed_source, finished, load_run, run_settings
+from ..models.weights import load_weights as load_run, run_settings
+from .folder import changed_source, finished
 from .presets import PRESETS, changed_settings, preset_settings
 from .run import train_run
 from .settings import LoopSettings, TrainingSettings, training_settings

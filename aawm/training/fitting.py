@@ -18,9 +18,9 @@ from ..errors import BadData, UsageError
 from ..files import sha256
 from ..models import build, check_weights
 from ..models.base import Batch, WorldModel, model_name
-from ..models.weights import place_of_weights
+from ..models.weights import load_weights, place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS, cuts
-from .folder import WEIGHTS, describe_model, trained_model
+from .folder import WEIGHTS, describe_model
 from .run import train_run
 from .settings import TrainingSettings, training_settings as checked_settings
 
@@ -81,7 +81,7 @@ def started_from(
     variant: str,
 ) -> dict[str, torch.Tensor]:  # name -> weights
     "Weights to start from; `UsageError` where they are of another model."
-    trained = trained_model(place)
+    trained = load_weights(place)
     if (trained.name, trained.variant) != (model, variant):
         raise UsageError(
             f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it"

@@ -12,6 +12,7 @@ __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'TEN_MINUTES', 'step_seed', 'name_of
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import csv
+import hashlib
 import io
 import math
 import signal
@@ -26,10 +27,10 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from ..errors import AawmError, BadData, ModelContractError, first_line, own_code
-from ..files import replacing, sha256, write_text
+from ..files import replacing, write_text
 from ..models import check_weights
 from ..readers import read_text
-from .folder import CHECKPOINT, CHECKPOINT_HASHES, LOG, check_hash, read_hashes, write_hashes
+from .folder import CHECKPOINT, LOG
 from .settings import LoopSettings, rate_factor
 
 # %% ../../nbs/training/03_loop.ipynb #b05720dd
@@ -288,16 +289,14 @@ def save_checkpoint(
     losses: Sequence[torch.Tensor] = (),  # since the last row of the log
 ) -> None:
     "Keep all that a run needs to go on."
-    path = Path(folder) / CHECKPOINT
-    hashes = Path(folder) / CHECKPOINT_HASHES
     content = {
         "step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best),
         "losses": [loss.cpu() for loss in losses],
     }
-    with replacing(path) as temporary:
-        torch.save(content, temporary)
-        known = read_hashes(hashes)[-1:] if hashes.exists() else []
-        write_hashes(hashes, [*known, (CHECKPOINT, sha256(temporary))])
+    saved = io.BytesIO()
+    torch.save(content, saved)
+    with replacing(Path(folder) / CHECKPOINT) as temporary:
+        temporary.write_bytes(hashlib.sha256(saved.getbuffer()).digest() + saved.getbuffer())
 
 # %% ../../nbs/training/03_loop.ipynb #3b3c6f00
 def read_checkpoint(folder: str | Path) -> dict:
@@ -305,9 +304,11 @@ def read_checkpoint(folder: str | Path) -> dict:
     path = Path(folder) / CHECKPOINT
     if not path.exists():
         return {}
-    check_hash(path, read_hashes(path.with_name(CHECKPOINT_HASHES)))
+    saved = path.read_bytes()
+    if hashlib.sha256(saved[32:]).digest() != saved[:32]:
+        raise BadData(f"{path} is damaged, or of an older version: it does not begin with its SHA-256; remove it to start again")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(io.BytesIO(saved[32:]), map_location="cpu", weights_only=True)
     except Exception as error:
         raise BadData(
             f"{path} cannot be read safely: {first_line(error)[:200]}; remove it to start again"
@@ -319,8 +320,6 @@ def read_checkpoint(folder: str | Path) -> dict:
         raise BadData(f"{path} has no readable {wrong[0]}: written by another version of the package; remove it to start again")
     if not all(isinstance(value, torch.Tensor) for value in content["weights"].values()):
         raise BadData(f"{path} holds weights that are no tensors; remove it to start again")
-    if not all(value.isfinite().all() for value in content["weights"].values()):
-        raise BadData(f"{path} holds weights that are not finite; remove it to start again")
     return content
 
 
@@ -331,8 +330,7 @@ def checkpoint_step(folder: str | Path) -> int:
 
 def drop_checkpoint(folder: str | Path) -> None:
     "Remove the checkpoint of a finished run."
-    for name in (CHECKPOINT, CHECKPOINT_HASHES):
-        (Path(folder) / name).unlink(missing_ok=True)
+    (Path(folder) / CHECKPOINT).unlink(missing_ok=True)
 
 # %% ../../nbs/training/03_loop.ipynb #93806351
 def check_optimizer(

@@ -15,8 +15,8 @@ import torch
 from ..errors import Interrupted, own_code
 from ..files import exclusive, write_json
 from ..models.base import check_weights, choose_device, float32_products, saved_state
-from .folder import HASHES, SETTINGS, check_run, claim_folder, describe_run, finished, is_shorter, read_weights, run_settings
-from .folder import write_weights
+from ..models.weights import SETTINGS, WEIGHTS, read_weights, run_settings
+from .folder import claim_folder, describe_run, finish_run, finished, is_shorter
 from aawm.training.loop import (
     Best, checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, read_log, save_checkpoint,
     step_seed, train,
@@ -53,12 +53,11 @@ def lengthen(
         return
     planned = before["training"]["steps"]
     if finished(folder):
-        check_run(folder)
-        read_weights(module, folder)
+        read_weights(module, folder / WEIGHTS)
         rows = read_log(folder, planned)
         reached = int(rows[-1]["step"]) if rows else planned
         save_checkpoint(folder, reached, module, new_optimizer(module, loop), Best(loop.patience))
-        (folder / HASHES).unlink()  # from here on it is an unfinished run
+        (folder / WEIGHTS).unlink()  # from here on it is an unfinished run
     lengthened = before.get("lengthened", {}) | {str(planned): checkpoint_step(folder)}
     write_json(folder / SETTINGS, settings | {"lengthened": lengthened})
 
@@ -88,8 +87,7 @@ def train_run(
             lengthen(out, described, module, settings)
         claim_folder(out, described)
         if finished(out):
-            check_run(out)
-            read_weights(module, out)
+            read_weights(module, out / WEIGHTS)
         else:
             module = module.to(device)
             batches, validation = data(module, device)
@@ -98,6 +96,6 @@ def train_run(
             except KeyboardInterrupt as stop:
                 done = f"the checkpoint is at step {checkpoint_step(out)} of {settings.steps}"
                 raise Interrupted(f"training stopped; {done}: run the same command to go on") from stop
-            write_weights(module, out)
+            finish_run(module, out)
         drop_checkpoint(out)
     return out

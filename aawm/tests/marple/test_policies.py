@@ -14,7 +14,7 @@ from aawm.errors import AawmError, BadData, Interrupted, UsageError
 from aawm.files import read_json, resolve, sha256, write_json
 from aawm.marple import policies, rollouts
 from aawm.marple.pairs import Plan
-from aawm.training.folder import HASHES, SETTINGS, WEIGHTS, write_hashes
+from aawm.models.weights import SETTINGS, WEIGHTS
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +198,6 @@ def test_a_sealed_run_that_asks_for_too_much_or_for_nothing_known_is_not_built(t
     folder = shutil.copytree(resolve("data/weights/marple/in-0"), tmp_path / "run")
     settings = read_json(folder / SETTINGS)
     write_json(folder / SETTINGS, settings | {"config": settings["config"] | config})
-    write_hashes(folder / HASHES, [(name, sha256(folder / name)) for name in (WEIGHTS, SETTINGS)])
+    (folder / "weights.sha256").write_text("".join(f"{sha256(folder / name)}  {name}\n" for name in (WEIGHTS, SETTINGS)))
     with pytest.raises(BadData, match="marple policy"):
         policies.load_policy(folder)

@@ -14,7 +14,7 @@ from aawm.errors import ModelContractError
 from aawm.models import build
 from aawm.training import check, fit, preset_settings
 from aawm.training.check import check_model
-from aawm.training.folder import load_run
+from aawm.training import load_run
 
 MODEL = '''"""A model of a stranger."""
 import torch
