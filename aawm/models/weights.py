@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['SHIPPED', 'SETTINGS', 'WEIGHTS', 'LARGEST', 'LONGEST_RECORD', 'MOST_PARAMETERS', 'OF_FILE', 'MOST', 'IDENTITY_FIELDS',
-           'Record', 'weights_name', 'tensor_digest', 'remember', 'record_of', 'sealed_record', 'opened_weights',
-           'weights_record', 'read_tensors', 'read_weights', 'run_settings', 'write_tensors', 'ship_weights',
-           'write_card', 'Card', 'CardForm', 'read_card', 'shipped_file', 'place_of_weights', 'within_limits',
-           'stated_build', 'load_weights', 'pretrained']
+           'Record', 'weights_name', 'tensor_digest', 'record_of', 'sealed_record', 'opened_weights', 'weights_record',
+           'read_tensors', 'read_weights', 'run_settings', 'write_tensors', 'ship_weights', 'write_card', 'Card',
+           'CardForm', 'read_card', 'shipped_file', 'place_of_weights', 'within_limits', 'stated_build', 'load_weights',
+           'pretrained']
 
 # %% ../../nbs/models/07_weights.ipynb #9f4d1752
 import contextlib
@@ -73,13 +73,6 @@ def tensor_digest(tensors: dict, record: str) -> str:
         sha.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
         sha.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha.hexdigest()
-
-
-def remember(model: WorldModel, known: dict) -> None:
-    "Note on a model what a card or a run says of its weights; `record_of` has it, until they change."
-    model.seed = known.get("seed")
-    model.known = {name: known[name] for name in known if name not in OF_FILE}
-    model.known_weights = tensor_digest(model.state_dict(), "")
 
 
 def record_of(model: WorldModel) -> dict:
@@ -341,8 +334,10 @@ def load_weights(
     module = within_limits(lambda: build(record), *about) if build else stated_build(record, path)
     read_weights(module, path)
     module.card = card
-    if isinstance(module, WorldModel):
-        remember(module, card)
+    if isinstance(module, WorldModel):  # `record_of` has what is known of its weights, until they change
+        module.seed = card.get("seed")
+        module.known = {name: value for name, value in card.items() if name not in OF_FILE}
+        module.known_weights = tensor_digest(module.state_dict(), "")
     return module.to(device).eval()
 
 # %% ../../nbs/models/07_weights.ipynb #2bbc4046

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['INJECTED', 'LONGEST_SOCKET', 'notebook_parameters', 'assigned', 'literal', 'as_written', 'check_parameters',
            'hand_parameters', 'check_hand_run', 'input_record', 'check_trials', 'scored_trials', 'own_sockets',
-           'NotebookFailed', 'KernelDied', 'execute', 'last_begun', 'run_notebook', 'shown', 'plain_metadata']
+           'NotebookFailed', 'KernelDied', 'execute', 'run_notebook', 'shown', 'plain_metadata']
 
 # %% ../../nbs/runs/03_notebooks.ipynb #85d43414
 import ast
@@ -213,22 +213,15 @@ def execute(
             ) from None
         except DeadKernelError:
             os.replace(temporary, failed)
-            raise KernelDied(
-                f"{Path(notebook).name} failed in cell {last_begun(failed)}: its process ended (memory?) (see {shown(failed)})"
-            ) from None
+            cells = notebook_content(failed)["cells"]
+            begun = [place for place, cell in enumerate(cells, 1) if cell["metadata"]["papermill"].get("start_time")]
+            # counted as a kernel counts: code that is not blank
+            last = sum(cell["cell_type"] == "code" and bool("".join(cell["source"]).strip()) for cell in cells[:max(begun, default=0)])
+            raise KernelDied(f"{Path(notebook).name} failed in cell {last}: its process ended (memory?) (see {shown(failed)})") from None
         plain_metadata(temporary)
         used = read_json(Path(sockets) / "usage.json", {})
     failed.unlink(missing_ok=True)
     return used
-
-
-def last_begun(
-    path: str | Path,  # a notebook that papermill wrote
-) -> int:  # counted as a kernel counts: code that is not blank
-    "The last cell that was begun; its `execution_count` is set if a message came through before its process ended."
-    cells = notebook_content(path)["cells"]
-    begun = [place for place, cell in enumerate(cells, 1) if cell["metadata"]["papermill"].get("start_time")]
-    return sum(cell["cell_type"] == "code" and bool("".join(cell["source"]).strip()) for cell in cells[:max(begun, default=0)])
 
 
 def run_notebook(
