@@ -58,7 +58,7 @@ def nearest(
     name: object,  # what was asked for
     known: Iterable[str],  # the names that exist
 ) -> str:  # "; did you mean 'oracle'?", or empty where nothing is near
-    "What a mistyped name may mean, whatever its capitals."
+    "Say what a mistyped name may mean, whatever its capitals."
     names = {str(one).lower(): one for one in known}
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
@@ -82,7 +82,7 @@ def whole_number(
     least: int,  # the smallest that is allowed
     most: int = 2**63 - 1,  # the largest
 ) -> int:
-    "`value` as an int; `UsageError` if it is none, too small or too large."
+    "Convert a value to an int; `UsageError` if it is none, too small or too large."
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -103,7 +103,7 @@ def is_users(file: Path) -> bool:
 def place_of(
     error: BaseException,
 ) -> str:  # " (bad.py, line 3)", or empty where only the package and its dependencies took part
-    "The last line of a user's own file that an error passed through."
+    "Return the last line of a user's own file that an error passed through."
     places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
@@ -114,7 +114,7 @@ def place_of(
 def first_line(
     words: object,  # such as an exception, whose text may have many lines or none
 ) -> str:
-    "The first line of a text that somebody else wrote, as it goes into a message; of no file, where a line ends at `\\n` alone."
+    "Return the first line of a text that somebody else wrote, as it goes into a message; of no file, where a line ends at `\\n` alone."
     return next(iter(str(words).strip().splitlines()), "")
 
 
@@ -129,7 +129,7 @@ def own_code(
     what: str,  # the beginning of the message, such as "the loss of Mine fails with"
     advice: str = "",  # its end
 ) -> Iterator[None]:
-    "Whatever a user's own code raises, an exit too, is one `ModelContractError`; a full memory and our own errors stay what they are."
+    "Turn whatever a user's own code raises, an exit too, into one `ModelContractError`; a full memory and our own errors stay what they are."
     try:
         yield
     except AawmError:

@@ -102,7 +102,7 @@ FORMULA = re.compile(r"(^|[;\t\r\n])(\s*)(?=[=+@＝＋－＠-])")
 
 
 def plain_cell(cell: object) -> object:
-    "A cell of a table that no spreadsheet runs: a text that begins like a formula gets an apostrophe, a number stays."
+    "Return a cell of a table that no spreadsheet runs: a text that begins like a formula gets an apostrophe, a number stays."
     if not isinstance(cell, str) or not FORMULA.search(cell):
         return cell
     with contextlib.suppress(ValueError):
@@ -138,7 +138,7 @@ def read_json(
     path: str | Path,  # the file
     default: object = None,  # given back where there is no such file, it cannot be read as JSON, or it holds another type
 ):  # its content
-    "The content of a JSON file, or `default`."
+    "Return the content of a JSON file, or `default`."
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, RecursionError, ValueError):
@@ -147,7 +147,7 @@ def read_json(
 
 # %% ../nbs/02_files.ipynb #f669d511
 def is_hidden(path: str | Path) -> bool:
-    "Whether a file is one that systems put beside others: its name, or a folder's, begins with a dot, or is `__MACOSX`."
+    "Say whether a file is one that systems put beside others: its name, or a folder's, begins with a dot, or is `__MACOSX`."
     return any(
         part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts
     )
@@ -157,7 +157,7 @@ def visible_files(
     folder: str | Path,
     pattern: str = "*",  # of `Path.glob`; `**/*` also looks within
 ) -> list[Path]:  # in order
-    "What lies in a folder, but for what systems put beside others."
+    "Return what lies in a folder, but for what systems put beside others."
     folder = Path(folder)
     return sorted(path for path in folder.glob(pattern) if not is_hidden(path.relative_to(folder)))
 
@@ -165,7 +165,7 @@ def visible_files(
 def sha256(
     path: str | Path,  # a file
 ) -> str:  # 64 hexadecimal digits
-    "The SHA-256 of a file's bytes."
+    "Return the SHA-256 of a file's bytes."
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -173,7 +173,7 @@ def sha256(
 def content_hash(
     path: str | Path,  # a file or a folder
 ) -> str | None:  # 64 hexadecimal digits; `None` where there is nothing
-    "The SHA-256 of a file's bytes, or of the names and bytes of a folder's visible files."
+    "Return the SHA-256 of a file's bytes, or of the names and bytes of a folder's visible files."
     path = Path(path)
     if path.is_file():
         return sha256(path)
@@ -191,7 +191,7 @@ def content_hash(
 def digest(
     content: object,  # anything JSON knows
 ) -> str:  # 64 hexadecimal digits
-    "The SHA-256 of a value, the same for the same content in any order of keys."
+    "Return the SHA-256 of a value, the same for the same content in any order of keys."
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 # %% ../nbs/02_files.ipynb #claim001
@@ -218,7 +218,7 @@ def check_place(
 def free_folder(
     path: str | Path,  # of a folder that is to be written
 ) -> Path:
-    "The path of a folder that is not there, or empty; refuse a file, and a folder that holds something."
+    "Return the path of a folder that is not there, or empty; refuse a file, and a folder that holds something."
     path = Path(path)
     if path.is_file():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
@@ -304,7 +304,7 @@ def exclusive(
 
 # %% ../nbs/02_files.ipynb #27fea81e
 def repository_root() -> Path:
-    "The folder with `settings.ini` and `nbs` at or above the current one, or the current folder where there is none."
+    "Return the folder with `settings.ini` and `nbs` at or above the current one, or the current folder where there is none."
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "settings.ini").is_file() and (folder / "nbs").is_dir():
@@ -318,7 +318,7 @@ BROUGHT = (Path("nbs"), Path("data/weights"))  # folders that an installed packa
 def resolve(
     path: str | Path,  # absolute, or relative to the root of the repository
 ) -> Path:  # absolute
-    "The absolute path of a file of the repository; where it is not there, of the copy that the package brings along."
+    "Return the absolute path of a file of the repository; where it is not there, of the copy that the package brings along."
     asked = Path(path).expanduser()
     library = Path(aawm.__file__).parent
     places = [repository_root() / asked]
@@ -329,7 +329,7 @@ def resolve(
 
 # %% ../nbs/02_files.ipynb #bf3219b6
 def commit() -> str:
-    "The commit of this package's repository, marked where files differ from it; else the version of the package."
+    "Return the commit of this package's repository, marked where files differ from it; else the version of the package."
     root = Path(aawm.__file__).resolve().parents[1]
     # another repository may lie around the folder, and variables may name another
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -353,7 +353,7 @@ def run_name(
     variant: str = "corrected",  # or `published`
     seed: int = 0,  # of the training
 ) -> str:
-    "What the files of a training are called."
+    "Say what the files of a training are called."
     module, own, name = model.rpartition(":")
     stem = f"{Path(module).name.removesuffix('.py')}.{name}" if own else model
     return "-".join([stem, *([] if own and variant == "corrected" else [variant]), str(seed)])
@@ -364,7 +364,7 @@ FLAGS = ("avx", "avx2", "fma", "fma4", "avx512f", "asimd", "sve")
 
 
 def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
-    "What the last bits of numbers depend on, besides versions."
+    "Return what the last bits of numbers depend on, besides versions."
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
     except OSError:  # not Linux

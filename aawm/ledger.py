@@ -45,11 +45,11 @@ class Measured:
 
     @property
     def seeds(self) -> int:
-        "The number of training seeds of the source that has fewest."
+        "Return the number of training seeds of the source that has fewest."
         return min((len(values) for values in self.values.values()), default=0)
 
     def ends(self, seeds: bool = True) -> tuple[float, float]:
-        "The 95 % interval; `seeds=False` leaves training seeds out."
+        "Return the 95 % interval; `seeds=False` leaves training seeds out."
         error, freedom = standard_error(self, seeds)
         half = -float(stdtrit(freedom, (1 - LEVEL) / 2)) * error
         low = self.value - half
@@ -92,7 +92,7 @@ def standard_error(
     number: Measured,
     seeds: bool = True,  # `False` leaves training seeds out
 ) -> tuple[float, float]:  # the error, its degrees of freedom
-    "The standard error of a number, from its variance over trials and over the seeds of each source."
+    "Return the standard error of a number, from its variance over trials and over the seeds of each source."
     count = len(number.influence)
     few = 1.0 if number.corrected else count / max(count - 1, 1)
     parts = [(float(np.square(number.influence).sum()) * few + number.floor, math.inf)]
@@ -106,7 +106,7 @@ def standard_error(
 
 # %% ../nbs/04_ledger.ipynb #7fbc097e
 def exactly(value: float, name: str = "") -> Measured:
-    "A number that is given, such as a threshold or a printed one: it has no uncertainty."
+    "Return a number that is given, such as a threshold or a printed one: it has no uncertainty."
     return Measured(name or f"{value:g}", {"given": np.array([float(value)])})
 
 # %% ../nbs/04_ledger.ipynb #3773d821
@@ -117,7 +117,7 @@ def ratio(
     assumed: float = 0.0,  # standard deviation over seeds, used where there is one
     share: bool = True,
 ) -> Measured | None:  # `None` where it is a ratio of nothing
-    "The sum of `hits` over the sum of `of`, for each seed."
+    "Return the sum of `hits` over the sum of `of`, for each seed."
     sums = rows.groupby(["seed", "trial"])[["hits", "of"]].sum()
     totals = sums.groupby("seed").sum()
     if not len(totals) or not (totals["of"] > 0).all():
@@ -160,7 +160,7 @@ class Finding:
 
     @property
     def needs(self) -> tuple[str, ...]:  # of "models", "seeds", "trials"; empty where decided, and where ties alone are undecided
-        "What would decide it."
+        "Return what would decide it."
         undecided = [leaf for leaf in self.leaves() if leaf.verdict == UNDECIDED]
         if self.verdict != UNDECIDED or undecided and all(leaf.tie for leaf in undecided):
             return ()
@@ -168,11 +168,11 @@ class Finding:
 
     @property
     def comparisons(self) -> int:
-        "How many comparisons it is made of."
+        "Say how many comparisons it is made of."
         return sum(part.comparisons for part in self.parts) if self.parts else 1
 
     def leaves(self) -> Iterator["Finding"]:
-        "The comparisons it is made of."
+        "Yield the comparisons it is made of."
         yield from (leaf for part in self.parts for leaf in part.leaves()) if self.parts else (self,)
 
 
@@ -183,7 +183,7 @@ class Absent:
     needs: str = "models"  # what would measure it, in words for the ledger
 
     def finding(self) -> Finding:
-        "What a comparison with it finds: nothing."
+        "Return what a comparison with it finds: nothing."
         return Finding(1.0, 1.0, missing=self.needs)
 
 
@@ -194,7 +194,7 @@ def tails(
     value: float,
     error: tuple[float, float],  # standard error, degrees of freedom
 ) -> tuple[float, float]:  # probabilities: as high were it below 0, as low were it above 0
-    "The two one-sided probabilities of a number."
+    "Return the two one-sided probabilities of a number."
     if math.isnan(value) or (value == 0 and error[0] == 0):
         return 1.0, 1.0
     t = math.copysign(math.inf, value) if math.isinf(value) or error[0] == 0 else value / error[0]
@@ -235,7 +235,7 @@ def partial(
     probabilities: Sequence[float],
     least: int,  # at least so many are so
 ) -> float:
-    "The probability that belongs to `at least so many of these`."
+    "Return the probability that belongs to `at least so many of these`."
     ordered = sorted(probabilities)
     return min((len(ordered) - least + 1) * ordered[least - 1], 1.0)
 
@@ -283,7 +283,7 @@ class Evidence:
         return measured
 
     def told(self) -> dict[str, int | str]:
-        "What was read, for a row of a ledger: the fewest training seeds behind a number, and all numbers in words."
+        "Return what was read, for a row of a ledger: the fewest training seeds behind a number, and all numbers in words."
         seeds = min((number.seeds for sources in self.read.values() for number in sources.values()), default=0)
         parts = [
             f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
@@ -315,7 +315,7 @@ class Claim:
 def entering(
     table: dict[int, Claim],  # filled
 ) -> Callable:  # `claim(number, figure, brief, statement, given)`, a decorator for checks
-    "A decorator that enters a check into a table of claims."
+    "Return a decorator that enters a check into a table of claims."
 
     def claim(number: int, figure: str, brief: str, statement: str, given: str = ""):
         def enter(check: Callable) -> Callable:
@@ -334,7 +334,7 @@ BY_CONSTRUCTION = "by construction"
 
 
 def because_words(finding: Finding) -> str:
-    "Which comparisons keep a claim from holding."
+    "Say which comparisons keep a claim from holding."
     if finding.verdict in (HOLDS, NOT_TESTED):
         return finding.untested
     leaves = [leaf for leaf in finding.leaves() if leaf.text]
@@ -375,7 +375,7 @@ def verdict_word(
     needs: str = "",  # as in the table; an undecided one without needs is a tie
     parts: tuple[int, int] | tuple[()] = (),  # of a claim of several parts: how many hold, of how many
 ) -> str:
-    "A verdict as it is written everywhere."
+    "Return a verdict as it is written everywhere."
     if verdict == NOT_TESTED:
         return f"{verdict}: {needs}"
     if verdict == HOLDS:
@@ -389,7 +389,7 @@ def ledger_grid(
     table: pd.DataFrame,  # as `check_claims` gives it; a column `word` says what a cell is to say
     conditions: Sequence[str],  # names of its columns that differ between pieces of evidence
 ) -> pd.DataFrame:  # `line, column, title, claim, verdict, word`
-    "One row for each cell of the figure of a ledger."
+    "Return one row for each cell of the figure of a ledger."
     columns = list(table[list(conditions)].drop_duplicates().itertuples(index=False, name=None))
     lines = sorted(table.claim.unique())
     keys = [tuple(row) for row in table[list(conditions)].itertuples(index=False, name=None)]

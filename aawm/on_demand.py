@@ -44,7 +44,7 @@ FOLDER = "AAWM_FOLDER"  # where the program was called, for kernels, which run e
 def module_named(
     name: str,  # of a module, or the path of its file, ending in `.py`
 ) -> types.ModuleType:
-    "A module by its name or from its file."
+    "Return a module by its name or from its file."
     path = Path(name)
     if path.suffix != ".py":
         importlib.import_module("pandas")  # which asks for numexpr and bottleneck, that are to come from nowhere else
@@ -81,7 +81,7 @@ def named_in_code(
     name: str,  # `module:attribute`, or `file.py:attribute`, as a user typed it
     what: str,  # it should be, for messages, such as "model"
 ) -> object:
-    "A class or function of a user's own; `UsageError` where there is none, `ModelContractError` where its module cannot be imported."
+    "Return a class or function of a user's own; `UsageError` where there is none, `ModelContractError` where its module cannot be imported."
     module, _, attribute = name.rpartition(":")
     if not (module and attribute):
         raise UsageError(f"cannot find {what} {name!r}; name it as module:attribute, or file.py:attribute")

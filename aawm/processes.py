@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 
 # %% ../nbs/08_processes.ipynb #b5176a58
 def cores() -> int:
-    "The cores that this process may use."
+    "Return the cores that this process may use."
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # %% ../nbs/08_processes.ipynb #1a0f3ef4
@@ -48,6 +48,6 @@ def end_with_parent() -> None:
 
 
 def start_worker() -> None:
-    "What a worker does first: leave Ctrl-C to the parent, and end when the parent does."
+    "Begin a worker: leave Ctrl-C to the parent, and end when the parent does."
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()

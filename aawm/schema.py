@@ -47,21 +47,21 @@ _States = TypeVar("_States", np.ndarray, "torch.Tensor")
 def flatten(
     state: _States,  # `[..., 5, 7]`: entity, feature
 ) -> _States:  # `[..., 35]`, the same memory
-    "The flat state that models read."
+    "Return the flat state that models read."
     return state.reshape(*state.shape[:-2], STATE_SIZE)
 
 # %% ../nbs/01_schema.ipynb #fd1d8ceb
 def unflatten(
     state: _States,  # `[..., 35]`
 ) -> _States:  # `[..., 5, 7]`, the same memory
-    "The state by entity and feature, from the flat one."
+    "Return the state by entity and feature, from the flat one."
     return state.reshape(*state.shape[:-1], len(ENTITIES), len(FEATURES))
 
 
 def positions(
     state: _States,  # `[..., 5, 7]`, or flat `[..., 35]`
 ) -> _States:  # `[..., 5, 3]`: x, y, z in metres of every entity
-    "Where every entity is."
+    "Find where every entity is."
     if state.shape[-1] == STATE_SIZE:
         state = unflatten(state)
     return state[..., POSITION]
@@ -70,7 +70,7 @@ def positions(
 def front(
     rotation: _States,  # unit quaternions `[..., 4]`, scalar last
 ) -> tuple[_States, _States]:  # `[...]` each: x and z of a vector, of length 1 where nothing is tilted
-    "Where something's front points on the ground; unturned, it is z (forward)."
+    "Find where something's front points on the ground; unturned, it is z (forward)."
     x, y, z, w = (rotation[..., k] for k in range(4))
     return 2 * (x * z + w * y), 1 - 2 * (x * x + y * y)
 
@@ -87,7 +87,7 @@ WINDOW_CONTEXT = 50  # ... of which so many are context
 def frame_to_step(
     frame: int | np.ndarray,  # frame 0-1499, a number or an array
 ) -> np.ndarray:  # step 0-299, int64 of the same shape
-    "The step at which an event logged at `frame` has happened (released code: left search in 0, 5, 10, ...)."
+    "Return the step at which an event logged at `frame` has happened (released code: left search in 0, 5, 10, ...)."
     return np.minimum(-(-np.asarray(frame, dtype=np.int64) // FRAMES_PER_STEP), STEPS - 1)
 
 # %% ../nbs/01_schema.ipynb #52c7ecdf
@@ -179,7 +179,7 @@ for _concept, _name in VISIT_SCENARIO.items():
 def cuts(
     scenario: str,  # of a trial
 ) -> tuple[int, ...]:  # steps, the first one of the trial left out; none of an ordinary trial
-    "The steps at which everything is placed anew."
+    "Return the steps at which everything is placed anew."
     return tuple(range(VISIT_STEPS, STEPS, VISIT_STEPS)) if scenario in VISIT_SCENARIO.values() else ()
 
 # %% ../nbs/01_schema.ipynb #6c635ea4
@@ -194,6 +194,6 @@ NO_LOG = -99  # the step of an event in a trial without an event log (released c
 def event_object(
     event: str,  # e.g. `goal_2`
 ) -> int:  # 0-2, or -1 where the event is about no object
-    "The object that a logged event is about."
+    "Return the object that a logged event is about."
     kind, _, k = event.rpartition("_")
     return int(k) if kind in OBJECT_EVENTS else NEVER

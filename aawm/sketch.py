@@ -43,7 +43,7 @@ FLOOR_COLOR = "#F6F5F2"
 def headings(
     state: np.ndarray,  # `[..., entity, 7]`
 ) -> np.ndarray:  # `[..., entity, 2]`: unit vectors on the ground plane (x, z)
-    "Where each entity is facing, seen from above."
+    "Find where each entity is facing, seen from above."
     x, y, z, w = np.moveaxis(np.asarray(state, dtype=float)[..., ROTATION], -1, 0)
     size = np.maximum(x * x + y * y + z * z + w * w, 1e-12)
     forward = np.stack([2 * (x * z + w * y) / size, 1 - 2 * (x * x + y * y) / size], axis=-1)
@@ -55,7 +55,7 @@ def triangle(
     place: np.ndarray,  # x, z of its middle, m
     heading: np.ndarray,  # unit vector on the ground plane
 ) -> np.ndarray:  # `[3, 2]`: its corners
-    "An isosceles triangle pointing along the heading."
+    "Return an isosceles triangle pointing along the heading."
     heading = np.asarray(heading)
     side = np.array([-heading[1], heading[0]]) * 0.36 * AGENT_LENGTH
     return place + np.stack(
@@ -69,7 +69,7 @@ def element(
     /,
     **attributes: object,  # `stroke_width=2` becomes `stroke-width="2"`
 ) -> str:
-    "One SVG element."
+    "Return one SVG element."
     written = "".join(f' {key.replace("_", "-")}="{escape(str(value))}"' for key, value in attributes.items())
     return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
 
@@ -98,7 +98,7 @@ OUTSIDE = 50.0  # places beyond are drawn here, m; all beyond the walls is clipp
 def on_paper(
     places: np.ndarray,  # `[..., 2]`: x, z, m
 ) -> np.ndarray:  # float `[..., 2]`: right, down, in units
-    "Where places on the floor are in the drawing."
+    "Find where places on the floor are in the drawing."
     right, up = np.moveaxis(np.clip(places, -OUTSIDE, OUTSIDE), -1, 0)
     return UNITS * np.stack([ROOM / 2 + right, ROOM / 2 - up], axis=-1)
 
@@ -107,7 +107,7 @@ def path_points(
     ground: np.ndarray,  # `[step, 2]`: x, z, m, all finite
     most: int,  # points
 ) -> np.ndarray:  # int `[point]`: steps
-    "The steps at which a path is drawn: one for each stretch of its way, and the last."
+    "Return the steps at which a path is drawn: one for each stretch of its way, and the last."
     way = np.concatenate(
         [[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()]
     )
@@ -120,7 +120,7 @@ def path_points(
 def path_data(
     points: np.ndarray,  # `[point, 2]` in units
 ) -> str:
-    "A path in SVG's short form: the first point, then the steps from each point to the next."
+    "Return a path in SVG's short form: the first point, then the steps from each point to the next."
     whole = np.rint(points).astype(int)
     ahead = "".join(f" {right} {down}" for right, down in np.diff(whole, axis=0))
     return f"M{whole[0, 0]} {whole[0, 1]}" + (f"l{ahead[1:]}" if ahead else "")
@@ -129,7 +129,7 @@ def path_data(
 def one_trial(
     states: np.ndarray,  # `[step, 5, 7]`, or flat `[step, 35]`
 ) -> np.ndarray:  # float `[step, 5, 7]`
-    "The states of one trial; `UsageError` for any other shape."
+    "Return the states of one trial; `UsageError` for any other shape."
     states = np.asarray(states, dtype=float)
     states = unflatten(states) if states.shape[-1:] == (STATE_SIZE,) else states
     if states.ndim != 3 or states.shape[1:] != (len(ENTITIES), ROTATION.stop) or not len(states):
@@ -159,7 +159,7 @@ class Sketch:
 
 # %% ../nbs/09_sketch.ipynb #bb23f8aa
 def room_svg() -> str:
-    "The floor, the observer and the circle around it in which objects are delivered."
+    "Return the floor, the observer and the circle around it in which objects are delivered."
     plane = list(GROUND_PLANE)
     right, down = on_paper(GOAL[plane]).tolist()
     ring = {"fill": "none", "stroke": OBSERVER_COLOR, "stroke_dasharray": "6 4"}
@@ -180,7 +180,7 @@ def walk_svg(
     entity: int,  # its place in `aawm.schema.ENTITIES`
     most: int,  # points of the path
 ) -> str:
-    "The path of one entity with a ring where it starts; nothing where it stays."
+    "Return the path of one entity with a ring where it starts; nothing where it stays."
     ground = panel.states[:, entity, POSITION][:, list(GROUND_PLANE)]
     steps = np.flatnonzero(np.isfinite(ground).all(-1))
     if len(steps) < 2:
@@ -213,7 +213,7 @@ def end_svg(
     panel: Sketch,
     entity: int,  # its place in `aawm.schema.ENTITIES`
 ) -> str:
-    "An entity where it is last seen: a circle for an object, a triangle along the heading of a robot."
+    "Return an entity where it is last seen: a circle for an object, a triangle along the heading of a robot."
     ground = panel.states[:, entity, POSITION][:, list(GROUND_PLANE)]
     steps = np.flatnonzero(np.isfinite(ground).all(-1))
     if not len(steps):
@@ -241,7 +241,7 @@ def mark_svg(
     thing: int,  # which object
     step: int,
 ) -> str:
-    "An event, where its object is at its step; nothing where there is none."
+    "Return an event, where its object is at its step; nothing where there is none."
     if not 0 <= step < len(panel.states):
         return ""
     place = panel.states[step, thing, POSITION][list(GROUND_PLANE)]
@@ -278,7 +278,7 @@ def key_svg(
     names: Sequence[str],  # of the entities
     imagined: bool,  # whether a panel shows a rollout
 ) -> list[str]:  # lines of text
-    "What colours and shapes mean."
+    "Return what colours and shapes mean."
     colored = [
         element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold")
         for entity, name in zip(ENTITIES, names)
@@ -300,7 +300,7 @@ def whole_svg(
     tall: int,
     scale: float = 1,  # pixels in a unit
 ) -> str:
-    "Elements as one picture."
+    "Return elements as one picture."
     size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
     return element(
         "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
@@ -311,7 +311,7 @@ def panels_svg(
     panels: Sequence[Sketch],
     most: int = POINTS,  # points of the paths of a panel
 ) -> str:
-    "Panels in one SVG, with a key beneath."
+    "Return panels in one SVG, with a key beneath."
     parts = []
     small = max(1.0, len(panels) / LARGE_PANELS)  # letters are of one size, however small the panels
     letters = LETTERS | {"font_size": round(13 * small)}
@@ -331,7 +331,7 @@ def panels_svg(
 def side_by_side(
     *panels: Sketch,  # one to six
 ) -> Picture:
-    "Panels beside each other as a picture of less than 10 kB."
+    "Return panels beside each other as a picture of less than 10 kB."
     if not 1 <= len(panels) <= 6:
         raise UsageError(f"a picture has one to six panels, not {len(panels)}")
     for thinning in THINNINGS:
@@ -350,7 +350,7 @@ def bars(
     title: str,
     intervals: Mapping[str, tuple[float, float]] | None = None,  # words -> low and high, of some values or all
 ) -> Picture:
-    "A bar for each value, its words before it, a line for its interval and its number behind it."
+    "Return a bar for each value, its words before it, a line for its interval and its number behind it."
     intervals = intervals or {}
     edge = 8 * max(map(len, values))  # right of the words
     ends = [*values.values(), *(end for words in values for end in intervals.get(words, ()))]

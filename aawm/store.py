@@ -75,11 +75,11 @@ class Layout:
 
     @property
     def dim(self) -> str:
-        "The dimension along which the store is built: the first one of the first array."
+        "Return the dimension along which the store is built: the first one of the first array."
         return next(iter(self.arrays.values())).dims[0]
 
     def chunk_for(self, count: int) -> int:
-        "Entries in a chunk of a store with so many."
+        "Return entries in a chunk of a store with so many."
         return min(self.chunk, self.small_chunk) if count < 1000 else self.chunk
 
 # %% ../nbs/06_store.ipynb #23a968d1

@@ -26,7 +26,7 @@ from ..store import read_manifest
 def paths(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> np.ndarray:  # `[trial, object]`, m
-    "How far each object went, summed over x, y and z (released code)."
+    "Say how far each object went, summed over x, y and z (released code)."
     parts = []
     for first in range(0, trials.sizes["trial"], CHUNK):
         some = trials.isel(trial=slice(first, first + CHUNK))
@@ -38,7 +38,7 @@ def paths(
 def statistics(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> pd.DataFrame:  # a row for each scenario, and `all`
-    "What happens in each scenario; shares in percent."
+    "Return what happens in each scenario; shares in percent."
     path = paths(trials)
     scenario = trials.scenario.values.astype(str)
     pickup = trials.pickup_step.values
@@ -67,7 +67,7 @@ def statistics(
 def pickup_to_goal(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> np.ndarray:  # steps, one for each object delivered in single-step gathering
-    "How long deliveries take."
+    "Say how long deliveries take."
     alone = np.isin(trials.scenario.values, SINGLE_GOAL_SCENARIOS)
     pickup = trials.pickup_step.values[alone]
     goal = trials.goal_step.values[alone]
@@ -77,7 +77,7 @@ def pickup_to_goal(
 def beside_published(
     trials: xr.Dataset,  # Dataset of `open_trials`
 ) -> pd.DataFrame:  # index statistic; columns here, published, source
-    "The known statistics of the published data set, and this store's."
+    "Return the known statistics of the published data set, and this store's."
     from aawm.sim.calibration import REAL
 
     whole = statistics(trials).loc["all"]
@@ -102,7 +102,7 @@ def how_it_was_made(
     manifest: dict,
     conventions: Iterable[str] = (),  # see `convention_lines`
 ) -> str:
-    "The paragraph on the store's origin."
+    "Return the paragraph on the store's origin."
     by = settings.get("made_by", "unknown")
     counts = manifest["counts"]
     drawn = sum(counts["rejected"].values())
@@ -192,7 +192,7 @@ def dataset_card(
     title: str = "Trials of the Animate Agent World Modeling benchmark",
     further: str = "",  # Markdown to stand before the licence
 ) -> str:  # Markdown
-    "The page on a store, from its manifest and its content."
+    "Return the page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
     trials = open_trials(path)
     settings = manifest["settings"]

@@ -34,7 +34,7 @@ def state_faults(
     state: np.ndarray,  # `[trial, 300, 5, 7]`
     first: int = 0,  # place of the first of these trials
 ) -> list:  # of strings; empty where all is well
-    "What is wrong with states, one line for each kind of fault, trial and entity."
+    "Return what is wrong with states, one line for each kind of fault, trial and entity."
     state = np.asarray(state)
     with np.errstate(invalid="ignore", over="ignore"):
         length = np.linalg.norm(state[..., ROTATION], axis=-1)
@@ -57,7 +57,7 @@ def event_faults(
     events: pd.DataFrame,  # `EVENT_COLUMNS`
     trials: int,
 ) -> list:
-    "What is wrong with a table of events."
+    "Return what is wrong with a table of events."
     kinds = {
         f"frame outside 0-{FRAMES - 1}": ~events.frame.between(0, FRAMES - 1),
         "unknown event": ~events.event.isin(EVENTS),
@@ -76,7 +76,7 @@ def step_faults(
     pickup_step: np.ndarray,  # `[trial, object]`
     goal_step: np.ndarray,  # `[trial, object]`
 ) -> list:
-    "Deliveries that come before their pickup."
+    "Return deliveries that come before their pickup."
     pickup_step = np.asarray(pickup_step)
     goal_step = np.asarray(goal_step)
     early = (goal_step >= 0) & ((pickup_step < 0) | (pickup_step > goal_step))
@@ -89,7 +89,7 @@ def step_faults(
 def table_faults(
     table: pd.DataFrame,  # `TRIAL_COLUMNS`
 ) -> list:
-    "Duplicates and unknown names among trials."
+    "Return duplicates and unknown names among trials."
     faults = []
     for what, column in (("name", "name"), ("states", "state_sha256")):
         where = pd.Series(range(len(table))).groupby(table[column].to_numpy()).agg(list)
@@ -114,7 +114,7 @@ def row_faults(
     rows: pd.DataFrame,  # `split`, `trial`
     split: Iterable[str],  # of each trial
 ) -> list:
-    "What is wrong with the published rows."
+    "Return what is wrong with the published rows."
     split = np.asarray(split).astype(str)
     known = rows[rows.split.isin(["train", "validation"]) & rows.trial.between(0, len(split) - 1)]
     faults = [
@@ -139,7 +139,7 @@ SAME_RATE = 0.1  # largest departure of a frame rate from another that counts as
 def convention_faults(
     states: np.ndarray,  # `[frame or step, 5, 7]` of one trial
 ) -> list:  # of strings; empty where all is well
-    "What says that y is not up, or that quaternions are not x, y, z, w."
+    "Return what says that y is not up, or that quaternions are not x, y, z, w."
     height, (x, _, z, _) = states[..., HEIGHT], np.moveaxis(states[:, AGENT_INDEX, ROTATION], -1, 0)
     frame, thing = np.unravel_index(np.argmax(np.maximum(LOWEST - height, height - HIGHEST)), height.shape)
     extreme = float(height[frame, thing])
@@ -161,7 +161,7 @@ def clock_line(
     logged: np.ndarray,  # int `[pickup]`, step of the log
     found: np.ndarray,  # int `[pickup]`, step at which the rule finds it
 ) -> str:  # empty where all is well
-    "What says that a log and its positions are on two clocks, and the frame rate that would explain it."
+    "Say what says that a log and its positions are on two clocks, and the frame rate that would explain it."
     late = np.median(found - logged) if len(logged) else 0
     if LATE[0] <= late <= LATE[1]:
         return ""
@@ -179,7 +179,7 @@ def heading_cosines(
     states: np.ndarray,  # `[trial, step, 5, 7]`
     scenario: np.ndarray,  # `[trial]`
 ) -> np.ndarray:  # `[n]`, of the steps in which a robot goes
-    "The cosine between a robot's heading over ground and its way."
+    "Return the cosine between a robot's heading over ground and its way."
     robots = states[:, :, AGENT_INDEX]
     way = changes(robots[..., GROUND_PLANE], scenario)
     ahead = np.stack(front(robots[:, :-1, :, ROTATION]), axis=-1)
@@ -190,7 +190,7 @@ def heading_cosines(
 
 
 def convention_lines(path: str | Path) -> list[str]:
-    "What is odd in an imported store without being wrong: jumps, headings, logged events that the rules find elsewhere or nowhere."
+    "Return what is odd in an imported store without being wrong: jumps, headings, logged events that the rules find elsewhere or nowhere."
     trials = open_trials(path)
     if str(trials.attrs["settings"].get("made_by")).startswith("aawm.data.generate"):
         return []
@@ -231,7 +231,7 @@ def subject_faults(
     scenario: pd.Series,  # of each trial
     states: xr.DataArray,  # `[trial, 300, 5, 7]`
 ) -> list:
-    "What a table of subjects says and the states of six visits do not show."
+    "Return what a table of subjects says and the states of six visits do not show."
     actors, choices = (subjects[[f"{name}_{visit}" for visit in range(1, VISITS + 1)]].to_numpy() for name in ("actor", "choice"))
     starts: dict[tuple, bytes] = {}
     bad: dict[str, list[np.ndarray]] = {}
@@ -255,7 +255,7 @@ def subject_faults(
 
 # %% ../../nbs/data/04_checks.ipynb #fc221d32
 def content_faults(path: str | Path, manifest: dict) -> list:
-    "What is wrong with the numbers of a store, though its files are whole."
+    "Return what is wrong with the numbers of a store, though its files are whole."
     trials = open_trials(path)
     events = open_events(path)
     table = read_table(path, LAYOUT, TRIAL_TABLE, manifest)

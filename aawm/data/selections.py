@@ -43,7 +43,7 @@ def split_trials(
 
 # %% ../../nbs/data/02_selections.ipynb #d6e9778e
 def _counts(trials: xr.Dataset) -> tuple:
-    "Objects picked up and objects delivered, for each trial."
+    "Return objects picked up and objects delivered, for each trial."
     return tuple((trials[name].values >= 0).sum(axis=-1) for name in ("pickup_step", "goal_step"))
 
 

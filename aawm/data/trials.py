@@ -70,7 +70,7 @@ LAYOUT = Layout(
 def state_hash(
     state: np.ndarray,  # `[300, 5, 7]` of one trial
 ) -> str:  # 64 hexadecimal digits
-    "The SHA-256 of the numbers of a trial."
+    "Return the SHA-256 of the numbers of a trial."
     return hashlib.sha256(np.ascontiguousarray(state, dtype="<f4").tobytes()).hexdigest()
 
 # %% ../../nbs/data/01_trials.ipynb #20cd3537
@@ -79,7 +79,7 @@ def data_hash(
     events: pd.DataFrame,  # the event table
     steps: Mapping | xr.Dataset,  # `pickup_step` and `goal_step`, `[trial, object]`
 ) -> str:  # 64 hexadecimal digits
-    "The hash of a store's content."
+    "Return the hash of a store's content."
     tables = [trials[list(TRIAL_COLUMNS)], events[list(EVENT_COLUMNS)]]
     tables = [json.loads(table.to_json(orient="split", index=False)) for table in tables]
     return digest([tables, *(np.asarray(steps[name]).tolist() for name in ("pickup_step", "goal_step"))])
@@ -89,7 +89,7 @@ def changes(
     values: np.ndarray,  # `[trial, step, ...]`
     scenario: np.ndarray,  # `[trial]`
 ) -> np.ndarray:  # `[trial, step - 1, ...]`
-    "The difference from step to step, 0 where everything is placed anew."
+    "Return the difference from step to step, 0 where everything is placed anew."
     change = np.diff(values, axis=1)
     for name in np.unique(scenario):
         change[np.ix_(np.asarray(scenario) == name, np.array(cuts(str(name)), dtype=np.int64) - 1)] = 0
@@ -100,7 +100,7 @@ def first_steps(
     events: pd.DataFrame,  # `trial`, `step`, `event`
     trials: int,  # how many there are
 ) -> dict[str, np.ndarray]:  # `pickup_step` and `goal_step`, int64 `[trial, object]`, -1 none
-    "The steps of the first pickup and the first delivery of each object of each trial."
+    "Return the steps of the first pickup and the first delivery of each object of each trial."
     later = np.iinfo(np.int64).max
     trial, step, event = (events[name].to_numpy() for name in ("trial", "step", "event"))
     steps = {}
@@ -117,7 +117,7 @@ def event_rows(
     events: pd.DataFrame,  # `frame`, `agent`, `event`
     trial: int | pd.Series,  # the place of their trial in the store; one, or one for each row
 ) -> pd.DataFrame:  # `EVENT_COLUMNS`
-    "Rows for the event table."
+    "Return rows for the event table."
     objects = np.array([event_object(event) for event in events.event], dtype=np.int64)
     rows = events.assign(trial=trial, step=frame_to_step(events.frame), object=objects)
     kinds = {name: "int64" for name in EVENT_COLUMNS if name != "event"} | {"event": str}
@@ -127,7 +127,7 @@ def event_rows(
 def logged_events(
     logs: Iterable,  # of lists: frame, agent and event of each event of a trial
 ) -> pd.DataFrame:  # `EVENT_COLUMNS`
-    "The event table of trials from the log of each."
+    "Return the event table of trials from the log of each."
     rows = [(trial, *event) for trial, log in enumerate(logs) for event in log]
     events = pd.DataFrame(rows, columns=["trial", "frame", "agent", "event"])
     return event_rows(events, events.trial)
@@ -140,7 +140,7 @@ def store_entries(
     rejected: Sequence[Mapping] = (),  # each draw or trial that was left out: `trial`, `reason`, perhaps more
     extra: dict | None = None,  # `ROW_TABLE`, `LOG_TABLE` or `SUBJECT_TABLE` -> table
 ) -> dict:  # arguments of `aawm.store.finish_store`
-    "The tables, counts and data hash of a store of trials."
+    "Return the tables, counts and data hash of a store of trials."
     reasons = [re.sub(r"-?\d+(\.\d+)?", "#", re.sub(r"^trials? [^:]*: ", "", draw["reason"])) for draw in rejected]
     counts = {
         "trials": len(trials),
@@ -181,7 +181,7 @@ def write_trials(
 def open_events(
     path: str | Path,  # the store's folder
 ) -> pd.DataFrame:  # columns trial, frame (0-1499), step (0-299), agent (0, 1), event, object (0-2, -1 none)
-    "The logged events of all trials; `trial` is the place of the trial in the store."
+    "Return the logged events of all trials; `trial` is the place of the trial in the store."
     return read_table(path, LAYOUT, EVENT_TABLE)
 
 # %% ../../nbs/data/01_trials.ipynb #3bbc3771
@@ -222,7 +222,7 @@ def take_trial(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store
 ) -> xr.Dataset:  # of one trial
-    "One trial of a store; `UsageError` where it has no such trial."
+    "Return one trial of a store; `UsageError` where it has no such trial."
     dataset = open_trials(trials)
     count = dataset.sizes["trial"]
     if not 0 <= trial < count:
@@ -233,7 +233,7 @@ def take_trial(
 def visit_panels(
     states: np.ndarray,  # `[300, 5, 7]` of six visits
 ) -> list[Sketch]:
-    "A panel for each visit; of the last one only how it begins, since what follows is asked."
+    "Return a panel for each visit; of the last one only how it begins, since what follows is asked."
     visits = states.reshape(VISITS, -1, *states.shape[1:])
     near = np.linalg.norm(visits[:, :, OBJECT_INDEX, POSITION] - GOAL, axis=-1) < GOAL_RADIUS
     panels = []
@@ -249,7 +249,7 @@ def trial_panel(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store
 ) -> Sketch:
-    "One trial of a store, to be drawn alone or beside others."
+    "Return one trial of a store, to be drawn alone or beside others."
     row = take_trial(trials, trial).isel(trial=0)
     names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
     title = f"{row.scenario.item()}, trial {trial}"
@@ -262,7 +262,7 @@ def show_trial(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int = 0,  # its place in the store
 ) -> Picture:
-    "A trial of a store seen from above; six visits in a row."
+    "Return a trial of a store seen from above; six visits in a row."
     row = take_trial(trials, trial).isel(trial=0)
     if cuts(row.scenario.item()):
         return side_by_side(*visit_panels(row.state.values))

@@ -31,7 +31,7 @@ def renumbered(
     states: torch.Tensor,  # `[B, ..., 35]`
     order: torch.Tensor,  # int64 `[B, 5]`: which entity comes to stand at each place
 ) -> torch.Tensor:  # of the shape of `states`
-    "States with other numbers for objects and robots."
+    "Return states with other numbers for objects and robots."
     columns = (order[..., None] * len(FEATURES) + torch.arange(len(FEATURES), device=order.device)).flatten(1)
     return states.gather(-1, columns.view(len(order), *[1] * (states.ndim - 2), STATE_SIZE).expand_as(states))
 
@@ -40,7 +40,7 @@ def mirrored_states(
     states: torch.Tensor,  # `[B, ..., 35]`
     mirrored: torch.Tensor,  # bool `[B]`
 ) -> torch.Tensor:  # of the shape of `states`
-    "States seen in a mirror at x = 0, where this is wanted."
+    "Return states seen in a mirror at x = 0, where this is wanted."
     signs = torch.tensor(MIRROR * len(ENTITIES), device=states.device)
     return torch.where(mirrored.view(-1, *[1] * (states.ndim - 1)), states * signs, states)
 
@@ -84,7 +84,7 @@ class Windows:
         self._given = given if cuts else None
 
     def __len__(self):
-        "Batches in an epoch; trials that do not fill a last batch wait for another epoch."
+        "Return batches in an epoch; trials that do not fill a last batch wait for another epoch."
         return len(self.states) // self.batch_size
 
     def __repr__(self):
@@ -114,7 +114,7 @@ class Windows:
         self,
         step: int,  # of the training, from 0
     ) -> dict:  # `states [B, window, 35]`, `end_state [B, 35]`, `trial [B]`, `start [B]`; perhaps `order [B, 5]` and `given [B, window]`
-        "The batch of a training step, a function of seed and step alone."
+        "Return the batch of a training step, a function of seed and step alone."
         if step < 0:
             raise UsageError(f"step must be at least 0, got {step}")
         epoch, number = divmod(int(step), len(self))

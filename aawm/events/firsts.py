@@ -18,7 +18,7 @@ from ..sketch import Sketch
 def first_true(
     mask: np.ndarray,  # bool `[..., step]`
 ) -> np.ndarray:  # int64 `[...]`, -1 where no step is true
-    "The first true step."
+    "Return the first true step."
     mask = np.asarray(mask, dtype=bool)
     return np.where(mask.any(axis=-1), mask.argmax(axis=-1), NEVER).astype(np.int64)
 
@@ -28,7 +28,7 @@ def path_first_goal(
     rules: str = "strict",
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # int64 `[...]`, step, -1 never
-    "The step at which an object first is at the observer."
+    "Return the step at which an object first is at the observer."
     return first_true(inside_goal(xyz, rules, radius))
 
 
@@ -37,7 +37,7 @@ def first_goal(
     rules: str = "strict",
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # int64 `[..., 3]`, step, -1 never
-    "The step at which each object first is at the observer."
+    "Return the step at which each object first is at the observer."
     return path_first_goal(object_paths(states), rules, radius)
 
 
@@ -45,7 +45,7 @@ def first_pickup(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
     rules: str = "strict",
 ) -> np.ndarray:  # int64 `[..., 3]`, step, -1 never
-    "The step at which each object is first carried."
+    "Return the step at which each object is first carried."
     return first_true(np.moveaxis(carries(states, rules), -1, -2))
 
 # %% ../../nbs/events/03_firsts.ipynb #d4cb115e
@@ -54,7 +54,7 @@ def event_panel(
     title: str = "",
     context: int | None = None,  # steps from here on are imagined; `None`: all truly happened
 ) -> Sketch:
-    "A trial or rollout to draw, with its events by the strict rules."
+    "Return a trial or rollout to draw, with its events by the strict rules."
     states = Sketch(states).states
     return Sketch(
         states, title, first_pickup(states).tolist(), first_goal(states).tolist(), context
@@ -71,7 +71,7 @@ def lift_start(
     states: np.ndarray,  # true states `[..., step, 5, 7]`, or flat `[..., step, 35]`
     pickup_step: np.ndarray,  # logged step `[..., 3]` over objects, negative where none
 ) -> np.ndarray:  # int64 `[..., 3]`: first step higher than at rest, -1 where there is no pickup
-    "The step at which the lift that leads to a logged pickup starts."
+    "Return the step at which the lift that leads to a logged pickup starts."
     xyz = object_paths(states)
     logged = np.asarray(pickup_step, dtype=np.int64)
     if logged.shape != xyz.shape[:-2] or (logged >= xyz.shape[-2]).any():

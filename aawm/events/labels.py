@@ -45,7 +45,7 @@ def checked(
 def entity_paths(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
 ) -> np.ndarray:  # `[..., 5, step, 3]`, m
-    "The path of each entity; `UsageError` where states have another form."
+    "Return the path of each entity; `UsageError` where states have another form."
     states = np.asarray(states)
     if states.ndim < 2 or (
         states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))
@@ -57,14 +57,14 @@ def entity_paths(
 def object_paths(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`
 ) -> np.ndarray:  # `[..., 3, step, 3]`, m
-    "The path of each object."
+    "Return the path of each object."
     return entity_paths(states)[..., OBJECT_INDEX, :, :]
 
 # %% ../../nbs/events/02_labels.ipynb #9716b4dd
 def goal_distance(
     xyz: np.ndarray,  # `[..., 3]`, m
 ) -> np.ndarray:  # `[...]`, m
-    "Distance in 3D to the point above the observer's foot that goals are measured from (paper, section on evaluation)."
+    "Return distance in 3D to the point above the observer's foot that goals are measured from (paper, section on evaluation)."
     with np.errstate(invalid="ignore"):
         return np.linalg.norm(np.asarray(xyz) - GOAL, axis=-1)
 
@@ -74,7 +74,7 @@ def inside_goal(
     rules: str = "strict",
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[..., step]`
-    "At which steps an object is delivered."
+    "Find the steps at which an object is delivered."
     xyz = checked(xyz, rules)
     inside = goal_distance(xyz) < radius
     if rules == "published":
@@ -106,7 +106,7 @@ def path_length(
     xyz: np.ndarray,  # `[..., step, 3]`, m
     rules: str = "strict",  # "strict": Euclidean; "published": L1, |dx| + |dy| + |dz| at each step
 ) -> np.ndarray:  # `[...]`, m
-    "The summed displacement from step to step."
+    "Return the summed displacement from step to step."
     with np.errstate(invalid="ignore"):
         change = np.abs(np.diff(checked(xyz, rules), axis=-2))
         along = change.sum(axis=-1) if rules == "published" else np.sqrt(np.square(change).sum(axis=-1))
@@ -127,7 +127,7 @@ def carry_evidence(
     xyz: np.ndarray,  # entity paths `[..., entity, step, 3]`, m
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
 ) -> tuple:  # bool `[..., object, agent, step]`, and the height change `[..., object, 1, step]` in m
-    "Steps at which an object could be in the hands of an agent (paper, pickup criteria 1-3; numbers of the released code)."
+    "Return steps at which an object could be in the hands of an agent (paper, pickup criteria 1-3; numbers of the released code)."
     objects = xyz[..., OBJECT_INDEX, :, :]
     agents = xyz[..., AGENT_INDEX, :, :]
     with np.errstate(invalid="ignore"):
@@ -145,7 +145,7 @@ def risen(
     height: np.ndarray,  # `[..., step]`, m
     runs: Runs,  # runs of a mask of the same shape
 ) -> np.ndarray:  # float64 `[run]`, m
-    "How far above the lowest place that it has been at until then an object comes in each run."
+    "Say how far above the lowest place that it has been at until then an object comes in each run."
     height = np.asarray(height, dtype=np.float64)
     rows = height.reshape(-1, height.shape[-1])
     lowest = np.fmin.accumulate(rows, axis=-1)
@@ -174,7 +174,7 @@ def accepted_carries(
     lifted: tuple = LIFTED,  # m
     rise: float = LEAST_RISE,  # m
 ) -> np.ndarray:  # bool `[trial, object, step]`
-    "The runs of evidence that are long enough, steady and, under the strict rules, high enough."
+    "Return the runs of evidence that are long enough, steady and, under the strict rules, high enough."
     xyz = checked(xyz, rules)
     evidence, change = carry_evidence(xyz, lifted)
     runs = find_runs(evidence)
@@ -193,7 +193,7 @@ def carries(
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., step, 3]`, over objects
-    "At which steps is each object carried, by whichever agent?"
+    "Find the steps at which each object is carried, by whichever agent."
     check_name(rules, RULES, "rules")
     xyz = entity_paths(states)
     lead = xyz.shape[:-3]
@@ -265,7 +265,7 @@ def own_events(
     name: str,  # of a registered rule
     states: np.ndarray,  # `[..., step, 5, 7]`
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "What a rule from outside says; `UsageError` where its answer is of another form."
+    "Return what a rule from outside says; `UsageError` where its answer is of another form."
     answers = np.asarray(OWN_RULES[check_name(name, OWN_RULES, "event rule")](states))
     expected = [*np.shape(states)[:-3], len(OBJECTS)]
     if answers.dtype != bool or list(answers.shape) != expected:

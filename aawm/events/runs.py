@@ -27,7 +27,7 @@ class Runs:
 def find_runs(
     mask: np.ndarray,  # bool `[..., step]`
 ) -> Runs:
-    "The maximal stretches of consecutive true steps."
+    "Return the maximal stretches of consecutive true steps."
     mask = np.asarray(mask, dtype=bool)
     steps = mask.shape[-1]
     rows = np.zeros((int(np.prod(mask.shape[:-1])), steps + 1), dtype=np.int8)  # the last column is the gap
@@ -42,7 +42,7 @@ def peak_in_runs(
     values: np.ndarray,  # `[..., step]`, finite inside the runs
     runs: Runs,  # runs of a mask of the same shape
 ) -> np.ndarray:  # `[run]`, steps from the start of a run to its largest value
-    "Where in each run `values` is largest."
+    "Find where in each run `values` is largest."
     if not len(runs.start):
         return np.zeros(0, dtype=np.int64)
     steps = runs.shape[-1]
@@ -58,7 +58,7 @@ def peak_in_runs(
 
 # %% ../../nbs/events/01_runs.ipynb #7230a681
 def offsets(runs: Runs) -> np.ndarray:  # `[sum of lengths]`: 0, 1, ..., for each run in turn
-    "The place of every step of every run within its run."
+    "Return the place of every step of every run within its run."
     before = np.cumsum(runs.length) - runs.length
     return np.arange(int(runs.length.sum())) - np.repeat(before, runs.length)
 
@@ -67,7 +67,7 @@ def paint_runs(
     runs: Runs,
     keep: np.ndarray,  # bool `[run]`: which of them
 ) -> np.ndarray:  # bool, of the mask's shape
-    "A mask that is true on the steps of the kept runs."
+    "Return a mask that is true on the steps of the kept runs."
     out = np.zeros((int(np.prod(runs.shape[:-1])), runs.shape[-1]), dtype=bool)
     kept = np.repeat(np.asarray(keep, dtype=bool), runs.length)
     out[

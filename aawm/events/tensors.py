@@ -18,7 +18,7 @@ def next_true(
     mask: torch.Tensor,  # bool `[..., T]`
     none: int,  # what stands for no such step
 ) -> torch.Tensor:  # int64 `[..., T]`
-    "The first true step from each step on, itself among them."
+    "Return the first true step from each step on, itself among them."
     steps = torch.arange(mask.shape[-1], device=mask.device)
     return torch.where(mask, steps, none).flip(-1).cummin(-1).values.flip(-1)
 
@@ -26,7 +26,7 @@ def next_true(
 def runs_around(
     mask: torch.Tensor,  # bool `[..., T]`
 ) -> tuple:  # int64 `[..., T]`: first step and length of the run of true steps that each true step is in
-    "The run that each true step belongs to; for false steps the values mean nothing."
+    "Return the run that each true step belongs to; for false steps the values mean nothing."
     steps = torch.arange(mask.shape[-1], device=mask.device)
     before = torch.where(mask, -1, steps).cummax(-1).values
     return before + 1, next_true(~mask, mask.shape[-1]) - before - 1
@@ -37,7 +37,7 @@ def largest_in_runs(
     mask: torch.Tensor,  # bool `[..., T]`
     first: torch.Tensor,  # int64 `[..., T]`: the first step of each step's run, see `runs_around`
 ) -> torch.Tensor:  # `[..., T]`; for false steps the values mean nothing
-    "The largest value of the run that each true step belongs to."
+    "Return the largest value of the run that each true step belongs to."
     return torch.zeros_like(values).scatter_reduce(
         -1, first, torch.where(mask, values, 0), "amax"
     ).gather(-1, first)
@@ -46,7 +46,7 @@ def largest_in_runs(
 def displaced(
     states: torch.Tensor,  # `[B, T, 5, 7]`
 ) -> tuple:  # int64 `[N]`: trials, and the objects in them that are somewhere else in some step
-    "Which objects do not lie still."
+    "Say which objects do not lie still."
     places = states[:, :, OBJECT_INDEX, POSITION]
     return (places[:, 1:] != places[:, :-1]).any(-1).any(1).nonzero(as_tuple=True)
 
@@ -56,7 +56,7 @@ def paths_of(
     trial: torch.Tensor,  # int64 `[N]`
     thing: torch.Tensor,  # int64 `[N]`, objects of these trials
 ) -> tuple:  # float64, m: the objects' places `[N, T, 3]`, and those of the agents beside them `[N, agent, T, 3]`
-    "Where objects and agents are."
+    "Find where objects and agents are."
     places = states[..., POSITION].transpose(1, 2)
     agents = torch.arange(len(ENTITIES), device=states.device)[AGENT_INDEX]
     return places[trial, thing].double(), places[trial[:, None], agents].double()
@@ -66,7 +66,7 @@ def carried(
     objects: torch.Tensor,  # float64 `[N, T, 3]`, m
     agents: torch.Tensor,  # float64 `[N, agent, T, 3]`, m
 ) -> torch.Tensor:  # bool `[N, T]`
-    "At which steps an object is carried by one of its agents."
+    "Find the steps at which an object is carried by one of its agents."
     change = objects.diff(dim=1, prepend=objects[:, :1]).abs()
     moved = change.sum(-1)
     height = objects[..., HEIGHT]
@@ -96,7 +96,7 @@ def carried(
 def carries(
     states: torch.Tensor,  # `[B, T, 5, 7]`
 ) -> torch.Tensor:  # bool `[B, T, object]`
-    "At which steps each object is carried: `aawm.events.carries`, strict, on the states' own device."
+    "Find the steps at which each object is carried: `aawm.events.carries`, strict, on the states' own device."
     trial, thing = displaced(states)
     is_carried = torch.zeros(*states.shape[:2], len(OBJECTS), dtype=torch.bool, device=states.device)
     is_carried[trial, :, thing] = carried(*paths_of(states, trial, thing))
@@ -110,7 +110,7 @@ FAR = 10 * STEPS  # stands for a step that never comes
 def near_goal(
     places: torch.Tensor,  # `[..., 3]`, m
 ) -> torch.Tensor:  # bool `[...]`
-    "Which places lie within a goal's radius of the goal."
+    "Say which places lie within a goal's radius of the goal."
     goal = torch.tensor(GOAL, dtype=places.dtype, device=places.device)
     return (places - goal).norm(dim=-1) < GOAL_RADIUS
 
@@ -118,7 +118,7 @@ def near_goal(
 def onsets(
     states: torch.Tensor,  # `[B, T, 5, 7]`
 ) -> torch.Tensor:  # bool `[B, agent, kind, object, T]`
-    "At which steps an agent picks an object up, or brings it to the observer (strict rules)."
+    "Find the steps at which an agent picks an object up, or brings it to the observer (strict rules)."
     trial, thing = displaced(states)
     objects, agents = paths_of(states, trial, thing)
     holds = torch.stack([carried(objects, agents), near_goal(objects)], 1)  # [N, kind, T]
@@ -134,7 +134,7 @@ def onsets(
 def steps_to(
     begun: torch.Tensor,  # bool `[..., T]`
 ) -> torch.Tensor:  # int64 `[..., T]`: steps to the next onset after each step; thousands where there is none
-    "Steps until the next onset."
+    "Return steps until the next onset."
     ahead = functional.pad(next_true(begun, FAR)[..., 1:], (0, 1), value=FAR)
     return ahead - torch.arange(begun.shape[-1], device=begun.device)
 
@@ -142,6 +142,6 @@ def steps_to(
 def path_ahead(
     states: torch.Tensor,  # `[B, T, 5, 7]`
 ) -> torch.Tensor:  # float64 `[B, 3, T]`, m
-    "How far each object still travels."
+    "Say how far each object still travels."
     change = states[:, :, OBJECT_INDEX, POSITION].double().diff(dim=1).norm(dim=-1)
     return functional.pad(change.flip(1).cumsum(1).flip(1), (0, 0, 0, 1)).transpose(1, 2)

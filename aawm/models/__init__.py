@@ -46,7 +46,7 @@ def load_released(
     state_dict_path: str | Path,  # their `.pt` file
     settings: dict | str | Path,  # their settings, or the path of their JSON file
 ) -> WorldModel:
-    "A `published` model with the authors' weights."
+    "Return a `published` model with the authors' weights."
     kind = model_class(name, "published")
     if not kind.released_settings:
         released = [other for other, published in PUBLISHED.items() if published.released_settings]

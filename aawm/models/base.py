@@ -41,7 +41,7 @@ def make_config(
     what: str = "setting",  # what a field is called in the message
     least: int | None = None,  # of whole numbers, such as 1 where they are sizes; 0 for those in `kind.may_be_zero`
 ):  # an instance of `kind`
-    "Settings from a dict, each name, type and size checked; an int becomes a float where a float is wanted."
+    "Return settings from a dict, each name, type and size checked; an int becomes a float where a float is wanted."
     fields = {field.name: field for field in dataclasses.fields(kind)}
     checked = {}
     for name, value in (settings or {}).items():
@@ -73,7 +73,7 @@ def context_lengths(
     trials: int,  # B
     steps: int,  # steps that the states hold
 ) -> torch.Tensor:  # int64 `[B]`, on the CPU
-    "A context length per trial, checked."
+    "Return a context length per trial, checked."
     lengths = torch.as_tensor(context, device="cpu")
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
@@ -92,7 +92,7 @@ def hide(
     states: torch.Tensor,  # `[B, T, 35]`
     lengths: torch.Tensor,  # `[B]`: steps shown of each trial; on the CPU, nothing waits for a GPU
 ) -> torch.Tensor:  # `[B, longest context, 35]`, zero where hidden
-    "A copy of the shown steps, cut at the longest context, with hidden steps at zero."
+    "Return a copy of the shown steps, cut at the longest context, with hidden steps at zero."
     longest = int(lengths.max())
     step = torch.arange(longest, device=states.device)
     shown = (step < lengths.to(states.device)[:, None])[..., None]
@@ -103,7 +103,7 @@ def last_shown(
     states: torch.Tensor,  # `[B, T, ...]`
     lengths: torch.Tensor | None = None,  # `[B]`; without it, all steps are shown
 ) -> torch.Tensor:  # `[B, ...]`
-    "What each trial shows last."
+    "Return what each trial shows last."
     if lengths is None:
         return states[:, -1]
     return states[torch.arange(len(states), device=states.device), lengths - 1]
@@ -129,15 +129,15 @@ class Context:
         return f"Context(states {list(self.states.shape)}, {steps}, {'at the mode' if self.mode else 'sampled'}{given})"
 
     def last(self) -> torch.Tensor:  # `[B, 35]`
-        "The last shown state of each trial."
+        "Return the last shown state of each trial."
         return last_shown(self.states, self.lengths)
 
     def with_states(self, states: torch.Tensor) -> "Context":
-        "The same with other states, such as those in a model's own scale."
+        "Return the same with other states, such as those in a model's own scale."
         return dataclasses.replace(self, states=states)
 
     def of(self, rows: torch.Tensor) -> "Context":
-        "The contexts of some trials, cut at the longest of them."
+        "Return the contexts of some trials, cut at the longest of them."
         lengths = self.lengths[rows]
         states = self.states[rows, : int(lengths.max())]
         streams = None if self.generator is None else self.generator[rows]
@@ -173,7 +173,7 @@ def lstm_step(
     inputs: torch.Tensor,  # `[B, size]`
     carried: list,  # (hidden, cell) of each layer, `[B, width]`
 ):  # `(top [B, width], carried)` one step later
-    "One step of a multi-layer LSTM."
+    "Return one step of a multi-layer LSTM."
     advanced = []
     for weights, state in zip(network.all_weights, carried):
         state = run_recurrent(torch.lstm_cell, inputs, state, *weights)
@@ -195,7 +195,7 @@ def moments_by_kind(
     states: torch.Tensor,  # `[N, T, 35]`, as many trials as there are
     lag: int = 0,  # of changes over so many steps instead
 ) -> torch.Tensor:  # float64 `[2, 35]`: mean, and mean square, of each feature over the entities of a kind, objects or robots
-    "Moments of states, a few hundred trials at a time."
+    "Return moments of states, a few hundred trials at a time."
     total = torch.zeros(2, states.shape[-1], dtype=torch.float64, device=states.device)
     for part in states.split(256):
         part = (part[:, lag:] - part[:, :-lag]).double() if lag else part.double()
@@ -220,11 +220,11 @@ class Scaler(nn.Module):
         self.spread.copy_((square - mean.square()).clamp(min=SMALLEST_SPREAD**2).sqrt())
 
     def forward(self, states: torch.Tensor):
-        "From metres to spreads."
+        "Convert metres to spreads."
         return (states - self.mean) / self.spread
 
     def inverse(self, scaled: torch.Tensor):
-        "From spreads to metres."
+        "Convert spreads to metres."
         return scaled * self.spread + self.mean
 
 # %% ../../nbs/models/01_base.ipynb #2e2570f8
@@ -253,7 +253,7 @@ def in_frame(
     sine: torch.Tensor,  # `[...]`, of the angle that somebody faces: 0 is z, a right angle x
     cosine: torch.Tensor,  # `[...]`
 ) -> torch.Tensor:  # ahead and right `[..., 2]`, or x and z
-    "From the room's axes to somebody's own, or back: the map is its own inverse."
+    "Map from the room's axes to somebody's own, or back: the map is its own inverse."
     x, z = offset.unbind(-1)
     return torch.stack([x * sine + z * cosine, x * cosine - z * sine], -1)
 
@@ -261,7 +261,7 @@ def in_frame(
 def relations(
     states: torch.Tensor,  # `[..., 35]`, m
 ) -> torch.Tensor:  # `[..., 18]`: of each robot and object, how far it is ahead and to the right (2 m), and its nearness
-    "Where each robot has each object."
+    "Find where each robot has each object."
     entities = unflatten(states)
     robots = entities[..., AGENT_INDEX, None, :]
     offset = (entities[..., None, OBJECT_INDEX, :] - robots)[..., list(GROUND_PLANE)]
@@ -275,12 +275,12 @@ def first_inputs(
     scaler: Scaler,
     related: bool,  # as the model's configuration has it
 ) -> torch.Tensor:  # `[..., 35]` or `[..., 53]`
-    "What a first layer reads of states."
+    "Return what a first layer reads of states."
     return torch.cat([scaled, relations(scaler.inverse(scaled))], -1) if related else scaled
 
 # %% ../../nbs/models/01_base.ipynb #a355bd65
 def feature_weights() -> torch.Tensor:  # `[35]`, of mean 1
-    "The weight of each number of a state: an entity's position as much as its rotation."
+    "Return the weight of each number of a state: an entity's position as much as its rotation."
     weights = torch.empty(len(FEATURES))
     for group in (POSITION, ROTATION):
         weights[group] = len(FEATURES) / 2 / len(range(len(FEATURES))[group])
@@ -296,7 +296,7 @@ class FeatureWeights(nn.Module):
         self.register_buffer("weights", feature_weights(), persistent=False)
 
     def forward(self, error: torch.Tensor) -> torch.Tensor:
-        "Weighted squares of errors `[..., 35]`."
+        "Return weighted squares of errors `[..., 35]`."
         return self.weights * error.square()
 
 
@@ -304,7 +304,7 @@ class ErrorWeights(FeatureWeights):
     "The same for errors of standardised states, as models of whole rollouts have them."
 
     def calibrate(self, states: torch.Tensor, scaler: Scaler) -> None:
-        "As of `ChangeScaler`; the error of a world that stands still remains as large as without weights."
+        "Calibrate as `ChangeScaler`; the error of a world that stands still remains as large as without weights."
         change = ChangeScaler().to(states.device)
         change.calibrate(states, scaler)
         weights = feature_weights().to(states.device) / change.spread.square()
@@ -331,7 +331,7 @@ Logs = dict[str, torch.Tensor | float]  # name -> one number, detached: parts of
 
 # %% ../../nbs/models/01_base.ipynb #e06cfdb6
 def parameter_count(model: nn.Module) -> int:
-    "How many numbers training sets."
+    "Say how many numbers training sets."
     return sum(parameter.numel() for parameter in model.parameters())
 
 # %% ../../nbs/models/01_base.ipynb #5d0c77e1
@@ -388,7 +388,7 @@ def rollout_inputs(
     context: int | torch.Tensor,
     privileged: dict,
 ) -> tuple:  # shown states `[B, T, 35]`, lengths `[B]`, and what the model declared, each `[B, ...]`
-    "What a model may see of some trials; `UsageError` where no model could use them, or what it declared is missing."
+    "Return what a model may see of some trials; `UsageError` where no model could use them, or what it declared is missing."
     if not isinstance(states, torch.Tensor) or states.ndim != 3 or states.shape[-1] != STATE_SIZE:
         got = tuple(getattr(states, "shape", ())) or type(states).__name__
         raise UsageError(f"states: expected a tensor [trials, steps, {STATE_SIZE}], got {got}")
@@ -408,7 +408,7 @@ class WorldModel(Declared):
     "A model of how a trial goes on: a loss on a batch, and rollouts after a context."
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        "What training descends, a tensor of one number, and numbers to log."
+        "Return what training descends, a tensor of one number, and numbers to log."
         raise ModelContractError(f"{type(self).__name__} has no `loss(batch)`; write one that returns (loss, logs)")
 
     def imagine(
@@ -420,7 +420,7 @@ class WorldModel(Declared):
         mode: bool = False,  # every latent at its mode
         privileged: dict[str, torch.Tensor] | None = None,  # what the model declared
     ) -> torch.Tensor:  # `[B, horizon, 35]`
-        "`rollout` without its checks, in separate arguments: a model writes this method, or `imagine_from`."
+        "Return `rollout` without its checks, in separate arguments: a model writes this method, or `imagine_from`."
         streams = None if mode or generator is None else streams_of(generator, len(states), states.device)
         return self.imagine_from(Context(states, lengths, streams, mode, privileged or {}), horizon)
 
@@ -429,7 +429,7 @@ class WorldModel(Declared):
         context: Context,
         horizon: int,  # steps to predict
     ) -> torch.Tensor:  # `[B, horizon, 35]`
-        "The steps after each context; `rollout` comes here after its checks."
+        "Imagine the steps after each context; `rollout` comes here after its checks."
         raise ModelContractError(
             f"{type(self).__name__} has no `imagine_from(context, horizon)`; write it, or `imagine(...)`, or `rollout` itself"
         )
@@ -479,10 +479,10 @@ class OutsideModel(WorldModel):
         self.privileged = (asked,) if isinstance(asked, str) else tuple(asked)
 
     def calibrate(self, states: torch.Tensor) -> None:
-        "Nothing: it comes trained."
+        "Do nothing: it comes trained."
 
     def rollout(self, states, context, horizon, **given):
-        "What it says."
+        "Return what it says."
         return self.run(states, context, horizon, **given)
 
 # %% ../../nbs/models/01_base.ipynb #2fa7813d
@@ -545,7 +545,7 @@ def model_class(
     name: str,  # a registered name, `module:Class`, or `file.py:Class`, as a user typed it; names in files: see `stated_model`
     variant: str = "corrected",  # or `published`
 ) -> type[WorldModel]:
-    "The class behind a model's name."
+    "Return the class behind a model's name."
     module, colon, _ = name.rpartition(":")
     if not colon and name.endswith(".py"):
         raise UsageError(f"{name} is a file: name a class in it, as in {name}:MyModel")
@@ -562,7 +562,7 @@ def model_class(
 def model_name(
     model: str | type[WorldModel],  # a name as for `model_class`, or the class itself
 ) -> str:
-    "The name by which runs find a model's class again; `UsageError` where they could not."
+    "Return the name by which runs find a model's class again; `UsageError` where they could not."
     if isinstance(model, str):
         return model
     if not (isinstance(model, type) and issubclass(model, WorldModel)):
@@ -582,7 +582,7 @@ def model_name(
 def variants_of(
     name: str,  # a registered name, or `module:Class`
 ) -> tuple:  # of `VARIANTS`
-    "The variants that a model can be built in."
+    "Return the variants that a model can be built in."
     return tuple(variant for variant in VARIANTS if variant in model_class(name, variant).variants)
 
 # %% ../../nbs/models/01_base.ipynb #5049c517
@@ -591,7 +591,7 @@ def build(
     variant: str = "corrected",  # or `published`
     **settings: object,  # fields of the model's `Config`
 ) -> WorldModel:
-    "A new model with fresh weights."
+    "Return a new model with fresh weights."
     kind = model_class(name, variant)
     model = kind(make_config(kind.Config, settings, f"setting of {name}", least=1), variant)
     model.name = name
@@ -605,7 +605,7 @@ def perceptron(
     outputs: int,
     activation: Callable = nn.ReLU,
 ) -> nn.Sequential:  # linear layers are 0, 2, 4, ..., as in the released state dicts
-    "Hidden layers with an activation after each, and a linear output."
+    "Return hidden layers with an activation after each, and a linear output."
     sizes = [inputs] + [hidden] * layers
     parts = []
     for before, after in zip(sizes, sizes[1:]):
@@ -614,7 +614,7 @@ def perceptron(
 
 # %% ../../nbs/models/01_base.ipynb #f0b60e44
 def window_context(batch: Batch) -> int:  # steps of the window that are shown
-    "The context of a training window: the batch's own, or the released 50; at least one step is left to predict."
+    "Return the context of a training window: the batch's own, or the released 50; at least one step is left to predict."
     window = batch["states"].shape[1]
     context = batch.get("context", WINDOW_CONTEXT)
     if not 1 <= context < window:
@@ -638,7 +638,7 @@ def sample_categorical(
     uniform: torch.Tensor | None = None,  # `[...]`, numbers between 0 and 1; None: torch's own
     mode: bool = False,  # the likeliest class instead of a sample
 ) -> torch.Tensor:  # int64 `[...]`
-    "One class for each row of logits."
+    "Return one class for each row of logits."
     if mode:
         return logits.argmax(-1)
     if uniform is None:
@@ -653,14 +653,14 @@ def one_hot(
     classes: int,
     dtype: torch.dtype = torch.float32,
 ) -> torch.Tensor:  # `[..., classes]`
-    "One at the chosen place, zero elsewhere; unlike torch's, it does not stop to look for bad indices."
+    "Return one at the chosen place, zero elsewhere; unlike torch's, it does not stop to look for bad indices."
     return torch.zeros(*chosen.shape, classes, dtype=dtype, device=chosen.device).scatter_(-1, chosen[..., None], 1.0)
 
 # %% ../../nbs/models/01_base.ipynb #e7a4600e
 def choose_device(
     device: str = "auto",  # "auto", "cpu", "cuda", "cuda:1", ...
 ) -> torch.device:
-    "The device to work on; `auto` takes a GPU where there is one."
+    "Return the device to work on; `auto` takes a GPU where there is one."
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -682,7 +682,7 @@ ON_CPU = (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv, torch.backen
 def float32_products(
     precision: str = "32-true",  # one of `PRECISIONS`; `tf32` is for GPUs alone
 ):
-    "Products of float32 are exact inside, or in `tf32`, whatever was set before; afterwards as they were."
+    "Make products of float32 exact inside, or in `tf32`, whatever was set before; afterwards they are as they were."
     before = [kind.fp32_precision for kind in ON_GPU + ON_CPU]
     inside = ["tf32" if precision == "tf32" and kind in ON_GPU else "ieee" for kind in ON_GPU + ON_CPU]
     try:
@@ -698,7 +698,7 @@ def defined_at(
     model: object,  # a `WorldModel`, or anything with `rollout`
     name: str,  # of a check
 ) -> str:  # " (bad.py, loss at line 7)"; empty for models of the package and of a notebook
-    "The method of a user's own file that a check is about."
+    "Return the method of a user's own file that a check is about."
     kind = model.inner if isinstance(model, OutsideModel) else type(model)
     for method in ("loss",) if name == "loss" else ("imagine_from", "imagine", "rollout"):
         written = getattr(kind, method, kind)
@@ -712,7 +712,7 @@ def defined_at(
 def read_state_dict(
     path: str | Path,  # a released `.pt` file
 ) -> dict:  # name -> tensor
-    "The tensors of a released checkpoint, without running anything in it."
+    "Return the tensors of a released checkpoint, without running anything in it."
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
@@ -728,7 +728,7 @@ def read_state_dict(
 def first_names(
     state: dict,  # name -> tensor
 ) -> dict[str, str]:  # name -> the first name of the same tensor
-    "Which names of a state share one tensor, as tied weights do."
+    "Say which names of a state share one tensor, as tied weights do."
     known: dict[tuple, str] = {}
     places = {
         name: (value.untyped_storage()._cdata, value.storage_offset(), value.shape, value.stride())
@@ -738,7 +738,7 @@ def first_names(
 
 
 def sized_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    "A model's state; `ModelContractError` where a file cannot hold it."
+    "Return a model's state; `ModelContractError` where a file cannot hold it."
     state = model.state_dict()
     for name, value in state.items():
         if not isinstance(value, torch.Tensor):
@@ -749,14 +749,14 @@ def sized_state(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def saved_state(model: nn.Module) -> dict[str, torch.Tensor]:  # on the CPU, no two in one memory
-    "A model's state to be written, shared tensors once."
+    "Return a model's state to be written, shared tensors once."
     state = sized_state(model)
     first = first_names(state)
     return {name: value.detach().cpu().contiguous().clone() for name, value in state.items() if first[name] == name}
 
 # %% ../../nbs/models/01_base.ipynb #6568b431
 def plain_name(name: str) -> str:
-    "The name of a weight without what `torch.compile` and `DataParallel` put before it."
+    "Return the name of a weight without what `torch.compile` and `DataParallel` put before it."
     return name.replace("_orig_mod.", "").removeprefix("module.")
 
 

@@ -42,7 +42,7 @@ PLACED_ANEW = 0.1  # m, or parts of a quaternion, by which every object changes 
 def scene_numbers(
     states: torch.Tensor,  # `[B, T, 35]`
 ) -> torch.Tensor:  # int64 `[B, T]`, from 0
-    "Which scene of its trial each step belongs to."
+    "Say which scene of its trial each step belongs to."
     changed = unflatten(states)[..., OBJECT_INDEX, :].diff(dim=1).abs().amax(-1).amin(-1)
     return functional.pad((changed > PLACED_ANEW).cumsum(1), (1, 0))
 
@@ -57,7 +57,7 @@ def deeds(
     scenes: int,  # V
     counted: torch.Tensor,  # bool `[B, T]`: steps that are looked at
 ) -> torch.Tensor:  # int64 `[B, V]`: 3 * robot + object, or `PAIRS`
-    "Which robot brings which object in each scene."
+    "Say which robot brings which object in each scene."
     ground = unflatten(states)[..., list(GROUND_PLANE)]
     things, robots = ground[..., OBJECT_INDEX, :], ground[..., AGENT_INDEX, :]
     driven = counted[:, 1:] & (scene[:, 1:] == scene[:, :-1])
@@ -76,7 +76,7 @@ def measured(
     now: torch.Tensor,  # `[..., 35]`
     before: torch.Tensor,  # `[..., 35]`: some steps earlier in the same scene
 ) -> tuple[torch.Tensor, torch.Tensor]:  # ranks, int64 `[..., robot, object, measure]`; situations `[..., robot, object, number]`
-    "What a choice is made by."
+    "Return what a choice is made by."
     state, past = unflatten(now), unflatten(before)
     (things, robots), (things_before, robots_before) = (
         (ground[..., OBJECT_INDEX, :], ground[..., AGENT_INDEX, :])
@@ -114,7 +114,7 @@ def questions(
     reach: int,  # steps
     scenes: int,  # V; of those that a trial has not, the answer is its last step
 ) -> tuple[torch.Tensor, torch.Tensor]:  # `[B, V]` each
-    "After which step each scene's deed is asked, and the step of the same scene, up to `reach` earlier, that it is compared with."
+    "Say after which step each scene's deed is asked, and the step of the same scene, up to `reach` earlier, that it is compared with."
     number = torch.arange(scenes, device=scene.device).expand(len(scene), -1).contiguous()
     begins = torch.searchsorted(scene, number)
     ends = torch.searchsorted(scene, number, right=True) - 1
@@ -132,7 +132,7 @@ def choose(
     before: torch.Tensor,  # `[B, V, 35]`: an earlier one
     done: torch.Tensor,  # `[B, V]`, of `deeds`: each scene reads those of the scenes before it
 ) -> torch.Tensor:  # `[B, V, 7]`
-    "Logits of what each scene's deed is."
+    "Return logits of what each scene's deed is."
     ranks, situation = measured(now, before)
     pair = done.clamp(max=PAIRS - 1)[..., None]
     brought = ranks.flatten(2, 3).gather(2, pair[..., None].expand(-1, -1, 1, MEASURES))[:, :, 0]
@@ -188,7 +188,7 @@ class Chooser(WorldModel):
     def move(
         self, shown: torch.Tensor, lengths: torch.Tensor, deed: torch.Tensor, horizon: int, begin: Callable = read_context
     ) -> torch.Tensor:
-        "The `[B, horizon, 35]` steps after `shown [B, T, 35]`, both m, given each trial's deed `[B]`."
+        "Return the `[B, horizon, 35]` steps after `shown [B, T, 35]`, both m, given each trial's deed `[B]`."
         robot, thing = deed % PAIRS // len(OBJECTS), deed % len(OBJECTS)
         things = (thing[:, None] + torch.arange(len(OBJECTS), device=deed.device)) % len(OBJECTS)
         order = torch.cat([things, torch.stack([robot, 1 - robot], 1) + AGENT_INDEX.start], 1)

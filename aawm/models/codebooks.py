@@ -21,7 +21,7 @@ def codebook(
     radius: float,  # of the disk of a small change, scaled
     mirror: tuple | None = None,  # `d` signs: what mirroring does to a change; None: nothing is mirrored
 ) -> torch.Tensor:  # `[size, d]`; the first is zero, and so are those not needed
-    "Tokens that cover the changes."
+    "Return tokens that cover the changes."
     order = torch.randperm(len(points), generator=torch.Generator().manual_seed(0))[:CODEBOOK_CHANGES]
     points = points[order.to(points.device)].cpu().float()
     scale = torch.tensor(scale)
@@ -45,7 +45,7 @@ def nearest_token(
     codes: torch.Tensor,  # `[C, d]`
     scale: tuple,  # as above
 ) -> torch.Tensor:  # int64 `[...]`
-    "The token that comes nearest."
+    "Return the token that comes nearest."
     unit = torch.tensor(scale, dtype=codes.dtype, device=codes.device)
     codes = codes * unit
     # squared distances, less what all tokens share
@@ -56,7 +56,7 @@ def hold_last(
     values: torch.Tensor,  # `[B, T, ...]`
     fresh: torch.Tensor,  # bool `[B, T, k]`: where they are taken; the first step always is
 ) -> torch.Tensor:  # `[B, T, k, n]`
-    "Values that stay as they are until they are taken again."
+    "Return values that stay as they are until they are taken again."
     steps = torch.arange(fresh.shape[1], device=fresh.device)[:, None]
     last = torch.where(fresh, steps, 0).cummax(1).values
     return values.gather(1, last[..., None].expand_as(values))

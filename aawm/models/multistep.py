@@ -35,7 +35,7 @@ class MultistepConfig:
 
 # %% ../../nbs/models/02_multistep.ipynb #0ab81b24
 def start_recurrent(network: nn.LSTM) -> None:
-    "Orthogonal recurrent weights and forget gates that start open."
+    "Start with orthogonal recurrent weights and open forget gates."
     with torch.no_grad():
         for name, weights in network.named_parameters():
             quarter = weights.shape[0] // 4
@@ -87,14 +87,14 @@ class Unrolled(WorldModel):
             start_recurrent(self.rnn)
 
     def make_layers(self) -> None:
-        "An embedding, an LSTM and a perceptron."
+        "Make an embedding, an LSTM and a perceptron."
         c = self.config
         self.input_embed = nn.Linear(self.inputs + RELATIONS * self.relations, c.embedding_size)
         self.rnn = nn.LSTM(c.embedding_size, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.mlp = perceptron(c.recurrent_size, c.hidden_size, c.hidden_layers, self.outputs)
 
     def read(self, states: torch.Tensor) -> torch.Tensor:
-        "What the first layer reads of scaled states."
+        "Return what the first layer reads of scaled states."
         return first_inputs(states, self.scaler, self.relations)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
@@ -115,7 +115,7 @@ class MultistepPredictor(Unrolled):
     "LSTM trained on its own rollout (AAWM, Multistep Predictor)."
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int):
-        "The steps after `states [B, T, 35]`, scaled like them: displacements from the last shown state."
+        "Return the steps after `states [B, T, 35]`, scaled like them: displacements from the last shown state."
         anchor = last_shown(states, lengths)
         read = lambda seen: self.input_embed(self.read(seen))
         return unroll(self.rnn, read, lambda top, _: anchor + self.mlp(top), states, lengths, horizon)
@@ -137,7 +137,7 @@ class PublishedMultistepPredictor(Unrolled):
     scaler = Metres()
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int):
-        "The steps after `states [B, T, 35]`, in metres."
+        "Return the steps after `states [B, T, 35]`, in metres."
         return unroll(self.rnn, self.input_embed, lambda top, _: self.mlp(top), states, lengths, horizon)
 
 # %% ../../nbs/models/02_multistep.ipynb #b859f8c3
@@ -158,7 +158,7 @@ class MultistepDelta(Unrolled):
     Config = DeltaConfig
 
     def make_layers(self) -> None:
-        "An LSTM and two layers, of which the corrected variant's last begins near zero."
+        "Make an LSTM and two layers, of which the corrected variant's last begins near zero."
         c = self.config
         self.rnn = nn.LSTM(STATE_SIZE + RELATIONS * self.relations, c.recurrent_size, c.recurrent_layers, batch_first=True)
         self.fc1, self.fc2 = nn.Linear(c.recurrent_size, c.hidden_size), nn.Linear(c.hidden_size, STATE_SIZE)
@@ -167,7 +167,7 @@ class MultistepDelta(Unrolled):
                 part.mul_(0.01)
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int) -> torch.Tensor:
-        "The steps after `states [B, T, 35]`, scaled like them: changes, summed."
+        "Return the steps after `states [B, T, 35]`, scaled like them: changes, summed."
         decode = lambda top, state: state + self.fc2(functional.relu(self.fc1(top)))
         return unroll(self.rnn, self.read, decode, states, lengths, horizon)
 

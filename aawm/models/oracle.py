@@ -22,7 +22,7 @@ class Oracle(Unrolled):
     outputs = len(ENTITIES) + STATE_SIZE
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor):
-        "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, all scaled alike."
+        "Return the steps after `states [B, T, 35]`, given the final state `[B, 35]`, all scaled alike."
         anchor = last_shown(states, lengths)
 
         def read(state):
@@ -41,7 +41,7 @@ def along(
     end_state: torch.Tensor,  # `[B, 35]`
     states: torch.Tensor,  # `[B, 35]` or `[B, T, 35]`
 ) -> torch.Tensor:  # of the shape of `states`
-    "The final state beside every step."
+    "Return the final state beside every step."
     return end_state if states.ndim == 2 else end_state[:, None].expand_as(states)
 
 # %% ../../nbs/models/06_oracle.ipynb #f877fdab
@@ -55,7 +55,7 @@ class PublishedOracle(Unrolled):
     scaler = Metres()
 
     def predict(self, states: torch.Tensor, lengths: torch.Tensor | None, horizon: int, end_state: torch.Tensor):
-        "The steps after `states [B, T, 35]`, given the final state `[B, 35]`, in metres."
+        "Return the steps after `states [B, T, 35]`, given the final state `[B, 35]`, in metres."
 
         def read(state):
             return self.input_embed(torch.cat([state, along(end_state, state)], -1))

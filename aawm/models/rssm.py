@@ -32,21 +32,21 @@ class OneHot:
 
     @property
     def size(self) -> int:
-        "Numbers in a sample."
+        "Return numbers in a sample."
         return self.categories * self.classes
 
     parameters = size  # numbers that describe a distribution
 
     def describe(self, flat: torch.Tensor) -> torch.Tensor:
-        "Logits by category and class, from a network's output `[..., parameters]`."
+        "Return logits by category and class, from a network's output `[..., parameters]`."
         return flat.unflatten(-1, (self.categories, self.classes))
 
     def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
-        "What a sample of each row needs: `[B, categories]`, between 0 and 1; None without streams."
+        "Return what a sample of each row needs: `[B, categories]`, between 0 and 1; None without streams."
         return streams and streams.uniform(purpose, step, self.categories)
 
     def sample(self, logits: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
-        "One class of each category, one-hot and flat `[..., size]`, with the gradient of the probabilities."
+        "Return one class of each category, one-hot and flat `[..., size]`, with the gradient of the probabilities."
         chosen = one_hot(sample_categorical(logits, noise, mode), self.classes, logits.dtype)
         if logits.requires_grad:
             probabilities = logits.softmax(-1)
@@ -54,7 +54,7 @@ class OneHot:
         return chosen.flatten(-2)
 
     def divergence(self, posterior: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
-        "KL of the posterior from the prior `[...]`, nats, summed over categories."
+        "Return KL of the posterior from the prior `[...]`, nats, summed over categories."
         posterior = posterior.log_softmax(-1)
         prior = prior.log_softmax(-1)
         return (posterior.exp() * (posterior - prior)).sum((-2, -1))
@@ -74,11 +74,11 @@ class Gaussian:
 
     @property
     def parameters(self) -> int:
-        "Numbers that describe a distribution."
+        "Return numbers that describe a distribution."
         return 2 * self.size
 
     def describe(self, flat: torch.Tensor) -> torch.Tensor:
-        "Mean and log standard deviation, from a network's output `[..., parameters]`."
+        "Return mean and log standard deviation, from a network's output `[..., parameters]`."
         mean, raw = flat.unflatten(-1, (2, -1)).unbind(-2)
         if not self.bounded:
             return torch.stack([mean, raw / 2], -2)
@@ -86,11 +86,11 @@ class Gaussian:
         return torch.stack([mean, spread.log()], -2)
 
     def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
-        "What a sample of each row needs: `[B, size]`, of mean 0 and standard deviation 1; None without streams."
+        "Return what a sample of each row needs: `[B, size]`, of mean 0 and standard deviation 1; None without streams."
         return streams and streams.normal(purpose, step, self.size)
 
     def sample(self, described: torch.Tensor, noise: torch.Tensor | None = None, mode: bool = False) -> torch.Tensor:
-        "A vector `[..., size]`, with its gradient; at its mode the mean."
+        "Return a vector `[..., size]`, with its gradient; at its mode the mean."
         mean, log_spread = described.unbind(-2)
         if mode:
             return mean
@@ -98,7 +98,7 @@ class Gaussian:
         return mean + log_spread.exp() * noise
 
     def divergence(self, posterior: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
-        "KL of the posterior from the prior `[...]`, nats, summed over numbers."
+        "Return KL of the posterior from the prior `[...]`, nats, summed over numbers."
         (mean, log_spread), (prior_mean, prior_log_spread) = posterior.unbind(-2), prior.unbind(-2)
         shift = (mean - prior_mean).square() * (-2 * prior_log_spread).exp()
         ratio = 2 * (log_spread - prior_log_spread)
@@ -134,7 +134,7 @@ class DiscreteConfig(LatentConfig):
     classes: int = 8  # of each category
 
     def latent(self, bounded: bool = True) -> OneHot:
-        "The latent of this size."
+        "Return the latent of this size."
         return OneHot(self.categories, self.classes)
 
 
@@ -147,7 +147,7 @@ class ContinuousConfig(LatentConfig):
     free_nats: float = 3.0  # KL per step that costs nothing, as in Dreamer (corrected)
 
     def latent(self, bounded: bool = True) -> Gaussian:
-        "The latent of this size."
+        "Return the latent of this size."
         return Gaussian(self.latents, bounded)
 
 # %% ../../nbs/models/03_rssm.ipynb #73a3f828
@@ -218,17 +218,17 @@ class LatentSteps(WorldModel):
     latent: OneHot | Gaussian
 
     def start(self, states: torch.Tensor):
-        "Memory and latent before the first step, both zero."
+        "Return memory and latent before the first step, both zero."
         return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(
             len(states), self.latent.size
         )
 
     def advance(self, memory: torch.Tensor, latent: torch.Tensor):
-        "The memory one step later."
+        "Return the memory one step later."
         return run_recurrent(torch.gru_cell, latent, memory, *self.encoder_rnn.all_weights[0])
 
     def decode(self, memory: torch.Tensor, latent: torch.Tensor):
-        "The decoder's output: this step's state in metres (published), or its change in spreads of such changes (corrected)."
+        "Return the decoder's output: this step's state in metres (published), or its change in spreads of such changes (corrected)."
         return self.decoder_mlp(torch.cat([memory, latent], -1))
 
 
@@ -239,7 +239,7 @@ def balanced_kl(
     c: DiscreteConfig | ContinuousConfig,
     given: torch.Tensor | None = None,  # bool `[B, T]`: steps that do not count
 ) -> torch.Tensor:  # a scalar, nats per step
-    "KL with most of its gradient on the prior, and none of it below the free nats (DreamerV2; free bits)."
+    "Return KL with most of its gradient on the prior, and none of it below the free nats (DreamerV2; free bits)."
     to_prior = mean_of_predicted(latent.divergence(posterior.detach(), prior), given).clamp(min=c.free_nats)
     to_posterior = mean_of_predicted(latent.divergence(posterior, prior.detach()), given).clamp(min=c.free_nats)
     return c.balance * to_prior + (1 - c.balance) * to_posterior
@@ -263,15 +263,15 @@ class RSSM(LatentSteps):
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
 
     def prior(self, memory: torch.Tensor):
-        "The latent's distribution, from the memory alone."
+        "Return the latent's distribution, from the memory alone."
         return self.latent.describe(self.fc_prior(memory))
 
     def embed(self, states: torch.Tensor):
-        "What the posterior reads of the observations, all steps at once."
+        "Return what the posterior reads of the observations, all steps at once."
         return self.see(first_inputs(states, self.scaler, self.config.relations))
 
     def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
-        "The latent's distribution, from an embedded observation and the memory."
+        "Return the latent's distribution, from an embedded observation and the memory."
         return self.latent.describe(self.fc_post(functional.elu(seen + self.recall(memory))))
 
     def loss(self, batch: Batch, mode: bool = False) -> tuple[torch.Tensor, Logs]:
@@ -334,16 +334,16 @@ class PublishedRSSM(LatentSteps):
         )
 
     def prior(self, memory: torch.Tensor):
-        "The latent's distribution, from the memory alone."
+        "Return the latent's distribution, from the memory alone."
         return self.latent.describe(torch.cat([getattr(self, name)(memory) for name in self.priors], -1))
 
     def embed(self, states: torch.Tensor):
-        "The posterior's share of the observations, all steps at once."
+        "Return the posterior's share of the observations, all steps at once."
         layers = (getattr(self, name) for name in self.posteriors)
         return torch.cat([functional.linear(states, layer.weight[:, :STATE_SIZE], layer.bias) for layer in layers], -1)
 
     def posterior(self, seen: torch.Tensor, memory: torch.Tensor):
-        "The latent's distribution, from an embedded observation and the memory."
+        "Return the latent's distribution, from an embedded observation and the memory."
         layers = (getattr(self, name) for name in self.posteriors)
         return self.latent.describe(
             seen

@@ -45,7 +45,7 @@ class SGNetConfig:
 
 # %% ../../nbs/models/05_sgnet.ipynb #984bbdd2
 def linear(inputs: int, outputs: int) -> nn.Sequential:
-    "A linear layer whose negative outputs are cut."
+    "Return a linear layer whose negative outputs are cut."
     return nn.Sequential(nn.Linear(inputs, outputs), nn.ReLU())
 
 # %% ../../nbs/models/05_sgnet.ipynb #13905ce7
@@ -63,7 +63,7 @@ class Goals(nn.Module):
         self.drop = nn.Dropout(c.dropout)
 
     def forward(self, encoded: torch.Tensor):
-        "Features `[B, steps, size]` of the goals after `encoded [B, hidden]`."
+        "Return features `[B, steps, size]` of the goals after `encoded [B, hidden]`."
         hidden = self.start(encoded)
         read = torch.zeros_like(hidden)
         features = []
@@ -74,12 +74,12 @@ class Goals(nn.Module):
         return torch.stack(features, 1)
 
     def all_goals(self, features: torch.Tensor):
-        "The summary that the encoder reads: `[B, size]`."
+        "Return the summary that the encoder reads: `[B, size]`."
         features = self.for_encoder(features)
         return (self.weigh_encoder(features.tanh()).softmax(-2) * features).sum(-2)
 
     def goals_ahead(self, features: torch.Tensor):
-        "For each step of the decoder, a summary of the goals not yet passed: `[..., steps, size]`."
+        "Summarise, for each step of the decoder, the goals not yet passed: `[..., steps, size]`."
         features = self.for_decoder(features)
         scores = self.weigh_decoder(features.tanh()).squeeze(-1)[..., None, :].expand(*features.shape[:-1], self.steps)
         passed = torch.ones(self.steps, self.steps, dtype=torch.bool, device=scores.device).tril(-1)
@@ -90,7 +90,7 @@ def distance(
     predicted: torch.Tensor,  # `[..., steps, 35]`
     true: torch.Tensor,  # likewise
 ) -> torch.Tensor:  # `[...]`
-    "Euclidean distance of states, summed over steps."
+    "Return euclidean distance of states, summed over steps."
     return (predicted - true).square().sum(-1).clamp(min=1e-12).sqrt().sum(-1)
 
 # %% ../../nbs/models/05_sgnet.ipynb #335cc5a1
@@ -112,7 +112,7 @@ class Paths(nn.Module):
         self.drop = nn.Dropout(c.dropout)
 
     def decode(self, encoded: torch.Tensor, ahead: torch.Tensor, latents: torch.Tensor):
-        "Paths `[N, K, steps, 35]` for `encoded [N, hidden]`, `ahead [N, steps, hidden / 4]` and `latents [N, K, size]`."
+        "Return paths `[N, K, steps, 35]` for `encoded [N, hidden]`, `ahead [N, steps, hidden / 4]` and `latents [N, K, size]`."
         many = latents.shape[1]
         hidden = self.start(torch.cat([encoded[:, None].expand(-1, many, -1), latents], -1)).flatten(0, 1)
         path = []
@@ -122,13 +122,13 @@ class Paths(nn.Module):
         return self.regressor(torch.stack(path, 1)).unflatten(0, (-1, many))
 
     def sample(self, encoded: torch.Tensor, ahead: torch.Tensor, streams: Streams | None, chunk: int):
-        "One path `[N, steps, 35]`, its latent from the prior; without streams at the mode."
+        "Return one path `[N, steps, 35]`, its latent from the prior; without streams at the mode."
         noise = self.latent.noise(streams, "chunk", chunk)
         latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)
         return self.decode(encoded, ahead, latent[:, None])[:, 0]
 
     def loss(self, encoded: torch.Tensor, ahead: torch.Tensor, target: torch.Tensor, distance: Callable = distance):
-        "Distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
+        "Return distance of the best of K paths from `target [N, steps, 35]`, divergence, and that path."
         seen = run_recurrent(self.future, target)[1].transpose(0, 1).flatten(1)
         prior = self.latent.describe(self.prior(encoded))
         posterior = self.latent.describe(self.posterior(torch.cat([encoded, seen], -1)))
@@ -195,21 +195,21 @@ class SGNet(WorldModel):
                 self.paths.regressor.bias.zero_()
 
     def distance(self, predicted: torch.Tensor, true: torch.Tensor) -> torch.Tensor:
-        "Weighted mean squares of standardised states, summed over steps: `[...]`."
+        "Return weighted mean squares of standardised states, summed over steps: `[...]`."
         return self.weighted(predicted - true).mean(-1).sum(-1)
 
     def step(self, seen: torch.Tensor, encoded: torch.Tensor, summary: torch.Tensor):
-        "Encoder output, goal features and their summary after one embedded state."
+        "Return encoder output, goal features and their summary after one embedded state."
         encoded = run_recurrent(self.encoder, self.drop(torch.cat([seen, summary], -1)), encoded)
         goals = self.goals(encoded)
         return encoded, goals, self.goals.all_goals(goals)
 
     def embedded(self, states: torch.Tensor):
-        "What the encoder reads of states, in the model's scale."
+        "Return what the encoder reads of states, in the model's scale."
         return self.embed(first_inputs(states, self.scaler, self.config.relations))
 
     def start(self, states: torch.Tensor):
-        "What is carried before the first step."
+        "Return what is carried before the first step."
         size = self.config.hidden_size
         return states.new_zeros(len(states), size), states.new_zeros(len(states), size // 4)
 
@@ -244,7 +244,7 @@ def decoded_steps(
     steps: int,  # of the context
     count: int,  # how many are wanted
 ) -> list:  # ascending, the last step among them
-    "Steps of the context at which paths are decoded: evenly spaced, up to the last."
+    "Return steps of the context at which paths are decoded: evenly spaced, up to the last."
     every = max(1, steps // count)
     return list(range(steps - 1, -1, -every))[:count][::-1]
 
@@ -256,7 +256,7 @@ def observed_loss(
     count: int,  # of them, how many paths are decoded from
     given: torch.Tensor | None = None,  # as in a batch
 ) -> tuple:  # total, logs, steps read, best path from the last of them, what is carried on
-    "Goals of every step of the context, and paths from some of them."
+    "Return goals of every step of the context, and paths from some of them."
     goal_steps = model.config.goal_steps
     steps = min(context, states.shape[1] - goal_steps)
     if steps < 1:

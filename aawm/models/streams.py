@@ -22,12 +22,12 @@ LAST_SHIFT = 31
 
 
 def folded(bits: torch.Tensor, shift: int) -> torch.Tensor:
-    "Exclusive or of int64 with the same bits, shifted right; zeros come in from the left."
+    "Fold int64 by exclusive or with the same bits, shifted right; zeros come in from the left."
     return bits ^ (bits >> shift & (1 << 64 - shift) - 1)
 
 
 def scrambled(bits: torch.Tensor) -> torch.Tensor:
-    "Bits that look random: a permutation of the 64-bit numbers."
+    "Return bits that look random: a permutation of the 64-bit numbers."
     for shift, factor in ROUNDS:
         bits = folded(bits, shift) * factor
     return folded(bits, LAST_SHIFT)
@@ -36,7 +36,7 @@ def scrambled(bits: torch.Tensor) -> torch.Tensor:
 def combined(
     *parts: int | torch.Tensor,  # whole numbers, or int64 tensors of shapes that broadcast
 ) -> torch.Tensor:  # int64 `[...]`
-    "A key from several parts; their order counts."
+    "Return a key from several parts; their order counts."
     bits = torch.zeros((), dtype=torch.int64)
     for part in parts:
         if isinstance(part, torch.Tensor):
@@ -48,7 +48,7 @@ def combined(
 
 
 def key_of_name(name: str) -> int:  # 64 bits, signed
-    "What a name counts for in a key; on every machine the same."
+    "Return what a name counts for in a key; on every machine the same."
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 # %% ../../nbs/models/09_streams.ipynb #5189cf3c
@@ -71,7 +71,7 @@ class Streams(torch.Generator):
         return Streams(self.keys[rows])
 
     def split(self, count: int) -> "Streams":
-        "Streams of their own for several rollouts of each row, those of the first row in front."
+        "Return streams of their own for several rollouts of each row, those of the first row in front."
         return Streams(combined(self.keys[:, None], torch.arange(count, device=self.keys.device)).flatten())
 
     def uniform(
@@ -80,7 +80,7 @@ class Streams(torch.Generator):
         step: int,
         *shape: int,  # of the numbers of each row
     ) -> torch.Tensor:  # float32 `[B, *shape]`
-        "Numbers between 0 and 1, both left out."
+        "Return numbers between 0 and 1, both left out."
         first = scrambled(self.keys ^ (zlib.crc32(purpose.encode()) << 31 ^ step))
         bits = scrambled(first[:, None] + STRIDE * torch.arange(1, 1 + math.prod(shape), device=first.device))
         return ((bits >> 41 & 2**23 - 1) + 0.5).mul_(2**-23).view(-1, *shape)  # the upper 23 bits
@@ -91,7 +91,7 @@ class Streams(torch.Generator):
         step: int,
         *shape: int,  # of the numbers of each row
     ) -> torch.Tensor:  # float32 `[B, *shape]`
-        "Numbers of mean 0 and standard deviation 1."
+        "Return numbers of mean 0 and standard deviation 1."
         return torch.erfinv(2 * self.uniform(purpose, step, *shape) - 1) * math.sqrt(2)
 
 # %% ../../nbs/models/09_streams.ipynb #f756bf30
@@ -101,7 +101,7 @@ def streams_of(
     device: torch.device | str = "cpu",
     samples: int | None = None,  # rollouts of each row; None: one
 ) -> Streams:  # of `rows`, or of `rows * samples`
-    "Streams for the rows of a batch."
+    "Return streams for the rows of a batch."
     if isinstance(generator, Streams):
         if len(generator) != rows:
             raise UsageError(f"generator: has streams of {len(generator)} trials, for a batch of {rows}")

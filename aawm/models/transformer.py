@@ -63,7 +63,7 @@ def rotate(
     vectors: torch.Tensor,  # queries or keys `[B, heads, T, size]`, size even
     positions: torch.Tensor,  # `[T]`, or `[B, T]` where trials stand at different positions
 ) -> torch.Tensor:  # of the shape of `vectors`
-    "Rotary positions: turn each pair of numbers by position times pace."
+    "Return rotary positions: turn each pair of numbers by position times pace."
     half = vectors.shape[-1] // 2
     pace = LONGEST_WAVE ** (-torch.arange(half, device=vectors.device) / half)
     angle = positions[..., None] * pace
@@ -82,7 +82,7 @@ def look_up(
     values: torch.Tensor,  # of the shape of `keys`
     past: torch.Tensor | None,  # bool `[B, 1, 1, places]`: what may be seen; None: everything
 ) -> torch.Tensor:  # `[B, heads, 1, size]`
-    "Attention of a single step. Two products, written out: on a CPU torch's routine for many steps is three times slower at one."
+    "Attend for a single step. Two products, written out: on a CPU torch's routine for many steps is three times slower at one."
     scores = (query @ keys.transpose(-1, -2)).mul_(query.shape[-1] ** -0.5)
     if past is not None:
         scores = scores.masked_fill_(~past, -torch.inf)
@@ -102,7 +102,7 @@ class Attention(nn.Module):
             setattr(self, name, nn.Linear(c.width, c.width))
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "`inputs [B, T, width]`, `positions [T]` or `[B, T]`; kept: `(keys, values)`, each `[B, heads, places, size]`, or None."
+        "Return `inputs [B, T, width]`, `positions [T]` or `[B, T]`; kept: `(keys, values)`, each `[B, heads, places, size]`, or None."
         query, key, value = (
             part(inputs).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
@@ -156,7 +156,7 @@ class Stack(nn.Module):
         self.ln_f = nn.LayerNorm(c.width)
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "Outputs, and each block's keys and values."
+        "Return outputs, and each block's keys and values."
         all_new = []
         for number, block in enumerate(self.blocks):
             inputs, new = block(inputs, positions, kept and kept[number])
@@ -170,7 +170,7 @@ SLACK = 1.25  # longest to shortest of a group, at most
 def of_like_length(
     lengths: torch.Tensor,  # `[B]`
 ) -> list:  # of row numbers, each a tensor
-    "The rows of a batch in groups that hardly need padding."
+    "Return the rows of a batch in groups that hardly need padding."
     order = lengths.argsort(stable=True)
     ordered = lengths[order].tolist()
     cuts = [0]
@@ -181,14 +181,14 @@ def of_like_length(
 
 # %% ../../nbs/models/04_transformer.ipynb #6cd46458
 def state_embedder(width: int, inputs: int = STATE_SIZE) -> nn.Sequential:
-    "Linear - LayerNorm - GELU - Linear - LayerNorm, as released."
+    "Return linear - LayerNorm - GELU - Linear - LayerNorm, as released."
     return nn.Sequential(
         nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
     )
 
 
 def start_small(model: nn.Module) -> None:
-    "Weights of GPT: normal with spread 0.02, biases at zero."
+    "Draw weights as GPT does: normal with spread 0.02, biases at zero."
     for part in model.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):
             nn.init.normal_(part.weight, std=0.02)
@@ -197,7 +197,7 @@ def start_small(model: nn.Module) -> None:
 
 
 def start_wide(*layers: nn.Linear) -> None:
-    "Weights of layers that read features: normal, so that outputs are as large as inputs."
+    "Draw weights of layers that read features: normal, so that outputs are as large as inputs."
     for layer in layers:
         nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
 
@@ -212,7 +212,7 @@ QUANTUM = 0.1  # width of the disk of a small change, in root mean squares of ch
 def by_entity(
     parts: dict[tuple[int, int], torch.Tensor],  # kind, group -> `[..., entities of the kind, values of the group]`
 ) -> torch.Tensor:  # `[..., 5, values]`
-    "Values by kind and group, laid out by entity."
+    "Return values by kind and group, laid out by entity."
     groups = range(len(GROUPS))
     return torch.cat([torch.cat([parts[kind, group] for group in groups], -1) for kind in range(len(ENTITY_KINDS))], -2)
 
@@ -248,7 +248,7 @@ class StepTokens(nn.Module):
             book.copy_(codebook(points, (1.0,) * book.shape[-1], self.codes, radius))
 
     def encode(self, changes: torch.Tensor):
-        "Tokens `[..., 5, 2]` of changes `[..., 5, 7]`."
+        "Return tokens `[..., 5, 2]` of changes `[..., 5, 7]`."
         nearest = {}
         for kind, group, book in self.books():
             points = changes[..., ENTITY_KINDS[kind], GROUPS[group]]
@@ -256,7 +256,7 @@ class StepTokens(nn.Module):
         return by_entity(nearest)
 
     def advance(self, states: torch.Tensor, tokens: torch.Tensor):
-        "The states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
+        "Return the states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
         changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
         moved = unflatten(states) + by_entity(changes)
         turned = torch.where(
@@ -270,7 +270,7 @@ def slot_logits(
     features: torch.Tensor,  # `[..., width]`
     place: int,  # of the slot in `ROBOTS_FIRST`
 ) -> torch.Tensor:  # `[..., codes]`
-    "Logits of one slot's tokens."
+    "Return logits of one slot's tokens."
     slot = ROBOTS_FIRST[place]
     kind = int(slot // len(GROUPS) >= AGENT_INDEX.start)
     return head.logits[len(GROUPS) * kind + slot % len(GROUPS)](features)
@@ -281,7 +281,7 @@ def step_nll(
     hidden: torch.Tensor,  # of the trunk `[..., width]`
     tokens: torch.Tensor,  # `[..., 5, 2]`
 ) -> torch.Tensor:  # `[..., 10]`: nats
-    "Negative log-likelihood of the tokens of steps, in the order of `ROBOTS_FIRST`."
+    "Return negative log-likelihood of the tokens of steps, in the order of `ROBOTS_FIRST`."
     tokens = tokens.flatten(-2).roll(-ROBOTS_FIRST[0], -1)  # in the order of `ROBOTS_FIRST`
     given = head.given(tokens + head.codes * torch.arange(SLOTS, device=tokens.device))
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
@@ -296,7 +296,7 @@ def sample_tokens(
     uniform: torch.Tensor | None = None,  # `[B, 10]`, numbers between 0 and 1; None: torch's own
     mode: bool = False,  # the likeliest token everywhere
 ) -> torch.Tensor:  # int64 `[B, 5, 2]`
-    "The tokens of a step, each given those before it."
+    "Return the tokens of a step, each given those before it."
     query = head.query(hidden).unflatten(-1, (SLOTS, -1))
     given = torch.zeros_like(hidden)
     tokens = {}
@@ -311,7 +311,7 @@ def token_loss(
     model: nn.Module,  # with `tokens`, `read`, `scaler`, `change` and `config`
     states: torch.Tensor,  # windows `[B, T, 35]`, m
 ) -> torch.Tensor:  # `[B, T - 1, 10]`: nats
-    "Negative log-likelihood of the tokens that lead from each state, noised in training, to the true next one."
+    "Return negative log-likelihood of the tokens that lead from each state, noised in training, to the true next one."
     true = model.tokens.encode(unflatten(states).diff(dim=1))
     shown = states
     if model.training and model.config.noise:
@@ -329,7 +329,7 @@ def with_room(
     kept: list[tuple[torch.Tensor, torch.Tensor]],  # of each block: keys and values `[B, heads, T, size]`
     horizon: int,  # steps to come
 ) -> tuple[tuple[torch.Tensor, ...], ...]:  # each `[B, heads, T + horizon, size]`
-    "Keys and values of contexts, with room for those of a rollout."
+    "Return keys and values of contexts, with room for those of a rollout."
     return tuple(tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept)
 
 
@@ -361,7 +361,7 @@ def regression_error(
     model: nn.Module,  # with `next_states`, `scaler`, `change` and `config`
     states: torch.Tensor,  # windows `[B, T, 35]`, m
 ) -> torch.Tensor:  # `[B, T - 1, 35]`, scaled
-    "Predicted minus true next states, from states noised in training."
+    "Return predicted minus true next states, from states noised in training."
     states = model.scaler(states)
     shown = states[:, :-1]
     if model.training:
@@ -419,7 +419,7 @@ class Transformer(WorldModel):
             self.tokens.calibrate(states)
 
     def read(self, states: torch.Tensor, before: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "The trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
+        "Return the trunk's output after each of `states [B, T, 35]`, given the states a step earlier, m; and all keys and values."
         scaled = self.scaler(states)
         changed = (states - before) / (self.scaler.spread * self.change.spread)
         changed = changed.clamp(-LARGEST_INPUT, LARGEST_INPUT)
@@ -427,7 +427,7 @@ class Transformer(WorldModel):
         return self.transformer(self.drop(self.embedder(inputs)), positions, kept)
 
     def next_states(self, states: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "By regression: the state after each of `states [B, T, 35]`, both scaled, and all keys and values."
+        "Predict by regression the state after each of `states [B, T, 35]`, both scaled, and all keys and values."
         seen = first_inputs(states, self.scaler, self.config.relations)
         mixed, new = self.transformer(self.drop(self.embedder(seen)), positions, kept)
         return states + self.change.spread * self.decoder(mixed), new
@@ -477,7 +477,7 @@ class PublishedTransformer(WorldModel):
         self.decoder = nn.Linear(c.width, STATE_SIZE)
 
     def next_states(self, states: torch.Tensor):
-        "The state after each of `states [B, T, 35]`, in metres."
+        "Return the state after each of `states [B, T, 35]`, in metres."
         positions = torch.arange(states.shape[1], device=states.device)
         embedded = self.embedder(states)
         place = self.pos_emb(positions).expand(*embedded.shape[:-1], -1)

@@ -16,7 +16,7 @@ from .sources import notebook_cells
 
 # %% ../../nbs/runs/09_by_hand.ipynb #90198f76
 def profile_lines(paper: str = FIRST_PAPER) -> dict:  # name -> its numbers
-    "The profiles of a paper, with the numbers that say how large each is."
+    "Return the profiles of a paper, with the numbers that say how large each is."
     profiles = read_paper(paper)["profiles"]
     lines = {}
     for name, values in profiles.items():
@@ -34,7 +34,7 @@ def figure_choices(
     paper: str = FIRST_PAPER,
     profile: str = "",  # the paper's last one, which has all figures, where empty
 ) -> dict:  # figure -> its filled-in `notebook` and `parameters`
-    "The figures of a paper, each with its notebook and the parameters that a profile gives to it."
+    "Return the figures of a paper, each with its notebook and the parameters that a profile gives to it."
     manifest = read_paper(paper)
     values = profile_values(profile or list(manifest["profiles"])[-1], None, manifest)
     found = {}
@@ -49,7 +49,7 @@ def figure_choices(
 
 
 def figure_lines(paper: str = FIRST_PAPER) -> dict:  # name -> title
-    "The figures of a paper with the titles of their notebooks."
+    "Return the figures of a paper with the titles of their notebooks."
     titles = {}
     for name, choice in figure_choices(paper).items():
         cells = notebook_cells(choice["notebook"])

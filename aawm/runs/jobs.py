@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # takes half a second, which a plan should not pay
 
 # %% ../../nbs/runs/05_jobs.ipynb #3d51b301
 def stamp_path(job: Job) -> Path:
-    "Where a job's stamp is kept."
+    "Find where a job's stamp is kept."
     return job.kept / "done" / f"{job.file_name}.json"
 
 
 def is_done(job: Job) -> bool:
-    "Whether a job's outputs are there, whole, and made from the same inputs."
+    "Say whether a job's outputs are there, whole, and made from the same inputs."
     stamp = read_json(stamp_path(job), {})
     return stamp.get("key") == job.key and all(
         mark is not None and content_hash(resolve(path)) == mark
@@ -136,12 +136,12 @@ class Times:
         self.estimates = {frozenset(words.split()): seconds for words, seconds in (estimates or {}).items()}
 
     def estimate(self, name: str) -> float:  # s; NaN where there is none
-        "What the manifest says of a job: the entry that shares most words with its name."
+        "Return what the manifest says of a job: the entry that shares most words with its name."
         fitting = {words: seconds for words, seconds in self.estimates.items() if words <= set(name.split())}
         return fitting[max(fitting, key=len)] if fitting else NOT_TIMED
 
     def expected(self, name: str) -> float:  # s; NaN where nothing is known
-        "As the same job before, or as estimated, by how much slower others were than that."
+        "Estimate a job's time as that of the same job before, or as stated, by how much slower others were than that."
         if name in self.known:
             return self.known[name]
         slower = [
@@ -153,7 +153,7 @@ class Times:
 def unfinished(
     jobs: list,  # of `Job`, each after those it needs
 ) -> list:  # of `Job`
-    "The jobs that are not done, or need one that is not."
+    "Return the jobs that are not done, or need one that is not."
     remaining: dict[str, Job] = {}
     for job in jobs:
         if not is_done(job) or any(need in remaining for need in job.needs):
@@ -253,7 +253,7 @@ def chosen_jobs(
     jobs: list,  # of `Job`, each after those it needs
     only: Iterable[str],  # names: of jobs (`figure fig3`), of a kind (`train`), or the last word of some (`fig3`); all where empty
 ) -> list:  # of `Job`
-    "The jobs that are named, with all that they need."
+    "Return the jobs that are named, with all that they need."
     by_name = {job.name: job for job in jobs}
     groups = {word for name in by_name for word in (name, name.split()[0], name.split()[-1])}
     wanted = [
@@ -304,7 +304,7 @@ def cost(
     jobs: list,  # of `Job`, all done
     kept: Path,  # the folder of the profile's data
 ) -> dict:  # jobs, minutes of processor time, disk and memory in MB
-    "What a profile took: the sum over its jobs, the size of its data, the largest kernel."
+    "Return what a profile took: the sum over its jobs, the size of its data, the largest kernel."
     stamps = [read_json(stamp_path(job), {}) for job in jobs]
     disk = sum(file.stat().st_size for file in kept.rglob("*") if file.is_file())
     # a busy machine lengthens the second alone
@@ -322,7 +322,7 @@ def plan_table(
     only: tuple = (),  # jobs, as `chosen_jobs` takes them; all where empty
     name: str = "",  # results are kept under `<profile>-custom-<name>`
 ) -> "pd.DataFrame":  # `job, done, seconds, source`: `measured` before or `estimated`; `None` where no time is known
-    "The jobs of a profile, whether they are done, and how long each took or may take."
+    "Return the jobs of a profile, whether they are done, and how long each took or may take."
     import pandas as pd
 
     manifest = read_paper(paper)
@@ -339,7 +339,7 @@ def plan_table(
 def plan_words(
     table: "pd.DataFrame",  # as `plan_table` gives it
 ) -> str:
-    "A plan in a sentence."
+    "Return a plan in a sentence."
     rest = table[~table.done.astype(bool)]
     timed = [seconds for seconds in rest.seconds if seconds is not None]
     unknown = f"; nothing is known of {len(rest) - len(timed)} of them" if len(timed) < len(rest) else ""

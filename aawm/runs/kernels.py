@@ -72,7 +72,7 @@ def begin_kernel(
 
 
 def resources_used() -> dict:  # `cpu_seconds`, `memory_mb` of the largest process
-    "What this process and its children have used."
+    "Return what this process and its children have used."
     kinds = [resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     seconds = sum(kind.ru_utime + kind.ru_stime for kind in kinds)
     return {"cpu_seconds": round(seconds, 1), "memory_mb": max(kind.ru_maxrss for kind in kinds) // 1000}
@@ -88,11 +88,11 @@ class ForkedKernel:
         self.pid = process.pid
 
     def poll(self) -> int | None:
-        "The exit code, or `None` while it runs."
+        "Return the exit code, or `None` while it runs."
         return self.process.exitcode
 
     def wait(self) -> int | None:
-        "The exit code, once it has ended."
+        "Return the exit code, once it has ended."
         self.process.join()
         return self.process.exitcode
 

@@ -32,7 +32,7 @@ PACKAGES = ("numpy", "torch", "matplotlib")
 
 
 def papers() -> dict:  # name -> path of the manifest
-    "The papers of the repository."
+    "Return the papers of the repository."
     folder = resolve(PAPERS)
     others = {path.parent.name: path for path in sorted(folder.glob("*/paper.yaml"))}
     return {FIRST_PAPER: folder / "paper.yaml"} | others
@@ -41,7 +41,7 @@ def papers() -> dict:  # name -> path of the manifest
 def read_paper(
     paper: str | Path = FIRST_PAPER,  # its name, or the path of a manifest
 ) -> dict:  # the manifest
-    "The manifest of a paper; `BadData` where it cannot be read."
+    "Return the manifest of a paper; `BadData` where it cannot be read."
     named = str(paper).endswith((".yaml", ".yml"))
     path = resolve(paper) if named else papers()[check_name(str(paper), papers(), "paper")]
     try:
@@ -57,7 +57,7 @@ def read_paper(
 def paper_rules(
     manifest: dict,  # as `read_paper` gives it
 ) -> ModuleType | SimpleNamespace:
-    "What only this paper knows: the module that its manifest names as `rules`, or nothing."
+    "Return what only this paper knows: the module that its manifest names as `rules`, or nothing."
     try:
         return importlib.import_module(manifest["rules"]) if manifest.get("rules") else SimpleNamespace()
     except ImportError as fault:
@@ -91,7 +91,7 @@ def typed(
     value: object,  # what was given, perhaps as text
     default: Setting,  # a value of the right type
 ) -> Setting:  # `value` in the type of `default`
-    "A given value in the type of its default; `UsageError` where it cannot be."
+    "Return a given value in the type of its default; `UsageError` where it cannot be."
     if isinstance(default, list):
         items = value if isinstance(value, list) else [item for item in str(value).split(",") if item]
         like = default[0] if default else ""
@@ -111,7 +111,7 @@ def all_typed(
     defaults: dict,  # name -> a value of the right type
     what: str = "parameter",  # they are, for messages
 ) -> dict:  # name -> value
-    "Given values in the types of their defaults; `UsageError` for an unknown name or a wrong type."
+    "Convert given values to the types of their defaults; `UsageError` for an unknown name or a wrong type."
     return {name: typed(name, value, defaults[check_name(name, defaults, what)]) for name, value in given.items()}
 
 
@@ -121,7 +121,7 @@ def profile_values(
     manifest: dict | None = None,  # as `read_paper` gives it
     name: str = "",  # results are kept under `<profile>-custom-<name>`; made from the changed values where empty
 ) -> dict:  # name -> value, with `profile`, the name under which results are kept
-    "The values of a profile. With changes, results are kept apart, under a name of their own, and the paper's rules check all values."
+    "Return the values of a profile. With changes, results are kept apart, under a name of their own, and the paper's rules check all values."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
     changed = all_typed(changes or {}, values)
@@ -150,7 +150,7 @@ def profile_values(
 
 # %% ../../nbs/runs/02_manifest.ipynb #96beec76
 def file_name(job: str) -> str:
-    "The name of a job, as names of files have it."
+    "Return the name of a job, as names of files have it."
     return re.sub(r"[^\w.-]+", "-", job)
 
 
@@ -170,12 +170,12 @@ class Job:
 
     @property
     def file_name(self) -> str:
-        "Its name, as names of files have it."
+        "Return its name, as names of files have it."
         return file_name(self.name)
 
     @property
     def kept(self) -> Path:
-        "The folder of its profile."
+        "Return the folder of its profile."
         return resolve(self.folder)
 
 # %% ../../nbs/runs/02_manifest.ipynb #5812fe52
@@ -183,7 +183,7 @@ def code_part_digest(
     part: str,  # an entry of a job's `code` in the manifest, its values filled in
     rules: ModuleType | SimpleNamespace,  # of the paper
 ) -> str:  # 64 hexadecimal digits
-    "A hash of a room, or of what the paper's rules know under that name."
+    "Return a hash of a room, or of what the paper's rules know under that name."
     word, *more = part.split()
     if not more:
         if module_file(f"aawm.{word}"):
@@ -201,7 +201,7 @@ def combinations(
     each: dict,  # name -> list of values
     rules: ModuleType | SimpleNamespace,  # of the paper; without `is_offered`, all combinations exist
 ) -> list:  # one dict a combination
-    "Every combination of some lists of values that there is: one where there are no lists, none where a list is empty."
+    "Return every combination of some lists of values that there is: one where there are no lists, none where a list is empty."
     choices = [dict(zip(each, choice)) for choice in itertools.product(*each.values())]
     choices = [choice for choice in choices if not hasattr(rules, "is_offered") or rules.is_offered(**choice)]
     if not choices and all(each.values()):
@@ -213,7 +213,7 @@ def plan(
     values: dict,  # as `profile_values` gives them
     manifest: dict | None = None,  # as `read_paper` gives it
 ) -> list[Job]:  # each after those it needs
-    "The jobs that make every figure of a profile."
+    "Return the jobs that make every figure of a profile."
     manifest = FOLDERS | {"packages": PACKAGES} | (manifest or read_paper())
     rules = paper_rules(manifest)
     packages = tuple(manifest["packages"])

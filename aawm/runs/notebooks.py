@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 def notebook_parameters(
     notebook: str | Path,  # path, absolute or relative to the root of the repository
 ) -> dict:  # name -> default
-    "The parameters of a notebook with their defaults."
+    "Return the parameters of a notebook with their defaults."
     return assigned("\n".join(source for _, source, tags in notebook_cells(notebook) if "parameters" in tags))
 
 # %% ../../nbs/runs/03_notebooks.ipynb #e74bbe0f
 def assigned(
     source: str,  # of a cell of parameters
 ) -> dict:  # name -> value
-    "What a cell assigns, literal values alone."
+    "Return what a cell assigns, literal values alone."
     values = {}
     for node in ast.parse(source).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -52,7 +52,7 @@ def literal(
     name: str,  # of a parameter
     value: ast.expr,  # as a cell assigns it
 ) -> object:
-    "A literal value, or a number that papermill writes as `float('nan')`."
+    "Return a literal value, or a number that papermill writes as `float('nan')`."
     if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "float" and len(value.args) == 1:
         return as_written(name, float(ast.literal_eval(value.args[0])))
     return as_written(name, ast.literal_eval(value))
@@ -62,7 +62,7 @@ def as_written(
     name: str,  # of a parameter
     value: object,
 ) -> object:  # a list for a tuple or an array, a number for NumPy's, text for a path
-    "A parameter as notebooks write it; `UsageError` for a number that is not finite."
+    "Return a parameter as notebooks write it; `UsageError` for a number that is not finite."
     value = value.tolist() if hasattr(value, "tolist") else str(value) if isinstance(value, Path) else value
     if isinstance(value, (list, tuple)):
         return [as_written(name, one) for one in value]
@@ -75,7 +75,7 @@ def check_parameters(
     notebook: str | Path,  # path
     parameters: dict,  # name -> value
 ) -> dict:  # the same in the types of the defaults
-    "The parameters as the notebook wants them; `UsageError` for an unknown name or a wrong type."
+    "Return the parameters as the notebook wants them; `UsageError` for an unknown name or a wrong type."
     written = {name: as_written(name, value) for name, value in parameters.items()}
     return all_typed(written, notebook_parameters(notebook), f"parameter of {Path(notebook).name}")
 
@@ -86,7 +86,7 @@ INJECTED = "# Parameters"  # how the cell that papermill adds begins
 def hand_parameters(
     cells: list,  # sources of the cells that ran so far
 ) -> dict:  # name -> value, of what papermill injected, in the types of the defaults; and the profile that the paths lie in
-    "What a run by hand has set; `UsageError` for an unknown name or a wrong type."
+    "Return what a run by hand has set; `UsageError` for an unknown name or a wrong type."
     given = [place for place, source in enumerate(cells) if source.startswith(INJECTED)]
     if not given or not given[-1]:
         return {}
@@ -113,7 +113,7 @@ def check_hand_run() -> None:
 def input_record(
     record: str,  # the JSON file that `aawm reproduce` wrote; empty by hand
 ) -> dict:
-    "Where a figure's inputs come from: job, commit, versions."
+    "Find where a figure's inputs come from: job, commit, versions."
     if record:
         return read_json(resolve(record)) or {}
     packages = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
@@ -143,7 +143,7 @@ def scored_trials(
     trials,  # the Dataset that `open_trials` gives
     record: dict,  # of an evaluation
 ):  # TrialSet, with the rows that the evaluation's rollouts name
-    "The trials that an evaluation rolled out; `UsageError` where the store holds others."
+    "Return the trials that an evaluation rolled out; `UsageError` where the store holds others."
     from aawm.evaluation import trial_set  # takes a second, which `aawm --help` would pay
 
     check_trials(trials, [record])
@@ -236,7 +236,7 @@ def run_notebook(
 
 
 def shown(path: str | Path) -> str:
-    "A path as messages show it: relative to the root of the repository where it lies inside."
+    "Return a path as messages show it: relative to the root of the repository where it lies inside."
     path = Path(path)
     return str(path.relative_to(repository_root())) if path.is_relative_to(repository_root()) else str(path)
 

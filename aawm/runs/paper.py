@@ -43,7 +43,7 @@ def is_offered(
     variant: str = "",
     **others: object,  # further values of a combination
 ) -> bool:
-    "Whether a model has a variant."
+    "Say whether a model has a variant."
     if not model or not variant or variant in registered_classes().get(model, ()):
         return True
     from aawm.models import variants_of
@@ -57,14 +57,14 @@ def named(
     training_seed: int = 0,
     **others: object,  # further values of a combination
 ) -> dict:  # `run`; empty where there is no model
-    "What texts of the manifest may name besides the values of a combination."
+    "Return what texts of the manifest may name besides the values of a combination."
     return {"run": run_name(model, variant, training_seed)} if model else {}
 
 # %% ../../nbs/runs/06_paper.ipynb #34df48bc
 def model_modules(
     model: str,  # a registered name, or `module:Class`
 ) -> dict:  # module -> its file
-    "The modules that a model's class is made of."
+    "Return the modules that a model's class is made of."
     if model in registered_classes():
         module, _ = registered_classes()[model]["corrected"]
     else:
@@ -77,7 +77,7 @@ def model_modules(
 def part_digest(
     *words: str,  # `model NAME`, `file PATH`, or `preset PRESET MODEL VARIANT`
 ) -> str:  # 64 hexadecimal digits
-    "A hash of a model's code, of a file, or of what a preset gives to a model."
+    "Return a hash of a model's code, of a file, or of what a preset gives to a model."
     match words:
         case ["file", path]:
             if not resolve(path).is_file():

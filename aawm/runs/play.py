@@ -39,14 +39,14 @@ from ..viz.player import EVENT_WORDS
 def delivered_trial(
     trials: str | Path | xr.Dataset,  # a trial store's path, or the Dataset that `open_trials` gives
 ) -> int:  # its place in the store
-    "The first trial in which an object is delivered; the first one where none is."
+    "Return the first trial in which an object is delivered; the first one where none is."
     return int((open_trials(trials).goal_step.values >= 0).any(1).argmax())
 
 
 def usual_context(
     pickup_step: np.ndarray,  # `[3]`, negative where an object is not picked up
 ) -> int:  # steps to show
-    "The context of Figure 3A, up to the first pickup; 50 steps where there is none."
+    "Return the context of Figure 3A, up to the first pickup; 50 steps where there is none."
     steps = [int(step) for step in pickup_step if step > 0]
     return min(steps, default=WINDOW_CONTEXT)
 
@@ -78,7 +78,7 @@ def logged_steps(
     trial: int,  # its place in the store
     one: xr.Dataset,  # of that trial
 ) -> dict:  # event -> for each object its logged steps, or its first one (-1 never) where only a Dataset is given
-    "When the log has each pickup and each goal."
+    "Say when the log has each pickup and each goal."
     if hasattr(trials, "data_vars"):
         return {kind: one[f"{kind}_step"].values[0] for kind in ("pickup", "goal")}
     events = open_events(trials).query("trial == @trial")
@@ -96,7 +96,7 @@ def view_trial(
     seed: int = 0,  # of the rollouts
     device: str = "auto",
 ) -> View:
-    "A trial beside what models imagine of it, ready to be played."
+    "Return a trial beside what models imagine of it, ready to be played."
     one = take_trial(trials, trial)
     models = list(models)
     placed_anew = cuts(one.scenario.item())

@@ -49,7 +49,7 @@ def read_module(
 def notebook_content(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> dict:
-    "A notebook, read as the JSON that it is: nbformat takes a second to import, which every short command would pay."
+    "Return a notebook, read as the JSON that it is: nbformat takes a second to import, which every short command would pay."
     text = ""
     try:
         text = resolve(path).read_text(encoding="utf-8-sig")
@@ -65,7 +65,7 @@ def notebook_content(
 def notebook_cells(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> list:  # `cell_type`, `source`, `tags` of each
-    "The cells of a notebook."
+    "Return the cells of a notebook."
     return [
         (cell["cell_type"], "".join(cell["source"]), tuple(cell["metadata"].get("tags", ())))
         for cell in notebook_content(path)["cells"]
@@ -75,7 +75,7 @@ def notebook_cells(
 def notebook_digest(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> str:  # 64 hexadecimal digits
-    "A hash of a notebook's code cells; prose and outputs do not count."
+    "Return a hash of a notebook's code cells; prose and outputs do not count."
     path = resolve(path)
     if not path.is_file():
         raise BadData(f"the manifest names a notebook that is not there: {path}")
@@ -85,7 +85,7 @@ def notebook_digest(
 def versions(
     names: Iterable[str],  # packages
 ) -> dict[str, str | None]:  # package -> version, `None` where it is not installed
-    "The installed versions of packages."
+    "Return the installed versions of packages."
     installed: dict[str, str | None] = {}
     for name in names:
         try:
@@ -98,7 +98,7 @@ def versions(
 def module_file(
     module: str,  # e.g. `aawm.sim.scene`
 ) -> Path | None:  # of a package its `__init__.py`
-    "The file of a module; `None` where there is no such module, or it is no Python file."
+    "Return the file of a module; `None` where there is no such module, or it is no Python file."
     first, *parts = module.split(".")
     if first == "aawm":  # found without importing it
         library = Path(__file__).parents[1] if "__file__" in globals() else repository_root() / "aawm"
@@ -114,7 +114,7 @@ def module_file(
 def room_modules(
     room: str,  # a module or a package, e.g. `aawm.sim`
 ) -> set:  # names of modules; of a package all that it holds, but for `__init__`
-    "The modules of a room."
+    "Return the modules of a room."
     file = module_file(room)
     if file is None:
         raise BadData(f"there is no room {room!r} in the library")
@@ -130,7 +130,7 @@ def room_modules(
 
 @functools.cache
 def registered_classes() -> dict[str, dict[str, tuple[str, ast.ClassDef]]]:  # model -> variant -> module, class
-    "The models that come with the package, read and not imported."
+    "Return the models that come with the package, read and not imported."
     classes: dict[str, dict[str, tuple[str, ast.ClassDef]]] = {}
     for module in sorted(room_modules("aawm.models")):
         file = module_file(module)
@@ -164,7 +164,7 @@ def defining_modules(
     module: str,  # that a name is imported from
     name: str,  # "": the module itself
 ) -> set:  # names of modules
-    "The modules that a name stands for: through packages to where it is defined."
+    "Return the modules that a name stands for: through packages to where it is defined."
     file = module_file(module)
     if file is None or file.name != "__init__.py":
         return {module} if file else set()
@@ -180,7 +180,7 @@ def defining_modules(
 def used_modules(
     first: Iterable[str],  # names of modules
 ) -> dict:  # module -> its file
-    "Modules and all that they import, from the library and from their own packages."
+    "Return modules and all that they import, from the library and from their own packages."
     ours = {"aawm", *(module.partition(".")[0] for module in first)}
     waiting = set(first)
     files = {}

@@ -50,7 +50,7 @@ def bearer(
     name: str,  # of an object, a robot or the walls
     holder: list[int | None],  # of each object: the robot that carries it
 ) -> str:
-    "The robot that carries an object; anything else is its own."
+    "Return the robot that carries an object; anything else is its own."
     robot = holder[OBJECTS.index(name)] if name in OBJECTS else None
     return name if robot is None else AGENTS[robot]
 
@@ -98,7 +98,7 @@ class Arena:
                         self.touching[AGENTS.index(me)].add(thing)
 
     def advance(self) -> None:
-        "One tick of physics."
+        "Advance physics by one tick."
         self.data.ctrl[:] = [c for robot in self.robots for c in robot.control]
         for _ in range(self.substeps):
             mujoco.mj_step(self.model, self.data)
@@ -132,7 +132,7 @@ class Thing:
 
     @property
     def goal_distance(self) -> float:  # m, in 3D
-        "From the point that deliveries are measured from."
+        "Measure the distance from the point of deliveries."
         return math.dist((self.base[0], self.height, self.base[1]), GOAL)
 
 # %% ../../nbs/sim/03_arena.ipynb #7668c629
@@ -142,12 +142,12 @@ def towards(value: float, target: float, most: float) -> float:
 
 # %% ../../nbs/sim/03_arena.ipynb #2f30cb1b
 def wrap(angle: float) -> float:  # -pi to pi
-    "The same angle within half a turn."
+    "Return the same angle within half a turn."
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 # %% ../../nbs/sim/03_arena.ipynb #84a93108
 def bearing(place: Place, target: Place) -> float:  # rad
-    "Heading from one place to another."
+    "Return heading from one place to another."
     return math.atan2(place[0] - target[0], target[1] - place[1])
 
 # %% ../../nbs/sim/03_arena.ipynb #50492af9
@@ -157,7 +157,7 @@ def arm_joints(
     settings: ArenaSettings,
     side: int = 0,  # of the arm: 1 left, -1 right, 0 middle
 ) -> tuple[float, float, float]:  # shoulder, elbow, wrist, rad
-    "Inverse kinematics of an arm; a target out of reach is approached as far as the arm goes."
+    "Return inverse kinematics of an arm; a target out of reach is approached as far as the arm goes."
     reach = ahead - settings.shoulder
     across = aside - side * settings.shoulder_width / 2
     far = min(math.hypot(reach, across), 1.999 * settings.arm_link)
@@ -173,11 +173,11 @@ class PlanarBase:
         self.q, self.v = int(model.joint(f"{name}_x").qposadr[0]), int(model.joint(f"{name}_x").dofadr[0])
 
     def sense(self, q: list[float], v: list[float]) -> tuple[Place, float, tuple[float, float]]:  # place, heading, velocity
-        "Place, heading and velocity from the positions and velocities of all joints."
+        "Read place, heading and velocity from the positions and velocities of all joints."
         return (q[self.q], q[self.q + 1]), q[self.q + 2], (v[self.v], v[self.v + 1])
 
     def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings) -> list[float]:
-        "The commands of the servos."
+        "Return the commands of the servos."
         return [-math.sin(heading) * speed, math.cos(heading) * speed, rate]
 
     def put(self, qpos: np.ndarray, place: Place, heading: float) -> None:
@@ -185,7 +185,7 @@ class PlanarBase:
         qpos[self.q : self.q + 3] = [*place, heading]
 
     def poses(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # positions `[time, 3]`, quaternions `[time, 4]`
-        "The robot's poses from a record of all joints' positions `[time, joints]`."
+        "Return the robot's poses from a record of all joints' positions `[time, joints]`."
         x = record[:, self.q]
         z = record[:, self.q + 1]
         half = record[:, self.q + 2] / 2
@@ -200,12 +200,12 @@ class WheeledBase:
         self.q, self.v = int(model.joint(name).qposadr[0]), int(model.joint(name).dofadr[0])
 
     def sense(self, q: list[float], v: list[float]) -> tuple[Place, float, tuple[float, float]]:  # place, heading, velocity
-        "Place, heading and velocity from the positions and velocities of all joints."
+        "Read place, heading and velocity from the positions and velocities of all joints."
         x, z, _, w, a, b, c = q[self.q : self.q + 7]
         return (x, z), math.atan2(2 * (w * c - a * b), 1 - 2 * (a * a + c * c)), (v[self.v], v[self.v + 1])
 
     def controls(self, speed: float, rate: float, heading: float, settings: ArenaSettings) -> list[float]:
-        "The commands of the servos."
+        "Return the commands of the servos."
         return [speed, 0.0, rate]
 
     def put(self, qpos: np.ndarray, place: Place, heading: float) -> None:
@@ -213,7 +213,7 @@ class WheeledBase:
         qpos[self.q : self.q + 7] = [*place, 0, math.cos(heading / 2), 0, 0, math.sin(heading / 2)]
 
     def poses(self, record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # positions `[time, 3]`, quaternions `[time, 4]`
-        "The robot's poses from a record of all joints' positions `[time, joints]`."
+        "Return the robot's poses from a record of all joints' positions `[time, joints]`."
         return record[:, self.q : self.q + 3], record[:, self.q + 3 : self.q + 7]
 
 
@@ -236,7 +236,7 @@ class ActionCount:
         self.begun = 0
 
     def count(self, frame: int) -> None:
-        "One more action begins; raises `Watchdog` when there are too many."
+        "Count an action that begins; raise `Watchdog` when there are too many."
         self.frame, self.begun = frame, self.begun + 1 if frame == self.frame else 1
         if self.begun > BUSY:
             raise Watchdog(f"{self.name} began over {BUSY} actions in frame {frame}")
@@ -299,7 +299,7 @@ class Robot:
         return self.arena.touching[self.index]
 
     def sense(self) -> None:
-        "Where it is, which way it faces, how fast it really moves."
+        "Read where it is, which way it faces, how fast it really moves."
         self.place, self.heading, velocity = self.base.sense(self.arena.q, self.arena.v)  # (x, z) in m, rad
         self.pace = math.hypot(*velocity)  # m/s
 
@@ -344,7 +344,7 @@ def obstacles(
     room: float = 0.0,  # m of extra clearance
     other: bool = True,  # whether the other robot is an obstacle
 ) -> list[Disc]:
-    "What to keep clear of: objects on the floor, the observer, the other robot where it now is."
+    "Return what to keep clear of: objects on the floor, the observer, the other robot where it now is."
     s = robot.settings
     arena = robot.arena
     margin = s.robot_radius + s.clearance + room

@@ -136,7 +136,7 @@ PLACE_TRIES = 30  # places drawn until one is free
 
 
 def free_place(robot: Robot, draw: Callable[[], Place]) -> Place:
-    "The first drawn place that is clear of everything but the other robot; where the robot stands if none is."
+    "Return the first drawn place that is clear of everything but the other robot; where the robot stands if none is."
     discs = obstacles(robot, other=False)
     for _ in range(PLACE_TRIES):
         place = draw()
@@ -154,7 +154,7 @@ def roam(robot: Robot, target: Place, near: float = 0.05, avoid: bool = True) ->
 
 # %% ../../nbs/sim/06_behaviors.ipynb #5f5e429d
 def random_place(robot: Robot) -> Place:
-    "Where the random robot drives next: anywhere 1 m off the walls (released code), or in a square about it (paper)."
+    "Find where the random robot drives next: anywhere 1 m off the walls (released code), or in a square about it (paper)."
     s = robot.settings
     most = HALF - s.wall_margin
     if s.random_target == "room":
@@ -195,7 +195,7 @@ def mimic(robot: Robot, shared: Shared) -> Generator[None, None, None]:
 
 # %% ../../nbs/sim/06_behaviors.ipynb #1ecdb77a
 def escape(robot: Robot) -> Place | None:
-    "A free place in a cone away from the other robot; in a corner the cone widens until it is a full turn."
+    "Return a free place in a cone away from the other robot; in a corner the cone widens until it is a full turn."
     s = robot.settings
     discs = obstacles(robot, other=False)
     away = bearing(robot.other.place, robot.place)

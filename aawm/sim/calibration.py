@@ -37,7 +37,7 @@ def stays(
     place: np.ndarray,  # `[2]`, m
     within: float,  # m
 ) -> int:
-    "The step from which on a track stays near a place."
+    "Return the step from which on a track stays near a place."
     away = np.flatnonzero(np.linalg.norm(track - place, axis=-1) > within)
     return int(away[-1]) + 1 if len(away) else 0
 
@@ -46,7 +46,7 @@ def leaves(
     track: np.ndarray,  # `[steps, 2]`, m
     within: float,  # m
 ) -> int:
-    "How many steps a track stays near its first place."
+    "Say how many steps a track stays near its first place."
     away = np.linalg.norm(track - track[0], axis=-1) > within
     return int(np.argmax(away)) if away.any() else len(track)
 
@@ -55,7 +55,7 @@ def delivery_times(
     agents: np.ndarray,  # `[2, steps, 2]`: x, z, m
     objects: np.ndarray,  # `[3, steps, 2]`
 ) -> list:  # of dicts, one for each delivered object in the order of their lifts; steps and m
-    "When and how each object was brought to the observer, by what the places on the floor show."
+    "Say when and how each object was brought to the observer, by what the places on the floor show."
     rows = []
     point = OBSERVER[[0, 2]]
     for track in objects:
@@ -87,7 +87,7 @@ def delivery_times(
 def times_table(
     trials: list,  # of `delivery_times`, each of a trial in which one robot carries
 ) -> pd.DataFrame:  # index quantity; columns median, low, high, count
-    "When and how things happen in many trials."
+    "Say when and how things happen in many trials."
     columns = {"first lift (step)": [rows[0]["lift"] for rows in trials if rows]}
     columns["last of three at rest (step)"] = [
         rows[-1]["end"] for rows in trials if len(rows) == len(OBJECTS)
@@ -128,7 +128,7 @@ TUNED_TIMES = (  # what settings were chosen by; the rest was held back
 def times_beside_real(
     trials: list,  # of `delivery_times`, each of a trial in which one robot carries
 ) -> pd.DataFrame:  # index quantity; columns median, low, high, count, and the same of the authors' trials
-    "When and how things happen in many trials, beside the authors' own."
+    "Say when and how things happen in many trials, beside the authors' own."
     real = pd.DataFrame.from_dict(REAL_TIMES, orient="index", columns=["median", "low", "high", "count"])
     return times_table(trials).join(real.add_suffix(", real"))
 
@@ -139,7 +139,7 @@ OFF_FLOOR = 0.25  # m over which what a robot holds has not been lowered yet
 def carry_table(
     trial: RawTrial,
 ) -> pd.DataFrame:  # a row for each carry: scenario, role, height (m, median), sway (degrees, most from its start), speed (m/s, greatest)
-    "How objects are carried, while they are aloft."
+    "Say how objects are carried, while they are aloft."
     upright = 1 - 2 * (trial.states[:, OBJECT_INDEX, 3] ** 2 + trial.states[:, OBJECT_INDEX, 5] ** 2)
     rows = []
     for first, agent, event in trial.events.itertuples(index=False):

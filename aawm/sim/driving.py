@@ -150,7 +150,7 @@ def drive(
 
 # %% ../../nbs/sim/04_driving.ipynb #84fe0d2f
 def room_behind(robot: Robot, most: float) -> float:  # m
-    "How far, up to `most`, the robot can back off before it meets something."
+    "Say how far, up to `most`, the robot can back off before it meets something."
     (x, z), back = robot.place, (math.sin(robot.heading), -math.cos(robot.heading))
     discs = [d for d in obstacles(robot, other=False) if not math.hypot(d[0] - x, d[1] - z) < d[2] * 0.7]
     for far in np.arange(most, 0.0, -0.1).tolist():

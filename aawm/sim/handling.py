@@ -20,12 +20,12 @@ from .planning import Place, clear_point
 
 # %% ../../nbs/sim/05_handling.ipynb #9af19a99
 def smooth(part: float) -> float:
-    "From 0 to 1 without a jerk at either end."
+    "Go from 0 to 1 without a jerk at either end."
     return part * part * (3 - 2 * part)
 
 # %% ../../nbs/sim/05_handling.ipynb #51f5dee9
 def slowness(robot: Robot) -> float:
-    "A factor on an arm motion's duration: log-normal, median 1."
+    "Return a factor on an arm motion's duration: log-normal, median 1."
     return math.exp(robot.settings.arm_pace_spread * float(robot.random.standard_normal()))
 
 # %% ../../nbs/sim/05_handling.ipynb #f7eff32b
@@ -55,7 +55,7 @@ def fold(robot: Robot, seconds: float | None = None) -> Generator[None, None, No
 
 # %% ../../nbs/sim/05_handling.ipynb #3ab0f131
 def ahead_and_aside(robot: Robot, place: Place) -> tuple[float, float]:  # (ahead, aside), m
-    "A place in the robot's own frame."
+    "Return a place in the robot's own frame."
     dx = place[0] - robot.place[0]
     dz = place[1] - robot.place[1]
     sin = math.sin(robot.heading)
@@ -64,7 +64,7 @@ def ahead_and_aside(robot: Robot, place: Place) -> tuple[float, float]:  # (ahea
 
 # %% ../../nbs/sim/05_handling.ipynb #f51a945c
 def magnet(robot: Robot):
-    "The body at the end of the arm."
+    "Return the body at the end of the arm."
     return robot.arena.data.body(f"{robot.name}_{robot.arm.name}_magnet")
 
 # %% ../../nbs/sim/05_handling.ipynb #f208d606
@@ -97,7 +97,7 @@ def release(robot: Robot) -> None:
 
 # %% ../../nbs/sim/05_handling.ipynb #4354f037
 def gap(robot: Robot, k: int) -> float:  # m
-    "Distance between the magnet and the surface of an object."
+    "Return distance between the magnet and the surface of an object."
     model, body = robot.arena.model, robot.arena.model.body(OBJECTS[k])
     tip = model.geom(f"{robot.name}_{robot.arm.name}_magnet").id
     first = int(body.geomadr[0])
@@ -134,7 +134,7 @@ CAUSES = frozenset(
 
 
 def stand_before(robot: Robot, k: int) -> Place | None:
-    "The nearest free place from which an object can be reached."
+    "Return the nearest free place from which an object can be reached."
     s = robot.settings
     place = Thing(robot.arena, k).place
     discs = obstacles(robot, spare=(k,), room=-s.clearance / 2)

@@ -18,7 +18,7 @@ Disc = tuple[float, float, float]  # x, z, radius, m
 
 
 def clear_line(start: Place, goal: Place, discs: list[Disc]) -> bool:
-    "Whether the straight line from `start` to `goal` stays outside every disc."
+    "Say whether the straight line from `start` to `goal` stays outside every disc."
     x0, z0 = start
     dx = goal[0] - x0
     dz = goal[1] - z0
@@ -31,7 +31,7 @@ def clear_line(start: Place, goal: Place, discs: list[Disc]) -> bool:
 
 # %% ../../nbs/sim/02_planning.ipynb #69e00cdf
 def clear_point(point: Place, discs: list[Disc]) -> bool:
-    "Whether `point` is outside every disc."
+    "Say whether `point` is outside every disc."
     return all((point[0] - x) ** 2 + (point[1] - z) ** 2 >= radius * radius for x, z, radius in discs)
 
 # %% ../../nbs/sim/02_planning.ipynb #629b85d4
@@ -44,7 +44,7 @@ def shrink(
     discs: list[Disc],
     *points: Place,  # each of which shall be outside
 ) -> list[Disc]:
-    "The discs, made small enough for every point to be outside."
+    "Return the discs, made small enough for every point to be outside."
     return [
         (x, z, min([radius] + [0.98 * math.hypot(px - x, pz - z) for px, pz in points]))
         for x, z, radius in discs
@@ -55,7 +55,7 @@ def visible(
     nodes: np.ndarray,  # `[nodes, 2]`
     discs: list[Disc],
 ) -> np.ndarray:  # `[nodes, nodes]`: length of the straight line, inf where a disc blocks it
-    "The visibility graph."
+    "Return the visibility graph."
     step = nodes[None, :] - nodes[:, None]
     length2 = (step**2).sum(-1)
     blocked = np.zeros(length2.shape, dtype=bool)
@@ -69,7 +69,7 @@ def visible(
 def shortest(
     lengths: np.ndarray,  # `[nodes, nodes]`, inf where there is no edge
 ) -> list[int] | None:  # node numbers from 0 to 1; `None` where there is no way
-    "The shortest way from node 0 to node 1 (Dijkstra)."
+    "Return the shortest way from node 0 to node 1 (Dijkstra)."
     queue = [(0.0, 0, 0)]
     before = {}
     done = set()
@@ -101,7 +101,7 @@ def plan_path(
     goal: Place,
     discs: list[Disc],  # what to keep clear of
 ) -> list[Place]:  # the corners and the goal; the goal alone where there is no way
-    "The shortest way that keeps clear of `discs`."
+    "Return the shortest way that keeps clear of `discs`."
     discs = shrink(discs, start, goal)
     if clear_line(start, goal, discs):
         return [goal]

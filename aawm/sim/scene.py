@@ -167,7 +167,7 @@ class Part:
 
     @property
     def volume(self) -> float:  # m3
-        "By which an object's mass is shared out."
+        "Return the volume by which an object's mass is shared out."
         along, across, up = self.size
         if self.shape == "capsule":
             return np.pi * up**2 / 4 * (along - up / 3)
@@ -175,7 +175,7 @@ class Part:
 
     @property
     def radius(self) -> float:  # m
-        "Of the circle about the object's middle that the part stays in."
+        "Return the radius of the circle about the object's middle that the part stays in."
         x, y = map(abs, self.aside)
         along, across, _ = (side / 2 for side in self.size)
         return float(np.hypot(x, y) + along if self.shape == "cylinder" else np.hypot(x + along, y + across))
@@ -191,12 +191,12 @@ class Kind:
 
     @cached_property
     def height(self) -> float:  # m
-        "Of its highest point, standing."
+        "Return the height of its highest point, standing."
         return round(max(part.bottom + part.size[2] for part in self.parts), 6)
 
     @cached_property
     def radius(self) -> float:  # m
-        "Of the circle around its footprint."
+        "Return the radius of the circle around its footprint."
         return max(part.radius for part in self.parts)
 
 
@@ -229,7 +229,7 @@ OBSERVER_HEIGHT = 1.0
 
 
 def part_xml(part: Part) -> str:
-    "Its type, size and place as attributes of a geom."
+    "Return its type, size and place as attributes of a geom."
     along, across, up = (side / 2 for side in part.size)
     half = {"cylinder": (along, up), "box": (along, across, up), "capsule": (up, along - up)}[part.shape]
     turned = ' zaxis="1 0 0"' if part.shape == "capsule" else ""
@@ -239,7 +239,7 @@ def part_xml(part: Part) -> str:
 
 # %% ../../nbs/sim/01_scene.ipynb #c65e4d5e
 def feet_xml(part: Part) -> str:
-    "Four small spheres without mass, on which an upright cylinder stands."
+    "Return four small spheres without mass, on which an upright cylinder stands."
     far, (x, y) = part.size[0] / 2 - 0.01, part.aside
     return "".join(f"""
       <geom type="sphere" size=".01" pos="{x + far * a:g} {y + far * b:g} .01" mass="0" friction=".8 .02 .001" condim="4"
@@ -251,7 +251,7 @@ def object_xml(
     kind: str,  # of `KINDS`
     settings: ArenaSettings,
 ) -> str:  # MJCF of one object, its frame at the middle of the base
-    "An object that can move freely."
+    "Return an object that can move freely."
     it = KINDS[kind]
     # what hangs at the side weighs nothing
     level = [part for part in it.parts if part.aside == it.parts[0].aside]
@@ -272,7 +272,7 @@ ARM_JOINTS = ("shoulder", "elbow", "wrist")
 
 
 def robot_joints(fidelity: str) -> tuple[str, ...]:  # names without the robot's own, in the order of controls
-    "The driven joints of a robot above its base."
+    "Return the driven joints of a robot above its base."
     return ("torso",) + tuple(f"{arm}_{joint}" for arm in ARMS[fidelity] for joint in ARM_JOINTS)
 
 # %% ../../nbs/sim/01_scene.ipynb #e1781b39
@@ -280,7 +280,7 @@ def wheels_xml(
     name: str,  # `agent0` or `agent1`
     settings: ArenaSettings,
 ) -> str:  # MJCF of what is below the base
-    "Two wheels and four casters; each touches the floor at one point, without friction, as the drive acts on the base."
+    "Return two wheels and four casters; each touches the floor at one point, without friction, as the drive acts on the base."
     s = settings
     touch = f'contype="{ROBOT}" conaffinity="{FLOOR}"'
     wheels = "".join(f"""
@@ -300,7 +300,7 @@ def base_xml(
     settings: ArenaSettings,
     fidelity: str,
 ) -> str:  # MJCF of a robot's joints with the world, its base and its column
-    "What carries torso and arms."
+    "Say what carries torso and arms."
     s = settings
     planar = fidelity == "planar"
     low = 0.0 if planar else s.base_clearance
@@ -328,7 +328,7 @@ def arm_xml(
     side: int,  # 1 left, -1 right, 0 middle
     settings: ArenaSettings,
 ) -> str:  # MJCF of one arm, in the frame of the torso
-    "Two links and a magnet on a stem; it passes through things, as it works above them."
+    "Return two links and a magnet on a stem; it passes through things, as it works above them."
     link = settings.arm_link
     look = 'contype="0" conaffinity="0" rgba=".25 .25 .28 1"'
     return f"""
@@ -352,7 +352,7 @@ def robot_xml(
     settings: ArenaSettings,
     fidelity: str,
 ) -> str:  # MJCF of one robot
-    "A base with a column, a sliding torso, and arms that end in magnets."
+    "Return a base with a column, a sliding torso, and arms that end in magnets."
     wide = 0.05 + settings.shoulder_width / 2 * (len(ARMS[fidelity]) - 1)
     return f"""
     <body name="{name}">{base_xml(name, settings, fidelity)}
@@ -369,7 +369,7 @@ def servo_xml(
     settings: ArenaSettings,
     fidelity: str,
 ) -> str:  # MJCF of its actuators, in the order of `robot_joints`
-    "Velocity servos for the base, which act at its centre of mass, stiff position servos for torso and arms."
+    "Return velocity servos for the base, which act at its centre of mass, stiff position servos for torso and arms."
     stiff = {"shoulder": 500, "elbow": 300, "wrist": 60}
     force = f'kv="{settings.drive_gain}" forcerange="-{settings.drive_force} {settings.drive_force}"'
     turning = 'kv="80" forcerange="-250 250"'
@@ -429,7 +429,7 @@ def build_scene(
     settings: ArenaSettings = ArenaSettings(),
     fidelity: str = "full",  # of `FIDELITIES`
 ) -> mujoco.MjModel:
-    "The arena, compiled anew: nothing that a trial changes in its model is shared with another trial."
+    "Return the arena, compiled anew: nothing that a trial changes in its model is shared with another trial."
     return mujoco.MjModel.from_xml_string(scene_xml(kinds, settings, fidelity))
 
 # %% ../../nbs/sim/01_scene.ipynb #c311beb9
@@ -438,7 +438,7 @@ def rest_height(
     kind: str,  # of `KINDS`
     settings: ArenaSettings,
 ) -> float:  # m, a little below 0
-    "Where an object comes to rest on the floor, which gives by its weight."
+    "Find where an object comes to rest on the floor, which gives by its weight."
     model = mujoco.MjModel.from_xml_string(f"""<mujoco><option timestep="{settings.timestep}" integrator="implicitfast"/><worldbody>
     <geom type="plane" size="1 1 .1" contype="{FLOOR}" conaffinity="0"/>{object_xml("it", kind, settings)}</worldbody></mujoco>""")
     data = mujoco.MjData(model)
@@ -450,7 +450,7 @@ def to_unity(
     position: np.ndarray,  # `[..., 3]`, MuJoCo: x, y, z with z up, m
     quaternion: np.ndarray,  # `[..., 4]`, MuJoCo: scalar first
 ) -> np.ndarray:  # `[..., 7]`: x, y, z with y up, quaternion with scalar last
-    "A pose in the axes of the trial (`aawm.schema.FEATURES`)."
+    "Return a pose in the axes of the trial (`aawm.schema.FEATURES`)."
     x, y, z = np.moveaxis(np.asarray(position), -1, 0)
     w, a, b, c = np.moveaxis(np.asarray(quaternion), -1, 0)
     return np.stack([x, z, y, -a, -c, -b, w], axis=-1)
@@ -459,7 +459,7 @@ def to_unity(
 def continuous(
     quaternion: np.ndarray,  # `[time, ..., 4]`, scalar last
 ) -> np.ndarray:  # the same orientations, signs chosen
-    "Signs such that the first scalar part is >= 0 and nothing jumps from frame to frame."
+    "Return signs such that the first scalar part is >= 0 and nothing jumps from frame to frame."
     quaternion = np.asarray(quaternion)
     first = np.where(quaternion[:1, ..., 3:] < 0, -1.0, 1.0)
     step = np.where((quaternion[1:] * quaternion[:-1]).sum(-1, keepdims=True) < 0, -1.0, 1.0)

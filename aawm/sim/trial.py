@@ -54,11 +54,11 @@ class RawTrial:
 
     @property
     def steps(self) -> np.ndarray:  # `[300, 5, 7]` float32, a view
-        "Every fifth frame: the steps in which models, event rules and stores count."
+        "Return every fifth frame: the steps in which models, event rules and stores count."
         return self.states[::FRAMES_PER_STEP]
 
     def panel(self) -> Sketch:
-        "The trial seen from above, with the first pickup and delivery of each object by its log."
+        "Return the trial seen from above, with the first pickup and delivery of each object by its log."
         happened = self.events.drop_duplicates("event").set_index("event").frame
         logged = {event: int(frame_to_step(frame)) for event, frame in happened.items()}
         pickups, deliveries = (
@@ -86,7 +86,7 @@ def set_up(
     settings: ArenaSettings,
     fidelity: str,  # of `FIDELITIES`
 ) -> tuple[Arena, tuple[str, ...], tuple[str, ...], Shared]:  # the arena; roles of agent0, agent1; kinds of object; what the roles share
-    "Everything that is decided before the first frame."
+    "Return everything that is decided before the first frame."
     parts = seed if isinstance(seed, tuple) else (seed,)
     setup, *own = np.random.SeedSequence([len(parts), *parts]).spawn(1 + len(AGENTS))
     random = np.random.default_rng(setup)
@@ -136,7 +136,7 @@ def as_states(
     robots: list[Robot],  # whose bases know their places in it
     sunk: Sequence[float] = (0.0, 0.0, 0.0),  # m: `rest_height` of each object, which counts as height 0
 ) -> np.ndarray:  # `[1500, 5, 7]` float32
-    "The trial's states from the joints' positions."
+    "Return the trial's states from the joints' positions."
     objects = record[:, : 7 * len(OBJECTS)].reshape(len(record), len(OBJECTS), 7)
     places, turns = zip(*(robot.base.poses(record) for robot in robots))
     position = np.concatenate(
@@ -151,7 +151,7 @@ def reject(
     states: np.ndarray,  # `[1500, 5, 7]`
     settings: ArenaSettings,
 ) -> str | None:  # the reason
-    "Why a trial may not be used."
+    "Say why a trial may not be used."
     for what, bad in (
         ("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))
     ):
@@ -170,7 +170,7 @@ def pushed_in(
     states: np.ndarray,  # `[1500, 5, 7]`
     events: list[tuple[int, int, str]],  # frame, agent, event
 ) -> str | None:  # the reason
-    "Why a single-goal trial would be mislabelled: something got into the goal beside what was delivered."
+    "Say why a single-goal trial would be mislabelled: something got into the goal beside what was delivered."
     first = {event: frame for frame, _, event in reversed(events)}
     delivered = [f"goal_{k}" in first for k in range(len(OBJECTS))]
     if scenario not in SINGLE_GOAL_SCENARIOS or sum(delivered) != 1:
@@ -189,7 +189,7 @@ def moved_untouched(
     states: np.ndarray,  # `[1500, 5, 7]`
     contacts: Iterable[tuple[int, str, str]],  # frame, one, other, as they began
 ) -> str | None:  # the reason
-    "Which object left its place though no robot, and nothing a robot had touched, had touched it before."
+    "Say which object left its place though no robot, and nothing a robot had touched, had touched it before."
     since = {agent: -1 for agent in AGENTS}  # name -> frame from which on it may move others
     for frame, one, other in contacts:
         for cause, thing in ((one, other), (other, one)):
@@ -229,7 +229,7 @@ def simulate(
     fidelity: str = FIDELITIES[0],  # of `FIDELITIES`
     settings: ArenaSettings = ArenaSettings(),  # all numbers of the simulator
 ) -> RawTrial:
-    "One raw trial. A trial that went wrong comes back with the reason in `rejected`; nothing is raised."
+    "Return one raw trial. A trial that went wrong comes back with the reason in `rejected`; nothing is raised."
     check_seed(seed)
     check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
@@ -255,7 +255,7 @@ def draw_scenario(
     root_seed: int,
     index: int,  # of the trial
 ) -> str:
-    "The scenario of a trial in a data set: all nine equally likely, a function of root seed and index alone."
+    "Return the scenario of a trial in a data set: all nine equally likely, a function of root seed and index alone."
     check_seed((root_seed, index))
     return SCENARIOS[int(np.random.default_rng([root_seed, index, len(SCENARIOS)]).integers(len(SCENARIOS)))]
 

@@ -24,44 +24,44 @@ HistoryRule = Callable[[Past], int]
 
 
 def brought_before(past: Past, by: bool | None = None) -> list[int]:
-    "What was brought in the five visits; by the robot that acts now (`True`), by the other one (`False`), or by any."
+    "Return what was brought in the five visits; by the robot that acts now (`True`), by the other one (`False`), or by any."
     now = past.actors[BEFORE]
     return [thing for robot, thing in zip(past.actors[:BEFORE], past.brought) if by is None or (robot == now) == by]
 
 
 def last_of(things: Sequence[int], thing: int) -> int:
-    "The last place of an object in a list, -1 where it has none."
+    "Return the last place of an object in a list, -1 where it has none."
     return max((place for place, one in enumerate(things) if one == thing), default=-1)
 
 
 def usual(things: Sequence[int]) -> int:
-    "What is most often in a list; of equals, the last."
+    "Return what is most often in a list; of equals, the last."
     return max(THINGS, key=lambda thing: (list(things).count(thing), last_of(things, thing)))
 
 
 def rarest(things: Sequence[int]) -> int:
-    "What is least often in a list; of equals, the one longest ago."
+    "Return what is least often in a list; of equals, the one longest ago."
     return min(THINGS, key=lambda thing: (list(things).count(thing), last_of(things, thing)))
 
 
 def nearest_to(past: Past, place: np.ndarray) -> int:
-    "The object that now lies nearest to a place."
+    "Return the object that now lies nearest to a place."
     return int(np.linalg.norm(past.places[BEFORE] - place, axis=-1).argmin())
 
 
 def taken_from(past: Past) -> np.ndarray:  # `[5, 2]`: x, z, m
-    "Where the objects lay that were brought."
+    "Find where the objects lay that were brought."
     return past.places[range(BEFORE), past.brought[:BEFORE]]
 
 
 def at_rank(past: Past, landmark: int, which: Callable[[list[int]], int]) -> int:
-    "The object that is now at one of the ranks, from near to far, that brought objects had."
+    "Return the object that is now at one of the ranks, from near to far, that brought objects had."
     seen = [order[landmark].index(thing) for order, thing in zip(past.order, past.brought[:BEFORE])]
     return past.order[BEFORE][landmark][which(seen)]
 
 
 def mine_last_visit(past: Past) -> int:
-    "The last visit in which the robot acted that acts now."
+    "Return the last visit in which the robot acted that acts now."
     return last_of(past.actors[:BEFORE], past.actors[BEFORE])
 
 
@@ -101,7 +101,7 @@ OWN_CONCEPT = {  # rules that follow a concept
 
 
 def say_all(past: Past) -> dict[str, int]:
-    "What every rule says."
+    "Return what every rule says."
     return {name: rule(past) for name, rule in (POSE_RULES | HISTORY_RULES).items()}
 
 # %% ../../nbs/sim/11_visit_histories.ipynb #cb5b3f54
@@ -109,21 +109,21 @@ PRIOR = np.array([1 / len(CONCEPTS) / sum(concept_of(one) == concept_of(name) fo
 
 
 def chances(past: Past) -> np.ndarray:  # `[23, 6, 3]`
-    "How likely each character brings each object in each visit."
+    "Say how likely each character brings each object in each visit."
     rows = np.vstack([np.eye(len(OBJECTS)), np.full(len(OBJECTS), 1 / len(OBJECTS))])
     wanted = [[character(past, visit) for visit in range(VISITS)] for character in CHARACTERS.values()]
     return rows[[[len(OBJECTS) if one is None else one for one in each] for each in wanted]]
 
 
 def ideal(past: Past, noise: float = 0.02) -> np.ndarray:  # `[3]`
-    "How likely each object is brought in the sixth visit."
+    "Say how likely each object is brought in the sixth visit."
     likely = noise / len(OBJECTS) + (1 - noise) * chances(past)
     weight = PRIOR * likely[:, range(BEFORE), past.brought[:BEFORE]].prod(axis=1)
     return weight @ likely[:, BEFORE] / weight.sum()
 
 
 def best_fit(past: Past) -> np.ndarray:  # `[3]`
-    "What the characters say that fit most of the five visits, in equal parts."
+    "Return what the characters say that fit most of the five visits, in equal parts."
     likely = chances(past)
     fits = likely[:, range(BEFORE), past.brought[:BEFORE]].sum(axis=1)
     return likely[np.isclose(fits, fits.max()), BEFORE].mean(axis=0)
@@ -139,7 +139,7 @@ def balanced_subjects(
     groups: int,  # last scenes
     concepts: Sequence[str] = CONCEPTS,
 ) -> Iterator[SubjectPlan]:
-    "The subjects of a test, group by group."
+    "Yield the subjects of a test, group by group."
     if groups > len(scenes) - VISITS:
         raise UsageError(f"{groups} groups need as many last scenes and {VISITS} more, there are {len(scenes)}; ask for more scenes")
     every = np.arange(len(scenes))
@@ -168,6 +168,6 @@ def come_subjects(
     count: int,
     concepts: Sequence[str] = CONCEPTS,
 ) -> Iterator[SubjectPlan]:
-    "Subjects as they come: any concept, any character, any history."
+    "Yield subjects as they come: any concept, any character, any history."
     for _ in range(count):
         yield draw_subject(random, scenes, concepts[int(random.integers(len(concepts)))], pool)

@@ -44,14 +44,14 @@ def distances(
     actor: np.ndarray,  # `[..., 2]`: x, z, m
     other: np.ndarray,  # `[..., 2]`: x, z, m
 ) -> np.ndarray:  # `[..., 3, 3]`: landmark, object, m
-    "How far each object is from the acting robot, from the other one and from the observer."
+    "Say how far each object is from the acting robot, from the other one and from the observer."
     observer = np.broadcast_to(OBSERVER[list(GROUND_PLANE)], np.shape(actor))
     landmarks = np.stack([actor, other, observer], axis=-2)
     return np.linalg.norm(objects[..., None, :, :] - landmarks[..., None, :], axis=-1)
 
 
 def draw_places(random: np.random.Generator) -> np.ndarray:  # `[5, 2]`: x, z of the objects, the acting and the parked robot, m
-    "Places at which every landmark tells the three objects apart."
+    "Return places at which every landmark tells the three objects apart."
     count = len(OBJECTS) + 1
     while True:
         places = np.stack([random.uniform(*START_X, count), random.uniform(*START_Z, count)], axis=-1)
@@ -79,7 +79,7 @@ def visitor(robot: Robot, thing: int) -> Generator[None, None, None]:
 
 
 def spoilt(states: np.ndarray, thing: int) -> str | None:  # states `[50, 5, 7]`; the reason
-    "Why a visit would be mislabelled: its object does not come to the observer, or another one moves."
+    "Say why a visit would be mislabelled: its object does not come to the observer, or another one moves."
     places = states[:, OBJECT_INDEX, POSITION]
     delivered = (np.linalg.norm(places - GOAL, axis=-1) < GOAL_RADIUS).any(axis=0)
     moved = np.linalg.norm(places[-1] - places[0], axis=-1) > 0.2
@@ -154,23 +154,23 @@ Character = Callable[[Past, int], int | None]  # from a past and a visit to the 
 
 
 def wants_own(past: Past, visit: int, wants: tuple[int, int]) -> int:
-    "Each robot has its own wanted object."
+    "Return each robot has its own wanted object."
     return wants[past.actors[visit]]
 
 
 def wants_next(past: Past, visit: int, first: int, way: int) -> int:
-    "The objects come in a fixed cycle, whoever acts."
+    "Return the objects come in a fixed cycle, whoever acts."
     return (first + way * visit) % len(OBJECTS)
 
 
 def wants_copy(past: Past, visit: int, copier: int) -> int | None:
-    "One robot brings what the other one brought last; the other one chooses freely."
+    "Return one robot brings what the other one brought last; the other one chooses freely."
     seen = [thing for robot, thing in zip(past.actors[:visit], past.brought) if robot != copier]
     return seen[-1] if past.actors[visit] == copier and seen else None
 
 
 def wants_near(past: Past, visit: int, landmark: int, rank: int) -> int:
-    "What is brought is nearest to a landmark, second or farthest."
+    "Return what is brought is nearest to a landmark, second or farthest."
     return past.order[visit][landmark][rank]
 
 
@@ -183,7 +183,7 @@ CHARACTERS: dict[str, Character] = {
 
 
 def concept_of(character: str) -> str:
-    "The concept that a character is of."
+    "Return the concept that a character is of."
     return character.partition(":")[0]
 
 # %% ../../nbs/sim/10_visits.ipynb #5e86d284
@@ -194,7 +194,7 @@ def order_of(
     places: np.ndarray,  # `[n, 5, 2]`: x, z of all things as visits begin, m
     actors: np.ndarray,  # int `[n]`: the robot that acts
 ) -> list[list[list[int]]]:  # `[n][3][3]`: for each of `NEAR_TO` the objects, nearest first
-    "Which object is nearest to each landmark."
+    "Say which object is nearest to each landmark."
     every = np.arange(len(places))
     far = distances(places[:, OBJECT_INDEX], places[every, len(OBJECTS) + actors], places[every, len(OBJECTS) + 1 - actors])
     return far.argsort(axis=-1).tolist()
@@ -218,11 +218,11 @@ class Scenes:
         return len(self.states)
 
     def past(self, scenes: Sequence[int], actors: Sequence[int]) -> Past:
-        "Six visits in these scenes, before anything is brought."
+        "Return six visits in these scenes, before anything is brought."
         return Past(list(actors), self.places[list(scenes)], [self.order[scene] for scene in scenes])
 
     def subject(self, scenes: Sequence[int], actors: Sequence[int], brought: Sequence[int]) -> np.ndarray:  # float32 `[300, 5, 7]`
-        "The trial of six visits, with the robots numbered by who acts."
+        "Return the trial of six visits, with the robots numbered by who acts."
         states = self.states[list(scenes), list(brought)].copy()
         swapped = np.array(actors) == 1
         states[swapped, :, len(OBJECTS) :] = states[swapped, :, : len(OBJECTS) - 1 : -1]
@@ -259,7 +259,7 @@ def draw_subject(
     actor: int | None = None,  # who acts there; `None`: either
     group: int | None = None,  # as in `SubjectPlan`; `None`: the last scene
 ) -> SubjectPlan:
-    "A subject of a concept whose character decides the last visit."
+    "Return a subject of a concept whose character decides the last visit."
     names = [name for name in CHARACTERS if concept_of(name) == concept]
     chosen: list[int] = random.choice(pool[pool != last], VISITS, replace=False).tolist()
     chosen[-1] = chosen[-1] if last is None else last

@@ -30,7 +30,7 @@ def wandering(
     seed: int,
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:  # `[trials, 300, 35]`, with unit quaternions
-    "Made-up trials: five things that wander and turn."
+    "Return made-up trials: five things that wander and turn."
     generator = torch.Generator().manual_seed(seed)
     steps = 0.05 * torch.randn(trials, STEPS, 5, 3, generator=generator)
     place = 8 * torch.rand(trials, 1, 5, 3, generator=generator) - 4 + steps.cumsum(1)
@@ -57,14 +57,14 @@ class Subject:
         self.device = device
 
     def given(self, states: torch.Tensor):
-        "Privileged information about some trials, or None."
+        "Return privileged information about some trials, or None."
         return {"end_state": states[:, -1].clone()} if self.model.privileged else None
 
     def rollout(
         self, states: torch.Tensor | None = None, context: int | torch.Tensor | None = None, horizon: int = HORIZON,
         given: dict | None = None, seed: int | None = None, mode: bool = True,
     ):
-        "A rollout; by default of all trials, each after its own context."
+        "Return a rollout; by default of all trials, each after its own context."
         states = self.states if states is None else states
         context = self.lengths if context is None else context
         given = self.given(self.states[: len(states)]) if given is None else given
@@ -99,14 +99,14 @@ def check(
 
 # %% ../../nbs/training/07_check.ipynb #e5f6bf80
 def far(one: torch.Tensor, other: torch.Tensor) -> float:  # m; infinite where one is not finite
-    "The largest difference."
+    "Return the largest difference."
     difference = float((one - other).abs().max())
     return difference if difference == difference else float("inf")
 
 # %% ../../nbs/training/07_check.ipynb #9a1f4c8d
 @check("loss")
 def check_loss(subject: Subject):
-    "A finite scalar with a gradient, and numbers to log, on a window as in training."
+    "Return a finite scalar with a gradient, and numbers to log, on a window as in training."
     if isinstance(subject.model, OutsideModel):
         return Skipped("it has no `loss(batch)`, so it can be evaluated and not trained")
     if type(subject.model).loss is WorldModel.loss:
@@ -154,7 +154,7 @@ DEVICES_MEET = re.compile("two devices|expected device|same device|to numpy")  #
 
 @check("another device", warning=True)
 def check_other_device(subject: Subject):
-    "With model and data on `meta`, loss and rollout meet no tensor of the CPU."
+    "Check that, with model and data on `meta`, loss and rollout meet no tensor of the CPU."
     model = copy.deepcopy(subject.model).to("meta")
     states = subject.states.to("meta")
     given = {"end_state": states[:, -1]} if model.privileged else None
@@ -175,7 +175,7 @@ def check_other_device(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #ea0ffdfa
 @check("shape of a rollout")
 def check_shape(subject: Subject):
-    "[trials, horizon, 35], of the states' type and device, and without a gradient."
+    "Check that rollouts are [trials, horizon, 35], of the states' type and device, and without a gradient."
     future = subject.rollout()
     expected = (len(CONTEXTS), HORIZON, STATE_SIZE)
     if not isinstance(future, torch.Tensor) or tuple(future.shape) != expected:
@@ -187,7 +187,7 @@ def check_shape(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #95bc5604
 @check("finite")
 def check_finite(subject: Subject):
-    "No NaN and no infinity in a rollout, sampled or at the mode."
+    "Check that no rollout holds NaN or infinity, sampled or at the mode."
     for mode in (True, False):
         finite = subject.rollout(mode=mode, seed=0).isfinite().all(-1).all(0)
         if not finite.all():
@@ -197,7 +197,7 @@ def check_finite(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #31ffb055
 @check("context 1 and 299")
 def check_extremes(subject: Subject):
-    "The shortest context with the longest rollout, and the longest with the shortest."
+    "Return the shortest context with the longest rollout, and the longest with the shortest."
     for context, horizon in ((1, STEPS - 1), (STEPS - 1, 1)):
         future = subject.rollout(context=context, horizon=horizon)
         if future.shape[1] != horizon or not future.isfinite().all():
@@ -207,7 +207,7 @@ def check_extremes(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #47d4c332
 @check("same seed, same rollout")
 def check_same_seed(subject: Subject):
-    "All noise comes from the generator, none from torch's own."
+    "Return all noise comes from the generator, none from torch's own."
     futures = []
     with torch.random.fork_rng():
         for other in (0, 1):
@@ -219,7 +219,7 @@ def check_same_seed(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #1e3c73c7
 @check("batch equals singles")
 def check_batch(subject: Subject):
-    "A trial's future, at the mode, is the same alone and among trials with other contexts."
+    "Return a trial's future, at the mode, is the same alone and among trials with other contexts."
     together = subject.rollout()
     for row, context in enumerate(CONTEXTS):
         states = subject.states[row : row + 1]
@@ -232,7 +232,7 @@ def check_batch(subject: Subject):
 
 @check("hidden steps unused")
 def check_hidden(subject: Subject):
-    "Steps at and after the context, NaN or anything else, change nothing."
+    "Return steps at and after the context, NaN or anything else, change nothing."
     before = subject.rollout()
     after = (torch.arange(STEPS, device=subject.device) >= subject.lengths[:, None])[..., None]
     for value in (torch.nan, 3.0):
@@ -245,7 +245,7 @@ def check_hidden(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #07050375
 @check("nothing changed")
 def check_mutation(subject: Subject):
-    "A rollout leaves the states, the privileged values, the weights and the training mode as they were."
+    "Return a rollout leaves the states, the privileged values, the weights and the training mode as they were."
     given = subject.given(subject.states)
     weights = {name: value.clone() for name, value in subject.model.state_dict().items()}
     states = subject.states.clone()
@@ -264,7 +264,7 @@ def check_mutation(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #6bdee32b
 @check("bad calls refused")
 def check_refusals(subject: Subject):
-    "Context 0, a whole trial as context, and horizon 0 are usage errors."
+    "Check that context 0, a whole trial as context, and horizon 0 are usage errors."
     if isinstance(subject.model, OutsideModel):
         return Skipped("a `WorldModel` refuses them; evaluation makes none")
     for context, horizon in ((0, 5), (STEPS, 5), (50, 0)):
@@ -278,7 +278,7 @@ def check_refusals(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #d886be03
 @check("last context step used", warning=True)
 def check_last_step(subject: Subject):
-    "A change of the last shown step changes the rollout."
+    "Return a change of the last shown step changes the rollout."
     changed = subject.states.clone()
     rows = torch.arange(len(CONTEXTS), device=subject.device)
     changed[rows, subject.lengths - 1] += 0.5
@@ -288,7 +288,7 @@ def check_last_step(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #6ecc8700
 @check("privileged values used", warning=True)
 def check_privileged_used(subject: Subject):
-    "A model uses its privileged inputs."
+    "Return a model uses its privileged inputs."
     if not subject.model.privileged:
         return ""
     given = {name: value + 1 for name, value in subject.given(subject.states).items()}
@@ -299,7 +299,7 @@ def check_privileged_used(subject: Subject):
 
 @check("CPU and GPU agree")
 def check_devices(subject: Subject):
-    "The same rollout at the mode on both devices, where there are both."
+    "Return the same rollout at the mode on both devices, where there are both."
     if not torch.cuda.is_available():
         return Untried("not tried: there is no GPU here")
     futures = [Subject(subject.model, subject.seed, device).rollout(horizon=3).cpu() for device in ("cpu", "cuda")]
@@ -322,12 +322,12 @@ class Report:
 
     @property
     def failed(self) -> list:
-        "The checks it failed."
+        "Return the checks it failed."
         return [name for name, outcome, _ in self.lines if outcome == "FAILED"]
 
     @property
     def faults(self) -> dict:  # (outcome, what is wrong) -> the checks that found it
-        "Each distinct fault, once."
+        "Return each distinct fault, once."
         faults: dict[tuple, list] = {}
         for name, outcome, wrong in self.lines:
             faults.setdefault((outcome, wrong or name), []).append(name)
@@ -405,7 +405,7 @@ def check_model(
 
 
 def made(model: object, variant: str, settings: dict) -> WorldModel:
-    "The model to check, built if need be."
+    "Return the model to check, built if need be."
     if isinstance(model, WorldModel):
         return model
     with own_code(f"{model} cannot be built:"):

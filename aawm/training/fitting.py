@@ -30,7 +30,7 @@ def split_states(
     split: str,  # `train` or `validation`
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:  # float32 `[N, 300, 35]`
-    "The states of the trials of a split, on the device."
+    "Return the states of the trials of a split, on the device."
     rows = np.flatnonzero(trials["split"].values == split)
     if not len(rows):
         raise BadData(f"the store has no {split} trials; generate more trials")
@@ -41,7 +41,7 @@ def split_states(
 
 # %% ../../nbs/training/05_fitting.ipynb #5bb0ef76
 def cuts_of(trials: xr.Dataset) -> tuple[int, ...]:
-    "The steps at which everything is placed anew, the same in all trials of a store."
+    "Return the steps at which everything is placed anew, the same in all trials of a store."
     kinds = {cuts(scenario) for scenario in np.unique(trials["scenario"].values)} if "scenario" in trials else {()}
     if len(kinds) > 1:
         raise BadData("the store mixes trials of one scene with trials of several visits; train on one kind")
@@ -53,14 +53,14 @@ def validation_batches(
     settings: TrainingSettings,
     cuts: tuple[int, ...] = (),  # as `cuts_of` has them
 ) -> list[dict]:
-    "Windows of validation trials: always the same, whatever the seed of the run."
+    "Return windows of validation trials: always the same, whatever the seed of the run."
     windows = Windows(states, window=settings.window, batch=settings.batch, seed=0, cuts=cuts)
     needed = -(-settings.validation_windows // settings.batch)
     return [{**windows.batch(step), "context": settings.context} for step in range(needed)]
 
 # %% ../../nbs/training/05_fitting.ipynb #3d8c46e9
 def locate_in_trials(batch: Batch) -> str:  # empty where all is finite
-    "Where a batch of windows holds something that is no number."
+    "Find where a batch of windows holds something that is no number."
     wrong = (~batch["states"].isfinite()).nonzero()
     if not len(wrong):
         return ""
@@ -80,7 +80,7 @@ def started_from(
     model: str,  # the name of the model that is to be trained
     variant: str,
 ) -> dict[str, torch.Tensor]:  # name -> weights
-    "Weights to start from; `UsageError` where they are of another model."
+    "Return weights to start from; `UsageError` where they are of another model."
     trained = load_weights(place)
     if (trained.name, trained.variant) != (model, variant):
         raise UsageError(
@@ -92,7 +92,7 @@ def started_from(
 def start_record(
     place: str | Path,  # a weights file, or the folder of a finished run
 ) -> dict[str, str]:  # `file` and `sha256`
-    "Where a run started, for its record."
+    "Find where a run started, for its record."
     path = place_of_weights(place)
     return {"file": path.name, "sha256": sha256(path / WEIGHTS if path.is_dir() else path)}
 

@@ -39,12 +39,12 @@ def step_seed(
     step: int,  # optimiser steps done
     purpose: int = 0,  # 0 training, 1 validation, 2 first weights
 ) -> int:  # for `torch.manual_seed`
-    "A seed for one step of one run."
+    "Return a seed for one step of one run."
     return int(np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0] >> 1)
 
 # %% ../../nbs/training/03_loop.ipynb #7a29f5c7
 def name_of(module: nn.Module) -> str:
-    "What messages call a module."
+    "Say what messages call a module."
     return getattr(module, "name", "") or type(module).__name__
 
 # %% ../../nbs/training/03_loop.ipynb #948e242a
@@ -52,7 +52,7 @@ def checked_loss(
     module: nn.Module,  # with `loss(batch) -> (loss, logs)`
     batch: Mapping,  # name -> tensor on the module's device, or a plain value
 ) -> torch.Tensor:  # one number, with a gradient while training
-    "The loss of a module on a batch; `ModelContractError` where `loss` fails or returns something else."
+    "Return the loss of a module on a batch; `ModelContractError` where `loss` fails or returns something else."
     name = name_of(module)
     advice = f"; try `aawm check-model {name}`" if hasattr(module, "rollout") else ""
     with own_code(f"the loss of {name} fails with", advice):
@@ -69,7 +69,7 @@ def checked_loss(
 
 # %% ../../nbs/training/03_loop.ipynb #1a58e13d
 def in_precision(module: nn.Module, settings: LoopSettings) -> torch.autocast:
-    "The context in which a loss is computed."
+    "Return the context in which a loss is computed."
     device = next(module.parameters()).device.type
     return torch.autocast(device, torch.bfloat16, enabled=settings.precision == "bf16-mixed", cache_enabled=False)
 
@@ -83,7 +83,7 @@ def training_step(
     settings: LoopSettings,
     loss_of: Callable[[Mapping], torch.Tensor] | None = None,  # of `captured_loss`; `None`: the module's own
 ) -> torch.Tensor:  # the loss, without its gradient
-    "One optimiser step."
+    "Return one optimiser step."
     torch.manual_seed(step_seed(seed, step))
     for group in optimizer.param_groups:
         group["lr"] = settings.learning_rate * rate_factor(step, settings)
@@ -98,7 +98,7 @@ def training_step(
 
 # %% ../../nbs/training/03_loop.ipynb #9f27d0a2
 def form_of(batch: Mapping) -> dict:
-    "What a graph holds on to: names, shapes and plain values."
+    "Return what a graph holds on to: names, shapes and plain values."
     return {name: value.shape if isinstance(value, torch.Tensor) else value for name, value in batch.items()}
 
 
@@ -115,7 +115,7 @@ class LossOf(nn.Module):
         return checked_loss(self.inner, self.fixed | dict(zip(self.names, tensors)))
 
     def of_batch(self, batch: Mapping) -> torch.Tensor:
-        "The loss of a batch; one of another form is computed without the graph."
+        "Return the loss of a batch; one of another form is computed without the graph."
         if form_of(batch) != self.form:
             return checked_loss(self.inner, batch)
         return self(*(batch[name] for name in self.names))
@@ -126,7 +126,7 @@ def captured_loss(
     batch: Mapping,
     settings: LoopSettings,
 ) -> Callable[[Mapping], torch.Tensor]:  # from a batch to its loss
-    "The loss as one CUDA graph, forward and back; as it is where it waits for the device."
+    "Return the loss as one CUDA graph, forward and back; as it is where it waits for the device."
     loss_of = LossOf(module, batch)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     tensors = tuple(batch[name] for name in loss_of.names)
@@ -147,7 +147,7 @@ def captured_loss(
 def locate_not_finite(
     batch: Mapping,  # name -> tensor on the module's device, or a plain value
 ) -> str:  # empty where all is finite
-    "Where a batch holds something that is no number."
+    "Find where a batch holds something that is no number."
     for name, value in batch.items():
         if isinstance(value, torch.Tensor) and value.is_floating_point() and not value.isfinite().all():
             place = (~value.isfinite()).nonzero()[0].tolist()
@@ -156,7 +156,7 @@ def locate_not_finite(
 
 
 def not_finite_weight(module: nn.Module) -> str:
-    "Which weights are no numbers, and what helps."
+    "Say which weights are no numbers, and what helps."
     wrong = [name for name, weights in module.named_parameters() if not weights.isfinite().all()]
     found = f"the data are whole, {wrong[0]} is not" if wrong else "data and weights are whole"
     return f"{found}; try a lower learning_rate, a longer warm_up or a smaller clip"
@@ -187,7 +187,7 @@ class Watch:
             raise ModelContractError(f"the loss of {name_of(self.module)} is not finite at step {step}: {where}")
 
     def mean(self) -> float:
-        "The mean of the losses since the last call."
+        "Return the mean of the losses since the last call."
         mean = float(torch.stack(self.losses).mean())
         self.losses.clear()
         return mean
@@ -203,7 +203,7 @@ LONGEST_LOG = 100_000_000  # bytes
 
 
 def is_log_row(row: dict) -> bool:
-    "Whether a row can be read; those that a crash or an editor damaged are passed over."
+    "Say whether a row can be read; those that a crash or an editor damaged are passed over."
     try:
         numbers = [float(row[name]) for name in ("train_loss", "seconds")]
         return set(row) == set(COLUMNS_OF_LOG) and int(row["step"]) > 0 and all(map(math.isfinite, numbers))
@@ -215,7 +215,7 @@ def read_log(
     folder: str | Path,  # of a run
     steps: int | None = None,  # rows up to this step; all without it
 ) -> list[dict[str, str]]:  # column -> text
-    "The rows of a run's log."
+    "Return the rows of a run's log."
     path = Path(folder) / LOG
     if not path.exists():
         return []
@@ -235,7 +235,7 @@ class Log:
         self.started = time.perf_counter()
 
     def add(self, step: int, trained: float, validated: float | None) -> None:
-        "One more row."
+        "Add a row."
         seconds = self.seconds + time.perf_counter() - self.started
         values = (str(step), f"{trained:.6g}", "" if validated is None else f"{validated:.6g}", f"{seconds:.1f}")
         self.rows.append(dict(zip(COLUMNS_OF_LOG, values)))
@@ -248,7 +248,7 @@ class Log:
 # %% ../../nbs/training/03_loop.ipynb #454d99a1
 @torch.no_grad()
 def validation_loss(module: nn.Module, batches: list[Mapping], seed: int) -> float:
-    "The mean loss over fixed batches, with fixed noise."
+    "Return the mean loss over fixed batches, with fixed noise."
     module.eval()
     torch.manual_seed(step_seed(seed, 0, purpose=1))
     total = torch.stack([checked_loss(module, batch) for batch in batches]).mean()
@@ -276,7 +276,7 @@ class Best:
             self.weights = {name: value.clone() for name, value in module.state_dict().items()}
 
     def enough(self) -> bool:
-        "Whether the loss has not fallen for as many validations as training waits."
+        "Say whether the loss has not fallen for as many validations as training waits."
         return 0 < self.patience <= self.worse
 
 # %% ../../nbs/training/03_loop.ipynb #4de82ae6
@@ -300,7 +300,7 @@ def save_checkpoint(
 
 # %% ../../nbs/training/03_loop.ipynb #3b3c6f00
 def read_checkpoint(folder: str | Path) -> dict:
-    "What `save_checkpoint` kept, checked; empty where there is none."
+    "Return what `save_checkpoint` kept, checked; empty where there is none."
     path = Path(folder) / CHECKPOINT
     if not path.exists():
         return {}
@@ -324,7 +324,7 @@ def read_checkpoint(folder: str | Path) -> dict:
 
 
 def checkpoint_step(folder: str | Path) -> int:
-    "How many optimiser steps a run has done; 0 where there is no checkpoint."
+    "Say how many optimiser steps a run has done; 0 where there is no checkpoint."
     return read_checkpoint(folder).get("step", 0)
 
 
@@ -373,7 +373,7 @@ def resume(
 
 # %% ../../nbs/training/03_loop.ipynb #6469ca38
 def new_optimizer(module: nn.Module, settings: LoopSettings) -> torch.optim.Optimizer:
-    "AdamW for the weights of a module, without a past."
+    "Return AdamW for the weights of a module, without a past."
     return torch.optim.AdamW(
         module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )

@@ -24,7 +24,7 @@ from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
 def with_plans(preset: tuple) -> tuple:
-    "A preset with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
+    "Return a preset with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
     settings, training = preset
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 
@@ -107,7 +107,7 @@ LAPTOP = {
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
 def enlarge(steps: int, model: str, **sizes: int) -> tuple:
-    "The laptop's recipe for a wider network: four times the batch, half the learning rate."
+    "Return the laptop's recipe for a wider network: four times the batch, half the learning rate."
     settings, training = LAPTOP[model]
     return settings | sizes, dataclasses.replace(
         training, steps=steps, batch=4 * training.batch, warm_up=200, learning_rate=training.learning_rate / 2,
@@ -201,7 +201,7 @@ def as_released(
     training: TrainingSettings,  # of the corrected variant
     preset: str,  # `smoke`, `laptop`, `gpu`, `paper`
 ) -> TrainingSettings:
-    "The same budget, spent on the windows that the released code draws."
+    "Return the same budget, spent on the windows that the released code draws."
     batch = max(1, round(training.batch * training.window / WINDOW))
     training = dataclasses.replace(
         training, window=WINDOW, context=WINDOW_CONTEXT, batch=batch, at_pickups=0.0, symmetries="none",
@@ -221,7 +221,7 @@ def preset_settings(
     model: str,  # a registered name, or `module:Class`
     variant: str = "corrected",  # or `published`
 ) -> tuple:  # `(model_settings, training_settings)`: a dict and a `TrainingSettings`
-    "What a profile trains a model with."
+    "Return what a profile trains a model with."
     known = PRESETS[check_name(preset, PRESETS, "preset")]
     model_class(model)
     settings, training = known.get(model, ({}, known["multistep_predictor"][1]))
@@ -233,7 +233,7 @@ def preset_settings(
 def beside_released(
     models: Iterable[str],  # registered names with a released size
 ) -> pd.DataFrame:  # indexed by model: `windows`, `parameters`, `released windows`, `released parameters`
-    "Training windows and parameters of corrected models in the preset `laptop`, and those of the released models."
+    "Compare training windows and parameters of corrected models in the preset `laptop` with those of the released models."
     rows = []
     for model in models:
         row: dict[str, str | int] = {"model": model}
@@ -253,7 +253,7 @@ def changed_settings(
     training: TrainingSettings,
     changes: dict,  # field -> value, as text or typed
 ) -> tuple:  # `(model_settings, training_settings)`
-    "Settings with some fields replaced; `UsageError` for an unknown name or a wrong type."
+    "Return settings with some fields replaced; `UsageError` for an unknown name or a wrong type."
     kinds = {"model": model_class(model).Config, "training": TrainingSettings}
     fields = {
         field.name: (place, field.default)

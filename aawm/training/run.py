@@ -29,7 +29,7 @@ def as_it_was(
     threads: int,  # CPU threads of torch inside; 0 leaves them as they are
     precision: str = "32-true",  # one of `PRECISIONS`
 ):
-    "Afterwards torch's random state, its threads and its precision are as they were."
+    "Restore torch's random state, its threads and its precision afterwards."
     before = torch.get_num_threads()
     with torch.random.fork_rng(), float32_products(precision):
         torch.set_num_threads(threads or before)

@@ -73,7 +73,7 @@ class TrainingSettings(LoopSettings):
 
 # %% ../../nbs/training/01_settings.ipynb #277d1506
 def rate_factor(step: int, settings: LoopSettings) -> float:
-    "What the learning rate is multiplied with after so many steps: a linear warm-up, then constant or half a cosine."
+    "Return what the learning rate is multiplied with after so many steps: a linear warm-up, then constant or half a cosine."
     if step < settings.warm_up:
         return (step + 1) / settings.warm_up
     if settings.schedule == "constant":
@@ -86,7 +86,7 @@ def training_settings(
     settings: LoopSettings | dict | None = None,  # None: the defaults
     kind: type = TrainingSettings,  # what a dict is made into
 ) -> LoopSettings:
-    "Settings of a run, each name and type checked."
+    "Return settings of a run, each name and type checked."
     if isinstance(settings, LoopSettings):
         return settings
     return make_config(kind, settings or {}, "training setting")

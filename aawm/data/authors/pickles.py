@@ -124,30 +124,30 @@ class Machine(pickle._Unpickler):
         return start
 
     def read(self, size: int) -> bytes:
-        "The next bytes."
+        "Return the next bytes."
         start = self.take(size)
         return self.data[start : self.position]
 
     def readline(self) -> bytes:
-        "The rest of a line, which holds a part of a name."
+        "Return the rest of a line, which holds a part of a name."
         end = self.data.find(b"\n", self.position, min(self.stop, self.position + 256))
         if end < 0:
             raise self.damaged("a name without an end")
         return self.read(end + 1 - self.position)
 
     def number(self, size: int) -> int:
-        "The next little-endian number."
+        "Return the next little-endian number."
         return int.from_bytes(self.read(size), "little")
 
     def find_class(self, module: str, name: str) -> Name:
-        "A name that a pickle asks for, if it is on the list."
+        "Return a name that a pickle asks for, if it is on the list."
         if f"{module}.{name}" not in self.names:
             shown = ascii(f"{module}.{name}")[1:-1]
             raise self.refused(f"asks for {shown if len(shown) <= 100 else shown[:100] + '...'}")
         return Name(module, name)
 
     def persistent_load(self, pid: object) -> Call:
-        "What a pickle says of a storage beside it."
+        "Return what a pickle says of a storage beside it."
         if not self.persistent:
             raise self.refused("refers to something outside itself (BINPERSID)")
         return Call(Name("pickle", "persistent"), (pid,))
@@ -182,7 +182,7 @@ def _text(machine: Machine, size: int) -> None:
 
 
 def _span(machine: Machine, size: int) -> None:
-    "A byte string of the file."
+    "Take a byte string of the file."
     start = machine.take(length := machine.number(size))
     machine.append(Span(machine.data, start, start + length))
 
@@ -227,7 +227,7 @@ _Kind = TypeVar("_Kind")
 
 
 def _target(machine: Machine, kind: type[_Kind]) -> _Kind:
-    "The value on top of the stack, if it is of a kind."
+    "Return the value on top of the stack, if it is of a kind."
     value = machine.stack[-1]
     if type(value) is not kind:
         raise machine.refused(f"fills a {type(value).__name__} as if it were a {kind.__name__}")
@@ -302,7 +302,7 @@ def sanity(machine: Machine) -> None:
 
 
 def unknown(machine: Machine, code: int) -> Refused | BadData:
-    "The fault of an instruction that is not in the table."
+    "Return the fault of an instruction that is not in the table."
     if code in OPCODES:
         return machine.refused(f"uses the instruction {OPCODES[code]}")
     return machine.damaged(f"no pickle instruction has the number {code}")
@@ -355,13 +355,13 @@ ARRAY_NAMES = (
 
 
 def unexpected(what: str, expected: str, got: object) -> BadData:
-    "A fault: the file is a pickle, but not laid out as the authors' are."
+    "Return a fault: the file is a pickle, but not laid out as the authors' are."
     shown = f"a call of {got.name}" if type(got) is Call else f"a {type(got).__name__}"
     return BadData(f"{what}: {expected} expected, found {shown}: not laid out as the authors' files are; get the file again")
 
 
 def read_dtype(value: object, what: str) -> np.dtype:  # of numbers; object for "O8"
-    "The type of an array's elements."
+    "Return the type of an array's elements."
     if called(
         value, "dtype"
     ) and value.arguments and type(code := value.arguments[0]) is str and code in DTYPES:
@@ -376,7 +376,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #890c7e02
 def read_array(value: object, what: str) -> np.ndarray:
-    "The array that a record describes."
+    "Return the array that a record describes."
     state = value.state if type(value) is Call else None
     if called(value, "_reconstruct") and type(state) is tuple and len(state) == 5:
         _, shape, kind, fortran, content = state
@@ -406,7 +406,7 @@ def read_whole_numbers(
     value: object,  # a list of numbers or the record of an array
     what: str,
 ) -> np.ndarray:  # int64 `[n]`
-    "Whole numbers, however they are written."
+    "Return whole numbers, however they are written."
     if type(value) is list:
         if all(type(number) is int and abs(number) < 1 << 62 for number in value):
             return np.array(value, dtype=np.int64)
@@ -451,7 +451,7 @@ MOST_COLUMNS = 100
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #19c5eda2
 def arrow_texts(value: object, what: str) -> list:
-    "The texts of an Arrow array: a type, length, null count, offset and three buffers."
+    "Return the texts of an Arrow array: a type, length, null count, offset and three buffers."
     fields = value.arguments[0] if called(value, "_restore_array") and len(value.arguments) == 1 else None
     if type(fields) is not tuple or len(fields) < 5 or type(fields[4]) is not list or len(fields[4]) != 3:
         raise unexpected(what, "an Arrow array", value)
@@ -476,7 +476,7 @@ def arrow_texts(value: object, what: str) -> list:
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #58a0c5b2
 def buffer_bytes(value: object, what: str) -> bytes:
-    "The bytes behind `py_buffer(bytearray(...))`, or behind `None`."
+    "Return the bytes behind `py_buffer(bytearray(...))`, or behind `None`."
     while type(value) is Call and value.name.name in (
         "py_buffer", "bytearray", "_frombuffer"
     ) and value.arguments:
@@ -489,7 +489,7 @@ def buffer_bytes(value: object, what: str) -> bytes:
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #fc425e9a
 def read_column(value: object, what: str) -> np.ndarray:
-    "The values of a block or an index, from the record of an array or of pandas texts."
+    "Return the values of a block or an index, from the record of an array or of pandas texts."
     if called(value, "__pyx_unpickle_NDArrayBacked"):
         parts = value.state if type(value.state) is tuple else ()
         arrays = [part for part in parts if called(part, "_reconstruct") or called(part, "_frombuffer")]
@@ -508,7 +508,7 @@ def read_column(value: object, what: str) -> np.ndarray:
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #a34a6d36
 def read_index(value: object, what: str) -> list | range:
-    "The labels of an axis."
+    "Return the labels of an axis."
     fields = value.arguments[1] if called(value, "_new_Index") and len(value.arguments) == 2 else None
     if type(fields) is not dict:
         raise unexpected(what, "an index", value)
@@ -525,7 +525,7 @@ def read_index(value: object, what: str) -> list | range:
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #624d63be
 def read_places(value: object, what: str) -> list:
-    "Which columns a block holds."
+    "Say which columns a block holds."
     if called(value, "slice") and len(value.arguments) == 3 and all(
         part is None or type(part) is int for part in value.arguments
     ):
@@ -538,7 +538,7 @@ def read_places(value: object, what: str) -> list:
 
 
 def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values and places of every block
-    "The parts of a block manager."
+    "Return the parts of a block manager."
     state = manager.state
     if len(manager.arguments) == 2 and state is None:
         blocks, axes = manager.arguments
@@ -559,7 +559,7 @@ def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values 
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #7e320ff0
 def read_table_record(value: object, what: str) -> dict:  # column -> array, in the table's order
-    "The columns of the DataFrame that a record describes."
+    "Return the columns of the DataFrame that a record describes."
     state = value.state if called(value, "DataFrame") else None
     manager = state.get("_mgr", state.get("_data")) if type(state) is dict else None
     if not called(manager, "BlockManager"):
@@ -611,7 +611,7 @@ def read_storage(
     span: Span,  # where torch's bytes are
     what: str,
 ) -> tuple:  # the type of the numbers, where the first is, how many there are
-    "Where the numbers of a tensor storage are."
+    "Find where the numbers of a tensor storage are."
     position = span.start
     parts = []
     for _ in range(5):
@@ -642,7 +642,7 @@ def read_storage(
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #2d32db0a
 def read_tensor_record(value: object, what: str) -> TensorPlace:
-    "Where the tensor that a record describes is."
+    "Find where the tensor that a record describes is."
     if not called(value, "_rebuild_tensor_v2") or len(value.arguments) not in (6, 7):
         raise unexpected(what, "a tensor", value)
     storage = value.arguments[0]

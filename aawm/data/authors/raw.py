@@ -52,7 +52,7 @@ AGENT_NAMES = {"agent0": "magnebot", "agent1": "magnebot", OBSERVER_NAME: "cylin
 def read_observations(
     path: str | Path,  # `trial_obs.csv`
 ) -> tuple:  # float32 `[1500, 5, 7]`, and the kinds of the three objects
-    "The states of a raw trial."
+    "Return the states of a raw trial."
     with reading(OBSERVATIONS, "a table"):
         with open(path, encoding="utf-8") as file:
             header = file.readline().rstrip("\r\n").split(",")
@@ -85,7 +85,7 @@ def read_observations(
 def read_event_log(
     path: str | Path,  # `event_log.csv`, which need not be there
 ) -> tuple[str, pd.DataFrame]:  # "table", "no events" or "missing", and the events: frame, agent (0, 1), event
-    "The event log of a raw trial."
+    "Return the event log of a raw trial."
     path = Path(path)
     none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype(
         {"frame": np.int64, "agent": np.int64, "event": object}

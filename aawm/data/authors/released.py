@@ -78,7 +78,7 @@ PAIRS = {pair: name for name, (one, two) in SCENARIO_ROLES.items() for pair in (
 def roles_of(
     name: str,  # e.g. `follower_leader_5-3-2023-2-2`
 ) -> tuple | None:  # e.g. `("follower", "leader")`; `None` if the name is of another form
-    "The behaviours of agent0 and agent1."
+    "Return the behaviours of agent0 and agent1."
     roles = tuple(name.split("_")[:2])
     return roles if roles in PAIRS and re.fullmatch(r"[a-z]+_[a-z]+_[\w.:-]{1,200}", name) else None
 
@@ -100,7 +100,7 @@ def mapped(path: str | Path):  # its bytes
 def read_data_file(
     path: str | Path,  # e.g. `swm_data.pkl`
 ) -> tuple:  # `TensorPlace` of the states, and trial numbers of each split: `{"train": int64 [n], "val": int64 [m]}`
-    "Where the states are, and which trials each split has."
+    "Find where the states are, and which trials each split has."
     with mapped(path) as data:
         subsets = read_pickle(data, TENSOR_NAMES, str(path))
         what = str(path)
@@ -136,7 +136,7 @@ def read_states(
     first: int,
     count: int,
 ) -> np.ndarray:  # float32 `[count, 300, 5, 7]`, metres, y up
-    "The states of some trials."
+    "Return the states of some trials."
     size = STEPS * STATE_SIZE
     with open(path, "rb") as file:
         file.seek(place.start + first * size * place.dtype.itemsize)
@@ -167,7 +167,7 @@ class Rows:
 
 
 def read_logs(logs: list, what: str) -> tuple:  # kind of each log, and the table of events
-    "The event logs of one split."
+    "Return the event logs of one split."
     if type(logs) is not list:
         raise unexpected(what, "a list of event logs", logs)
     kinds = []
@@ -195,7 +195,7 @@ def read_logs(logs: list, what: str) -> tuple:  # kind of each log, and the tabl
 
 # %% ../../../nbs/data/authors/02_released.ipynb #4746c0de
 def read_steps(value: object, what: str, rows: int) -> np.ndarray:
-    "Steps of the first event of each object, whole numbers kept as floats in the file."
+    "Return steps of the first event of each object, whole numbers kept as floats in the file."
     steps = read_array(value, what)
     whole = steps.dtype.kind in "if" and (np.abs(steps) < 1e6).all() and (steps == np.floor(steps)).all()
     if not whole or steps.shape != (rows, len(OBJECTS)):
@@ -204,7 +204,7 @@ def read_steps(value: object, what: str, rows: int) -> np.ndarray:
 
 
 def read_rows(part: dict, what: str) -> Rows:
-    "One split of the information file."
+    "Return one split of the information file."
     needed = (
         "indices", "exp_names", "event_logs", "pickup_timepoints", "goal_timepoints", "single_goal_trajs",
         "multi_goal_trajs"
@@ -237,7 +237,7 @@ def read_rows(part: dict, what: str) -> Rows:
 def read_information_file(
     path: str | Path,  # e.g. `swm_data_exp_info.pkl`
 ) -> dict:  # `Rows` of "train" and "val"
-    "Both splits of the authors' information file."
+    "Return both splits of the authors' information file."
     what = str(path)
     with mapped(path) as data:
         information = read_pickle(data, TABLE_NAMES, what)
@@ -268,7 +268,7 @@ def trial_table(
     split: str | np.ndarray,  # "train" or "validation" for each
     log: Iterable[str],  # of `LOGS` for each
 ) -> pd.DataFrame:
-    "The trial table as far as names go; an unknown pair of behaviours is left for the checks."
+    "Return the trial table as far as names go; an unknown pair of behaviours is left for the checks."
     roles = [roles_of(name) or (UNKNOWN, UNKNOWN) for name in names]
     table = pd.DataFrame({"name": list(names), "scenario": [PAIRS.get(pair, UNKNOWN) for pair in roles]})
     table[list(ROLE_COLUMNS)] = roles
@@ -317,7 +317,7 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
 
 # %% ../../../nbs/data/authors/02_released.ipynb #a938086f
 def step_differences(in_file: np.ndarray, derived: np.ndarray, kind: str) -> list:
-    "Where the steps of the file are not those of its logs."
+    "Find where the steps of the file are not those of its logs."
     in_file = np.minimum(in_file, STEPS - 1)
     return [
         f"trial {trial} {OBJECTS[k]}: {kind} at step {in_file[trial, k]} in the file, at {derived[trial, k]} in its event log"
@@ -326,7 +326,7 @@ def step_differences(in_file: np.ndarray, derived: np.ndarray, kind: str) -> lis
 
 
 def joined_rows(rows: dict, what: str) -> Rows:
-    "Both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
+    "Return both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
     train = rows["train"]
     validation = rows["val"]
     events = pd.concat(
@@ -370,7 +370,7 @@ def gather_content(
     trials: int,  # in the tensor
     what: str,
 ) -> tuple:  # `Content`, and the faults of single trials
-    "What the rows say of each trial, once."
+    "Return what the rows say of each trial, once."
     joined = joined_rows(rows, what)
     first = np.full(trials, len(joined.names))
     np.minimum.at(first, joined.indices, np.arange(len(joined.names)))
@@ -397,7 +397,7 @@ def gather_content(
 def faulty_trials(
     faults: Iterable[str],  # lines that begin with `trial 7` or `trials 7, 9`
 ) -> dict:  # trial -> the first thing that is wrong with it
-    "Which trials the faults are about."
+    "Say which trials the faults are about."
     first: dict[int, str] = {}
     for fault in faults:
         one_or_more, *words = re.findall(r"\w+", fault)
@@ -408,7 +408,7 @@ def faulty_trials(
 
 # %% ../../../nbs/data/authors/02_released.ipynb #2b6ce66a
 def leave_out(content: Content, bad: Iterable[int]) -> Content:
-    "The content without some trials."
+    "Return the content without some trials."
     keep = ~np.isin(np.arange(len(content.trials)), list(bad))
     place = np.cumsum(keep) - 1
     events = content.events[keep[content.events.trial]]
@@ -578,7 +578,7 @@ def write_released(
 
 
 def runs(numbers: np.ndarray) -> list:  # of (first, count)
-    "Stretches of consecutive numbers."
+    "Return stretches of consecutive numbers."
     parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
     return [(int(part[0]), len(part)) for part in parts if len(part)]
 
@@ -586,7 +586,7 @@ def runs(numbers: np.ndarray) -> list:  # of (first, count)
 def published_trials(
     store: str | Path,  # folder of a store that was imported from the authors' files
 ) -> xr.Dataset:  # as `open_trials` gives, one entry for each published row, training rows first
-    "The rows of the authors' split, repeats and all; evaluations take it like any other trials."
+    "Return the rows of the authors' split, repeats and all; evaluations take it like any other trials."
     if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:
         raise UsageError(
             f"{store} was not imported from the authors' files, so it has no published split; use open_trials"
@@ -601,7 +601,7 @@ def published_trials(
 
 # %% ../../../nbs/data/authors/02_released.ipynb #58ff329b
 def log_tables(events: pd.DataFrame, log: np.ndarray) -> list:  # DataFrame, "No events" or False for each trial
-    "The event logs as the authors keep them."
+    "Return the event logs as the authors keep them."
     events = events.sort_values("trial", kind="stable")
     agent = events.agent.map({place: number for number, place in AGENT_IDS.items()}).to_numpy()
     columns = pd.Index(["Agent", "Event", "Frame"], dtype=object)
@@ -625,7 +625,7 @@ def information(
     rows: pd.DataFrame,  # `split`, `trial`
     log: np.ndarray,  # of `LOGS` for each trial
 ) -> dict:
-    "What the authors' information file holds."
+    "Return what the authors' information file holds."
     names = trials.name.values
     tables = log_tables(events, log)
     content = {}
@@ -649,7 +649,7 @@ def information(
 
 # %% ../../../nbs/data/authors/02_released.ipynb #5d3e9885
 def say(value: object) -> bytes:
-    "The instructions that put a constant, a tuple, a list or a dict on the stack; bytes are taken as instructions."
+    "Return the instructions that put a constant, a tuple, a list or a dict on the stack; bytes are taken as instructions."
     if isinstance(value, bytes):
         return value
     if value is None or isinstance(value, bool):
@@ -673,17 +673,17 @@ def say(value: object) -> bytes:
 
 # %% ../../../nbs/data/authors/02_released.ipynb #ccea9102
 def say_call(module: str, name: str, arguments: Iterable = ()) -> bytes:
-    "The instructions that call a function."
+    "Return the instructions that call a function."
     return f"c{module}\n{name}\n".encode() + say(tuple(arguments)) + b"R"
 
 
 def say_object(module: str, name: str, state: object) -> bytes:
-    "The instructions that make an object and give it a state."
+    "Return the instructions that make an object and give it a state."
     return f"c{module}\n{name}\n".encode() + b")\x81" + say(state) + b"b"
 
 
 def storage_head(count: int) -> bytes:
-    "What torch writes before the numbers of a storage."
+    "Return what torch writes before the numbers of a storage."
     sizes = {
         "protocol_version": TORCH_PROTOCOL, "little_endian": True,
         "type_sizes": {"short": 2, "int": 4, "long": 4}
@@ -733,7 +733,7 @@ def published_rows(
     store: str | Path,  # a store's folder
     trials: xr.Dataset,  # its Dataset
 ) -> pd.DataFrame:  # `split`, `trial`
-    "The rows of both splits as published; of other stores, training and validation trials in their order."
+    "Return the rows of both splits as published; of other stores, training and validation trials in their order."
     if (rows := read_table(store, LAYOUT, ROW_TABLE)) is not None:
         return rows
     rows = pd.DataFrame({"split": trials.split.values.astype(str), "trial": np.arange(trials.sizes["trial"])})

@@ -26,7 +26,7 @@ def trial_seed(
     index: int,  # place of the trial in the store
     attempt: int = 0,  # how many draws were rejected before
 ) -> int:  # 0 .. 2**63 - 1
-    "The seed of one draw of one trial."
+    "Return the seed of one draw of one trial."
     return int(
         np.random.SeedSequence([root_seed, index, attempt]).generate_state(1, np.uint64)[0] >> np.uint64(1)
     )
@@ -55,7 +55,7 @@ def draw_trial(
 
 # %% ../../../nbs/data/making/01_draw.ipynb #769e65cf
 def as_steps(raw: "RawTrial", index: int) -> dict:
-    "What the store keeps of a raw trial: every fifth frame, its events and its description."
+    "Return what the store keeps of a raw trial: every fifth frame, its events and its description."
     state = np.ascontiguousarray(raw.steps, dtype=np.float32)
     row: dict[str, object] = {"name": f"{raw.roles[0]}_{raw.roles[1]}_{index:06d}", "scenario": raw.scenario}
     row |= dict(zip(ROLE_COLUMNS, raw.roles)) | dict(zip(KIND_COLUMNS, raw.object_kinds))

@@ -118,7 +118,7 @@ def simulated_trials(
 def code_hash(
     visits: bool = False,  # of six visits, too
 ) -> str:  # 64 hexadecimal digits
-    "The SHA-256 of the simulator's source: with other code the same seeds may give other trials."
+    "Return the SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     # measuring changes no trial; nor do comments and blank lines
     room = Path(aawm.__file__).parent / "sim"
     left_out = ("calibration",) if visits else ("calibration", "visits", "visit_histories")
@@ -134,7 +134,7 @@ def code_hash(
 
 @functools.cache
 def simulator_hash() -> str:  # 64 hexadecimal digits
-    "A hash of all that two machines must have in common to simulate the same trials."
+    "Return a hash of all that two machines must have in common to simulate the same trials."
     from aawm.sim import SIMULATOR_SETTINGS
 
     return digest({**SIMULATOR_SETTINGS, "code": code_hash(visits=True), "processor": platform.machine()})
@@ -195,7 +195,7 @@ def gathered_entries(
     rejected: Sequence[dict] = (),  # draws that were left out, beside those of the chunks
     extra: dict | None = None,  # further tables, as in `store_entries`
 ) -> dict:  # arguments of `finish_store`
-    "The tables of a generated store from what was kept with each chunk."
+    "Return the tables of a generated store from what was kept with each chunk."
     trials = pd.DataFrame([row for content in contents for row in content["row"]])
     if seed is not None:
         trials["split"] = split_trials(trials.scenario, seed, trials.has_log)

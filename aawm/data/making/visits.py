@@ -69,7 +69,7 @@ def draw_scene(
 
 
 def scene_entries(contents: list[dict]) -> dict:  # arguments of `finish_store`
-    "The tables of a pool from what was kept with each chunk."
+    "Return the tables of a pool from what was kept with each chunk."
     logs = [log for content in contents for log in content["events"]]
     events = [(scene, *event) for scene, log in enumerate(logs) for event in log]
     tables = {
@@ -104,7 +104,7 @@ def plan_subjects(
     test: bool,
     concepts: Sequence[str],
 ) -> list[tuple["SubjectPlan", str]]:  # and its split
-    "What each trial of a store is put together from, a function of the pool and the seed."
+    "Return what each trial of a store is put together from, a function of the pool and the seed."
     from aawm.sim.visit_histories import balanced_subjects, come_subjects
 
     random = np.random.default_rng([seed, len(scenes), subjects])
@@ -118,7 +118,7 @@ def plan_subjects(
 
 
 def subject_row(subject: "SubjectPlan") -> dict:
-    "What the table of subjects says of one."
+    "Return what the table of subjects says of one."
     from aawm.sim.visits import concept_of
 
     numbered = {"actor": subject.past.actors, "choice": subject.past.brought, "scene": subject.scenes}

@@ -27,12 +27,12 @@ from aawm.schema import (
 def heading(
     rotation: torch.Tensor,  # unit quaternions `[..., 4]`, scalar last
 ) -> torch.Tensor:  # `[...]`, radians from z (forward) towards x (right)
-    "Which way something faces on the ground."
+    "Say which way something faces on the ground."
     return torch.atan2(*front(rotation))
 
 
 def wrapped(angle: torch.Tensor) -> torch.Tensor:
-    "An angle in radians without whole turns, between -pi and pi."
+    "Return an angle in radians without whole turns, between -pi and pi."
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 # %% ../../../nbs/models/event/01_features.ipynb #2da383ef
@@ -40,7 +40,7 @@ def own_frame(
     offset: torch.Tensor,  # x and z of a vector `[..., 2]`, or ahead and right
     facing: torch.Tensor,  # `[...]`, radians
 ) -> torch.Tensor:  # ahead and right `[..., 2]`, or x and z
-    "From the room's axes to those of who faces that way, or back: the map is its own inverse."
+    "Map from the room's axes to those of who faces that way, or back: the map is its own inverse."
     return in_frame(offset, facing.sin(), facing.cos())
 
 
@@ -81,7 +81,7 @@ class Scene:
 def seen_from(
     scene: Scene,
 ) -> torch.Tensor:  # ahead, right, up (m): `[..., frame, object, 3]`, frames: both agents, the room
-    "Every object in every frame."
+    "Return every object in every frame."
     place, facing = scene.with_room()
     offset = scene.objects[..., None, :, GROUND] - place[..., :, None, :]
     ground = own_frame(offset, facing[..., None].expand(offset.shape[:-1]))
@@ -93,7 +93,7 @@ def in_holder_frame(
     values: torch.Tensor,  # `[..., frame, object, n]`
     holder: torch.Tensor,  # int64 `[..., object]`
 ) -> torch.Tensor:  # `[..., object, n]`
-    "Of each object, what is seen from its holder's frame; for one at rest, the first agent's."
+    "Return what is seen of each object from its holder's frame; for one at rest, the first agent's."
     frame = (holder - 1).clamp(min=0)
     return values.gather(
         -3, frame[..., None, :, None].expand(*frame.shape[:-1], 1, frame.shape[-1], values.shape[-1])
@@ -107,7 +107,7 @@ ALOFT = 0.2  # and nothing that is so much higher than it lay at the start can l
 
 
 def within_reach(scene: Scene) -> torch.Tensor:  # bool `[..., object, agent]`
-    "Which objects an agent could hold: those as near as in the rule for pickups."
+    "Say which objects an agent could hold: those as near as in the rule for pickups."
     offset = scene.objects[..., :, None, GROUND] - scene.place[..., None, :, :]
     return offset.norm(dim=-1) < NEAR
 
@@ -116,7 +116,7 @@ def aloft(
     scene: Scene,
     first: Scene,  # of the trial's first step, when all things lie
 ) -> torch.Tensor:  # bool `[..., object]`
-    "Which objects are so high up that they cannot lie there, toppled or not."
+    "Say which objects are so high up that they cannot lie there, toppled or not."
     return scene.objects[..., HEIGHT] > first.objects[..., HEIGHT] + ALOFT
 
 # %% ../../../nbs/models/event/01_features.ipynb #96303997
@@ -124,7 +124,7 @@ def holders(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     grasping: bool = True,  # False: nobody holds anything, what moves is pushed (an ablation)
 ) -> torch.Tensor:  # int64 `[B, T - 1, 3]`: who moves each object from each step to the next
-    "Who holds each object, read off the states."
+    "Say who holds each object, read off the states."
     scene = Scene.of(states)
     height = scene.objects[..., HEIGHT]
     moved = scene.objects.diff(dim=1).norm(dim=-1) > STIRRED
@@ -141,12 +141,12 @@ def holders(
 def grasped_by(
     holder: torch.Tensor,  # int64 `[..., object]`, see `holders`
 ) -> torch.Tensor:  # bool `[..., agent, object]`
-    "What each agent holds."
+    "Return what each agent holds."
     return torch.stack([holder == STILL + 1 + agent for agent in range(len(AGENTS))], -2)
 
 # %% ../../../nbs/models/event/01_features.ipynb #5da3ca6f
 def errand() -> torch.Tensor:  # `[1, 300, 5, 7]`
-    "A trial made by hand: one robot fetches an object, the other stands still."
+    "Return a trial made by hand: one robot fetches an object, the other stands still."
     states = torch.zeros(STEPS, 5, 7)
     states[..., -1] = 1.0  # no rotation
     for entity, (x, z) in enumerate(((0.0, 4.0), (3.0, 3.0), (-3.0, 2.0), (0.0, 1.0), (4.0, -3.0))):
@@ -173,7 +173,7 @@ OBJECT_LANDMARKS = slice(FIRST_OBJECT, FIRST_OBJECT + len(OBJECTS))  # the landm
 def for_both(
     places: torch.Tensor,  # of objects `[..., object, 2]`, m
 ) -> torch.Tensor:  # `[..., agent, object, 2]`
-    "The same places for either agent."
+    "Return the same places for either agent."
     return places[..., None, :, :].expand(*places.shape[:-2], len(AGENTS), *places.shape[-2:])
 
 # %% ../../../nbs/models/event/01_features.ipynb #b6c59ce0
@@ -181,7 +181,7 @@ def landmarks(
     now: Scene,
     first: Scene,  # of the trial's first step
 ) -> torch.Tensor:  # x and z `[..., agent, landmark, 2]`, m, in the order of `LANDMARKS`
-    "The places that matter to each agent."
+    "Return the places that matter to each agent."
     goal = torch.tensor(GOAL[GROUND], dtype=now.place.dtype, device=now.place.device).expand(now.place.shape)
     places = torch.stack([goal, first.place, now.place.flip(-2), first.place.flip(-2)], -2)
     return torch.cat([places, for_both(now.objects[..., GROUND]), for_both(first.objects[..., GROUND])], -2)
@@ -191,7 +191,7 @@ def seen_places(
     places: torch.Tensor,  # x and z `[..., agent, place, 2]`, m
     now: Scene,
 ) -> torch.Tensor:  # ahead and right `[..., agent, place, 2]`, m
-    "Places as each agent sees them."
+    "Return places as each agent sees them."
     offset = places - now.place[..., None, :]
     return own_frame(offset, now.facing[..., None].expand(offset.shape[:-1]))
 
@@ -200,7 +200,7 @@ def own_motion(
     now: Scene,
     before: Scene,
 ) -> torch.Tensor:  # ahead, right (m), turn (radians): `[..., agent, 3]`
-    "What each agent did in the last step."
+    "Return what each agent did in the last step."
     step = own_frame(now.place - before.place, before.facing)
     return torch.cat([step, wrapped(now.facing - before.facing)[..., None]], -1)
 
@@ -208,7 +208,7 @@ def own_motion(
 def describe_place(
     seen: torch.Tensor,  # ahead and right, m `[..., 2]`
 ) -> torch.Tensor:  # `[..., 7]`, about -1 to 1
-    "A place in an agent's frame: where, how far, which way, and a fine scale for aiming and for stopping."
+    "Return a place in an agent's frame: where, how far, which way, and a fine scale for aiming and for stopping."
     distance = seen.norm(dim=-1, keepdim=True)
     way = seen / distance.clamp(min=0.05)
     bearing = torch.atan2(seen[..., 1:], seen[..., :1])
@@ -219,7 +219,7 @@ MOTION_UNIT = (0.2, 0.05, 0.3)  # m, m, radians
 
 
 def object_features(now: Scene, before: Scene) -> torch.Tensor:  # `[..., agent, features]`
-    "Of each object: height, last move in the room and in the agent's frame, distance from the goal and from the other agent."
+    "Describe each object: height, last move in the room and in the agent's frame, distance from the goal and from the other agent."
     height = now.objects[..., HEIGHT]
     goal = torch.tensor(GOAL, dtype=height.dtype, device=height.device)
     from_goal = (now.objects - goal).norm(dim=-1)
@@ -239,7 +239,7 @@ def features(
     step: torch.Tensor,  # the place in the trial `[T]` or `[B, T]`
     end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is given it
 ) -> torch.Tensor:  # `[B, agent, T, features]`
-    "Everything, relative to each agent in turn."
+    "Return everything, relative to each agent in turn."
     now = Scene.of(states)
     then = Scene.of(before)
     first = Scene.of(start[:, None].expand_as(states))
@@ -274,7 +274,7 @@ def landmark_features(
     start: torch.Tensor,  # the trial's first state `[B, 5, 7]`
     end: torch.Tensor | None = None,  # the last state `[B, 5, 7]`, for the model that is given it
 ) -> torch.Tensor:  # `[B, T, agent, landmark, features]`
-    "Each landmark as each agent sees it: place and sort, and an object's status (at goal, off its start, aloft, near the other agent)."
+    "Return each landmark as each agent sees it: place and sort, and an object's status (at goal, off its start, aloft, near the other agent)."
     now = Scene.of(states)
     first = Scene.of(start[:, None].expand_as(states))
     places = landmarks(now, first)

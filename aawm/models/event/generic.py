@@ -28,7 +28,7 @@ def relative_features(
     before: torch.Tensor,  # the states a step earlier, of the same shape
     step: torch.Tensor,  # the place in the trial `[T]` or `[B, T]`
 ) -> torch.Tensor:  # `[B, agent, T, features]`
-    "Entities relative to each agent in turn, and nothing that an arena adds."
+    "Return entities relative to each agent in turn, and nothing that an arena adds."
     now = Scene.of(states)
     then = Scene.of(before)
     places = torch.cat([now.place.flip(-2)[..., None, :], for_both(now.objects[..., GROUND])], -2)
@@ -64,7 +64,7 @@ class GenericNetwork(nn.Module):
         start_wide(self.trunk.embedder[0], self.objects)
 
     def of_objects(self, hidden: torch.Tensor, motion: torch.Tensor):
-        "What both agents say of each object `[..., object, width]`, from `hidden [..., agent, width]` and their motions `[..., agent]`."
+        "Return what both agents say of each object `[..., object, width]`, from `hidden [..., agent, width]` and their motions `[..., agent]`."
         return functional.gelu(self.objects(hidden + self.moving(motion)).unflatten(-1, (len(OBJECTS), -1)).sum(-3))
 
 # %% ../../../nbs/models/event/08_generic.ipynb #189e8816
@@ -82,7 +82,7 @@ class GenericEventTransformer(WorldModel):
 
     @property
     def codebooks(self) -> Codebooks:
-        "Motion tokens of agents and of objects. Nobody holds anything: the second part is of no use."
+        "Return motion tokens of agents and of objects. Nobody holds anything: the second part is of no use."
         return Codebooks(self.network.motion.codebook, self.network.carry.codebook, self.network.carry.codebook)
 
     def calibrate(self, states: torch.Tensor):
@@ -91,7 +91,7 @@ class GenericEventTransformer(WorldModel):
         self.codebooks.pushed.copy_(fitted.pushed)
 
     def read(self, states: torch.Tensor, first: int = 0):
-        "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
+        "Return hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
         before = torch.cat([states[:, :1], states[:, :-1]], 1)[:, first:]
         steps = torch.arange(first, states.shape[1], device=states.device)
         return self.network.trunk(relative_features(states[:, first:], before, steps), steps)

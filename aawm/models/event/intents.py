@@ -40,7 +40,7 @@ def drop_short_runs(
     true: torch.Tensor,  # bool `[B, T, ...]`
     steps: int,
 ) -> torch.Tensor:  # bool, of the same shape
-    "Times in which something is true for at least so many steps, or up to an end of the trial."
+    "Return times in which something is true for at least so many steps, or up to an end of the trial."
     runs = true.movedim(1, -1).float()
     inner = -functional.max_pool1d(
         -functional.pad(runs, (steps - 1, steps - 1), value=1.0).flatten(0, -2)[:, None], steps, 1
@@ -53,7 +53,7 @@ def landmark_reached(
     scene: Scene,  # `[B, T, ...]`
     held: torch.Tensor,  # bool `[B, T - 1, agent, object]`
 ) -> torch.Tensor:  # int64 `[B, T, agent]`
-    "The landmark that an agent would have reached at each step, if its segment ended there."
+    "Return the landmark that an agent would have reached at each step, if its segment ended there."
     first = Scene(*(part[:, :1].expand_as(part) for part in (scene.place, scene.facing, scene.objects)))
     away = (landmarks(scene, first) - scene.place[..., None, :]).norm(dim=-1)
     away = away / torch.tensor(ARRIVAL_RADIUS, dtype=away.dtype, device=away.device)
@@ -73,7 +73,7 @@ def hindsight_intents(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     holder: torch.Tensor,  # int64 `[B, T - 1, 3]`, see `holders`
 ) -> Intents:
-    "The intents of all agents, in hindsight."
+    "Return the intents of all agents, in hindsight."
     scene = Scene.of(states)
     held = grasped_by(holder)
     held = drop_short_runs(~drop_short_runs(~held, SHORT_GAP), SHORT_GAP // 2)

@@ -27,7 +27,7 @@ def step_weights(
     holder: torch.Tensor,  # `[B, T, 3]`, from each of these states to the next
     weight: float,  # further weight of steps in which an agent handles an object
 ) -> torch.Tensor:  # `[B, T, agent]`, at least 1
-    "How much each agent's step counts."
+    "Say how much each agent's step counts."
     scene = Scene.of(states)
     goal = torch.tensor(GOAL, dtype=states.dtype, device=states.device)
     away = (scene.objects - goal).norm(dim=-1) > GOAL_RADIUS
@@ -42,7 +42,7 @@ def token_nll(
     trials: TokenTrials,  # of the same trials, with T + 1 states
     weights: torch.Tensor,  # how much each motion counts `[B, T, agent]`, see `step_weights`
 ) -> dict:  # part -> nats per step, a scalar
-    "Negative log-likelihood of each step of the trials."
+    "Return negative log-likelihood of each step of the trials."
     shown = trials.states[:, :-1]
     holder = trials.holder
     motion = (network.motion.nll(intended, trials.motion) * weights).sum()
@@ -69,7 +69,7 @@ def token_nll(
 def grasp_changes(
     holder: torch.Tensor,  # int64 `[B, T, object]`
 ) -> torch.Tensor:  # bool `[B, T, agent]`; False in the first step, before which nothing is known
-    "In which steps an agent takes hold of something or lets it go."
+    "Find the steps in which an agent takes hold of something or lets it go."
     held = grasped_by(holder)
     return functional.pad((held[:, 1:] != held[:, :-1]).any(-1), (0, 0, 1, 0))
 
@@ -83,7 +83,7 @@ def intent_nll(
     weights: torch.Tensor,  # how much each step counts `[B, T, agent]`, see `step_weights`
     start_weight: float,  # further weight of the first step of each segment
 ) -> tuple:  # of intents, and of segment ends: nats per step
-    "Negative log-likelihood of what each agent heads for, and of where segments end."
+    "Return negative log-likelihood of what each agent heads for, and of where segments end."
     intent = functional.cross_entropy(logits.flatten(0, 2), labels.intent.flatten(), reduction="none").view_as(weights)
     ends = network.intents.ends(intended, trials.motion, network.motion, grasp_changes(trials.holder))
     ends = functional.binary_cross_entropy_with_logits(ends, labels.ends.to(weights.dtype), reduction="none")
@@ -104,12 +104,12 @@ class EventLabels:
         return f"EventLabels({list(self.time.shape)}: {happens:.1%} happen; {moved:.1%} of objects are still to be moved)"
 
     def at(self, step: int) -> "EventLabels":  # with an axis T of one step
-        "What lies ahead of one step."
+        "Return what lies ahead of one step."
         return EventLabels(self.time[..., step, None], self.moved[..., step, None])
 
 # %% ../../../nbs/models/event/05_loss.ipynb #21824841
 def event_labels(states: torch.Tensor) -> EventLabels:
-    "Labels of the events that lie ahead of every step, from states `[B, T, 5, 7]` alone."
+    "Return labels of the events that lie ahead of every step, from states `[B, T, 5, 7]` alone."
     states = states.detach()
     return EventLabels(span_of(steps_to(onsets(states))), path_ahead(states) > MOVE_THRESHOLD)
 
@@ -118,7 +118,7 @@ def event_nll(
     expected: EventProbabilities,  # at every step `[B, T, ...]`
     labels: EventLabels,  # of the same steps
 ) -> torch.Tensor:  # a scalar: nats per trial and step, summed over events
-    "Negative log-likelihood of what happens."
+    "Return negative log-likelihood of what happens."
     time = labels.time.permute(0, 4, 1, 2, 3)
     likely = expected.time.gather(-1, time[..., None])
     moved = labels.moved.transpose(1, 2).to(expected.moved.dtype)

@@ -36,7 +36,7 @@ class EventReader(WorldModel):
         self.network = Network(self.config, *self.feature_counts())
 
     def feature_counts(self) -> tuple:
-        "How many numbers an agent sees, and how many of each landmark."
+        "Say how many numbers an agent sees, and how many of each landmark."
         given = "end_state" in self.privileged
         return (PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT) if given else (
             FEATURE_COUNT, LANDMARK_FEATURE_COUNT
@@ -44,7 +44,7 @@ class EventReader(WorldModel):
 
     @property
     def codebooks(self) -> Codebooks:
-        "Motion tokens of agents and of objects."
+        "Return motion tokens of agents and of objects."
         return Codebooks(
             self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook
         )
@@ -58,11 +58,11 @@ class EventReader(WorldModel):
         self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor,
         end: torch.Tensor | None
     ):
-        "What each agent sees `[B, agent, T, features]`; see `features`."
+        "Return what each agent sees `[B, agent, T, features]`; see `features`."
         return features(states, before, start, step, end)
 
     def read(self, states: torch.Tensor, end: torch.Tensor | None, first: int = 0):
-        "Hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
+        "Return hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
         before = torch.cat([states[:, :1], states[:, :-1]], 1)[:, first:]
         steps = torch.arange(first, states.shape[1], device=states.device)
         return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
@@ -88,7 +88,7 @@ class EventTransformer(EventReader):
     shown = ("samples", "event_threshold", "seed")
 
     def expected_events(self, expected: EventProbabilities, context: Context) -> EventProbabilities:
-        "The events that rollouts are ranked by; a model that knows them better overrides this."
+        "Return the events that rollouts are ranked by; a model that knows them better overrides this."
         return expected
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
@@ -119,7 +119,7 @@ def given_plans(
     events: EventLabels,  # of the steps `[B, ..., T]`
     unplanned: float | None = None,  # share of trials that are given none; None: all are given theirs
 ) -> torch.Tensor:  # `[B, T, agent, object, facts]`
-    "The events that truly lie ahead, as facts for the heads; of some trials none, so that guidance knows what they change."
+    "Return the events that truly lie ahead, as facts for the heads; of some trials none, so that guidance knows what they change."
     plan = plan_facts((events.time < NEVER_AGAIN).permute(0, 4, 1, 2, 3))
     if unplanned is None:
         return plan
@@ -132,7 +132,7 @@ def event_transformer_loss(
     states: torch.Tensor,  # whole trials or windows `[B, T, 5, 7]`
     end: torch.Tensor | None,  # the trials' last states `[B, 5, 7]`, for a model that is given them
 ) -> tuple[torch.Tensor, Logs]:  # the loss, and its parts: nats per step
-    "Negative log-likelihood of trials in tokens, of intents, and of events."
+    "Return negative log-likelihood of trials in tokens, of intents, and of events."
     c = model.config
     network = model.network
     trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
@@ -172,7 +172,7 @@ def with_settings(
     kind: type | None = None,  # a class of the same network that samples or ranks otherwise; `None`: the model's own
     **settings: object,  # fields of its `Config` that do not affect weights
 ) -> EventTransformer:  # another model; the first stays as it is
-    "The same weights with other settings."
+    "Return the same weights with other settings."
     config = make_config(model.Config, dataclasses.asdict(model.config) | settings)
     made = (kind or type(model))(config, model.variant)
     made.load_state_dict(model.state_dict())

@@ -88,7 +88,7 @@ class SlidingWindowAttention(Attention):
         self.window = c.window
 
     def forward(self, inputs: torch.Tensor, positions: torch.Tensor, kept: tuple | None = None):
-        "As `Attention`; kept: ring buffers of keys and values, each `[B, heads, window, size]`, and what `ring_place` says."
+        "Attend as `Attention`; kept: ring buffers of keys and values, each `[B, heads, window, size]`, and what `ring_place` says."
         parts = (self.query, self.key, self.value)  # one product for all three, and one rotation for two
         weight = torch.cat([part.weight for part in parts])
         every = functional.linear(inputs, weight, torch.cat([part.bias for part in parts]))
@@ -129,7 +129,7 @@ def steps_in_reach(
     lengths: torch.Tensor,  # `[B]`: steps of each context
     c: EventTransformerConfig,
 ) -> int:  # the first step from which the last step of every context can be read, and all that the ring buffers hold
-    "How many steps in front are out of reach of sliding windows, one on top of the other."
+    "Say how many steps in front are out of reach of sliding windows, one on top of the other."
     return max(0, int(lengths.min()) - 1 - c.layers * (c.window - 1))
 
 
@@ -138,7 +138,7 @@ def ring_buffer(
     lengths: torch.Tensor,  # `[B]`: steps of it that count
     window: int,
 ) -> torch.Tensor:  # `[B, heads, window, size]`
-    "The last steps of each context, the oldest in front."
+    "Return the last steps of each context, the oldest in front."
     position = lengths[:, None] - window + torch.arange(window, device=kept.device)
     trial = torch.arange(len(kept), device=kept.device)[:, None]
     return kept.transpose(1, 2)[trial, position.clamp(min=0)].transpose(1, 2).contiguous()
@@ -149,7 +149,7 @@ def ring_place(
     step: int,  # of the rollout, from 1 on
     window: int,
 ) -> tuple:  # the place that all rows write; bool `[B, 1, 1, window]`, which places hold something by then, or None: all
-    "Where a step of a rollout goes in ring buffers: over the oldest, in all rows alike."
+    "Find where a step of a rollout goes in ring buffers: over the oldest, in all rows alike."
     place = (step - 1) % window
     if lengths is None or step >= window:
         return place, None
@@ -184,7 +184,7 @@ WAVES = (1.0, 2.0, 4.0, 8.0)  # half turns at the size of a unit
 def in_waves(
     size: torch.Tensor,  # `[..., n]`, about -1 to 1
 ) -> torch.Tensor:  # `[..., 9 n]`
-    "Numbers beside their sines and cosines, so that a small layer tells near ones apart."
+    "Return numbers beside their sines and cosines, so that a small layer tells near ones apart."
     angle = torch.pi * size[..., None] * torch.tensor(WAVES, device=size.device)
     return torch.cat([size, angle.sin().flatten(-2), angle.cos().flatten(-2)], -1)
 
@@ -202,17 +202,17 @@ class TokenHead(nn.Module):
         self.free = nn.Parameter(torch.zeros(tokens, width + 1))
 
     def weights(self):
-        "A row for each token `[tokens, width + 1]`, the last number its bias."
+        "Return a row for each token `[tokens, width + 1]`, the last number its bias."
         nothing = (self.codebook == 0).all(-1, keepdim=True).to(self.codebook.dtype)
         return self.smooth(torch.cat([in_waves(self.codebook / self.unit), nothing], -1)) + self.free
 
     def forward(self, hidden: torch.Tensor, weights: torch.Tensor | None = None):
-        "Logits `[..., tokens]` from `hidden [..., width]`; `weights` where they are computed once for many calls."
+        "Return logits `[..., tokens]` from `hidden [..., width]`; `weights` where they are computed once for many calls."
         weights = self.weights() if weights is None else weights
         return functional.linear(hidden, weights[:, :-1], weights[:, -1])
 
     def nll(self, hidden: torch.Tensor, token: torch.Tensor):
-        "Negative log-likelihood of `token`, in nats, of its shape."
+        "Return negative log-likelihood of `token`, in nats, of its shape."
         logits = self(hidden)
         return functional.cross_entropy(logits.flatten(0, -2), token.flatten(), reduction="none").view_as(token)
 
@@ -223,7 +223,7 @@ def sample_token(
     uniform: torch.Tensor | None = None,  # `[...]`, numbers between 0 and 1; None: torch's own
     mode: bool = False,  # the likeliest
 ) -> torch.Tensor:  # int64 `[...]`
-    "A token; the temperature leaves the probability of the first, to do nothing, as it is."
+    "Return a token; the temperature leaves the probability of the first, to do nothing, as it is."
     if temperature != 1:
         some = logits[..., 1:]
         some = (some / temperature).log_softmax(-1) + some.logsumexp(-1, keepdim=True)
@@ -277,7 +277,7 @@ def with_facts(
     hidden: torch.Tensor,  # `[..., n]`
     facts: torch.Tensor,  # `[..., m]`, perhaps with further axes in front
 ) -> torch.Tensor:  # `[..., n + m]`
-    "Outputs of the network with further facts beside them."
+    "Return outputs of the network with further facts beside them."
     return torch.cat([hidden.expand(*facts.shape[:-1], -1), facts.to(hidden.dtype)], -1)
 
 # %% ../../../nbs/models/event/04_network.ipynb #76c70e6b
@@ -299,7 +299,7 @@ class IntentHead(nn.Module):
         self.end = nn.ModuleList([nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)])
 
     def logits(self, hidden: torch.Tensor, read: torch.Tensor, plan: torch.Tensor):
-        "Logits of intents `[..., agent, landmark or none]`; `read`: see `LandmarkReader`; `plan`: see `plan_facts`."
+        "Return logits of intents `[..., agent, landmark or none]`; `read`: see `LandmarkReader`; `plan`: see `plan_facts`."
         if self.planned:
             every = self.all(with_facts(hidden, plan.flatten(-2)))
             # other landmarks have none
@@ -309,7 +309,7 @@ class IntentHead(nn.Module):
         return torch.cat([self.some(read)[..., 0], self.none(hidden)], -1).expand(*plan.shape[:-2], -1)
 
     def condition(self, hidden: torch.Tensor, places: torch.Tensor, intent: torch.Tensor, plan: torch.Tensor):
-        "`hidden [..., agent, width]` given intent `[..., agent]` and plan; `places [..., agent, landmark, 2]` as the agents see them."
+        "Return `hidden [..., agent, width]` given intent `[..., agent]` and plan; `places [..., agent, landmark, 2]` as the agents see them."
         places = functional.pad(places, (0, 0, 0, 1))  # no landmark has no place
         there = places.gather(-2, intent[..., None, None].expand(*intent.shape, 1, 2))[..., 0, :]
         distance = torch.tanh(4 * (there.norm(dim=-1)[..., None] - DISTANCE_RUNGS.to(there)))  # fine everywhere
@@ -361,7 +361,7 @@ class CarryHead(nn.Module):
             self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
 
     def forward(self, hidden: torch.Tensor, motion: torch.Tensor, holder: torch.Tensor, seen: torch.Tensor):
-        """What is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
+        """Return what is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
 
         `motion [n, agent]`; `holder [n]`, an agent (1 or 2) or `PUSHED`; `seen [n, 3]`, the object in its holder's frame, m.
         """
@@ -383,7 +383,7 @@ NEVER_AGAIN = len(SPANS)
 def span_of(
     steps: torch.Tensor,  # int64, at least 1
 ) -> torch.Tensor:  # int64 of the same shape, 0 to `NEVER_AGAIN`
-    "The class of a time to an event."
+    "Return the class of a time to an event."
     return torch.bucketize(steps, torch.tensor(SPANS, device=steps.device))
 
 # %% ../../../nbs/models/event/04_network.ipynb #277da539
@@ -399,7 +399,7 @@ class EventProbabilities:
         kind: str,  # one of `EVENT_KINDS`, or "moved"
         within: int = STEPS,  # steps; the end of a span
     ) -> torch.Tensor:  # `[..., object]`
-        "That somebody does this to an object within so many steps; of a move, in all that is left of the trial."
+        "Estimate that somebody does this to an object within so many steps; of a move, in all that is left of the trial."
         if kind == "moved":
             return self.moved.sigmoid()
         if within not in SPANS:

@@ -36,7 +36,7 @@ def probability_by_agent(
     time: torch.Tensor,  # log probabilities of spans `[..., agent, kind, object, span]`
     left: torch.Tensor,  # steps, of a shape that broadcasts with `[...]`
 ) -> torch.Tensor:  # `[..., agent, kind, object]`
-    "How probable each agent's events are before so many steps are over; within a span, each step is as likely as the others."
+    "Say how probable each agent's events are before so many steps are over; within a span, each step is as likely as the others."
     ends = torch.tensor((0, *SPANS), dtype=time.dtype, device=time.device)
     soon = ((left[..., None] - ends[:-1]) / ends.diff()).clamp(0, 1)
     return (time[..., :NEVER_AGAIN].exp() * soon[..., None, None, None, :]).sum(-1)
@@ -46,7 +46,7 @@ def probability_before(
     time: torch.Tensor,  # log probabilities of spans `[..., agent, kind, object, span]`
     left: torch.Tensor,  # steps, of a shape that broadcasts with `[...]`
 ) -> torch.Tensor:  # `[..., kind, object]`
-    "How probable events are before so many steps are over, whoever brings them about."
+    "Say how probable events are before so many steps are over, whoever brings them about."
     return 1 - (1 - probability_by_agent(time, left)).prod(-3)
 
 
@@ -54,7 +54,7 @@ def after_choice(
     chance: torch.Tensor,  # of events in one way to go on
     gain: torch.Tensor,  # what an event adds to a rollout's score, of a shape that broadcasts
 ) -> torch.Tensor:  # their chances once the best of `CHOICES` ways is taken
-    "How probable a wanted event is in one of several ways to go on, and another one in all of them."
+    "Say how probable a wanted event is in one of several ways to go on, and another one in all of them."
     return torch.where(gain > 0, 1 - (1 - chance) ** CHOICES, chance**CHOICES)
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a12d8da4
@@ -63,7 +63,7 @@ def clipped_paths(
     imagined: torch.Tensor,  # `[B, K, steps, 5, 7]`
     left: torch.Tensor,  # int64 `[B]`: steps of the trial after the context
 ) -> torch.Tensor:  # `[B * K, 1 + steps, 5, 7]`
-    "Rollouts from the last state shown on, at rest from where their trials are over."
+    "Return rollouts from the last state shown on, at rest from where their trials are over."
     trials, samples, steps = imagined.shape[:3]
     paths = torch.cat([last[:, None, None].expand(-1, samples, 1, -1, -1), imagined], 2)
     past_end = torch.arange(steps + 1, device=left.device) > left[:, None]
@@ -76,7 +76,7 @@ def with_pickups(
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step sampled; None: nothing is known
     held_at_start: torch.Tensor | None = None,  # bool `[B, object]`: held when the context ends; None: nothing is known
 ) -> torch.Tensor:  # `[B, K, kind, object]`
-    "What is held counts as picked up, though not yet for as long as the rule asks; what was held before does not."
+    "Return what is held counts as picked up, though not yet for as long as the rule asks; what was held before does not."
     pickup = EVENT_KINDS.index("pickup")
     pickups = happens[:, :, pickup]
     if held is not None:
@@ -99,7 +99,7 @@ def expected_event_score(
     ahead: EventProbabilities | None = None,  # of rollouts that go on: at the last step of each `[B, K, ...]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step
 ) -> torch.Tensor:  # `[B, K]`: over the events of each rollout, the sum of their probabilities less `threshold`
-    "How far the events of each rollout are those that the model expects."
+    "Say how far the events of each rollout are those that the model expects."
     trials, samples, steps = imagined.shape[:3]
     horizon = horizon or steps
     end = left.clamp(max=horizon)
@@ -127,7 +127,7 @@ def planned_events(
     threshold: float,  # events that are less probable are not planned
     held: torch.Tensor,  # bool `[B, object]`: by whoever, when the context ends
 ) -> torch.Tensor:  # bool `[B, agent, kind, object]`
-    "The events that rollouts are given: what is expected, of the agent that is likelier to do it."
+    "Return the events that rollouts are given: what is expected, of the agent that is likelier to do it."
     likelier = functional.one_hot(
         probability_by_agent(expected.time, left).argmax(1), len(AGENTS)
     ).movedim(-1, 1).bool()
@@ -141,7 +141,7 @@ def plans_of(
     c: EventTransformerConfig,
     ahead: torch.Tensor,  # bool `[N, agent, kind, object]`: planned, and has not happened
 ) -> torch.Tensor:  # `[1 or 2, N, agent, object, facts]`
-    "What heads are given of planned events, and beside it, where guidance compares, zeros."
+    "Return what heads are given of planned events, and beside it, where guidance compares, zeros."
     plan = plan_facts(ahead)[None]
     return torch.cat([plan, torch.zeros_like(plan)]) if c.planned and c.guidance > 0 else plan
 
@@ -151,7 +151,7 @@ def crossed_out(
     taken: torch.Tensor,  # bool `[N, agent, object]`: held by that agent since just now: a handover too, or no pickup by the rule yet
     arrived: torch.Tensor,  # bool `[N, object]`: near the observer since just now
 ) -> torch.Tensor:  # bool `[N, agent, kind, object]`
-    "What is planned without what has just happened."
+    "Return what is planned without what has just happened."
     happened = {"pickup": taken, "goal": arrived[:, None].expand_as(taken)}
     return ahead & ~torch.stack([happened[kind] for kind in EVENT_KINDS], 2)
 
@@ -162,7 +162,7 @@ SOFTNESS = 0.2  # a rollout whose score is lower by so much goes on e times less
 def in_proportion(
     scores: torch.Tensor,  # of the rollouts of each trial `[B, K]`
 ) -> torch.Tensor:  # int64 `[B * K]`, rows of rollouts end to end: which one each is continued from
-    "Systematic resampling: each goes on in proportion to the exponential of its score."
+    "Resample systematically: each goes on in proportion to the exponential of its score."
     trials, samples = scores.shape
     shares = (scores / SOFTNESS).softmax(-1).cumsum(-1)
     ticks = (torch.arange(samples, dtype=shares.dtype, device=scores.device) + 0.5) / samples
@@ -173,7 +173,7 @@ def in_proportion(
 def rows_of_agents(
     rows: torch.Tensor,  # int64 `[N]`, of trials or rollouts
 ) -> torch.Tensor:  # int64 `[2 N]`, of sequences: two agents to a row, one after the other
-    "Where the agents of these rows are."
+    "Find where the agents of these rows are."
     return (len(AGENTS) * rows[:, None] + torch.arange(len(AGENTS), device=rows.device)).flatten()
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #eec08742
@@ -181,7 +181,7 @@ def grasped_at_end(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
 ) -> torch.Tensor:  # bool `[B, agent, object]`
-    "What each agent held on the way to the last step shown; after a single step nobody knows."
+    "Return what each agent held on the way to the last step shown; after a single step nobody knows."
     steps = torch.stack([torch.zeros_like(lengths), (lengths - 2).clamp(min=0), lengths - 1], -1)
     return grasped_by(holders(states[torch.arange(len(states), device=states.device)[:, None], steps])[:, 1])
 
@@ -196,7 +196,7 @@ def step_noise(
     streams: Streams | None,  # of `N` rollouts; None: at the mode
     step: int,
 ) -> dict[str, torch.Tensor | None]:  # of `CHOICES_OF_STEP`: numbers between 0 and 1 `[N, choices]`, or None
-    "The random numbers of one step, made in one go."
+    "Return the random numbers of one step, made in one go."
     if streams is None:
         return dict.fromkeys(CHOICES_OF_STEP)
     numbers = streams.uniform("step", step, sum(CHOICES_OF_STEP.values()))
@@ -204,7 +204,7 @@ def step_noise(
 
 
 def token_weights(network: Network) -> dict[str, torch.Tensor]:  # head -> `[tokens, width + 1]`
-    "The weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
+    "Return the weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
     return {
         "motion": network.motion.weights(),
         "pushed": network.carry.pushed.weights(),
@@ -251,7 +251,7 @@ def in_order(
     rows: torch.Tensor,  # int64 `[N]`
     spare: torch.Tensor,  # of the same shape: memory that is written over
 ) -> tuple:  # the same with their rows in that order, and memory that is spare now
-    "Keys and values in another order, without new memory."
+    "Return keys and values in another order, without new memory."
     made = []
     for part in (part for pair in kept for part in pair):
         made.append(torch.index_select(part, 0, rows, out=spare))
@@ -306,7 +306,7 @@ def at_context_end(
     lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
     window: int,
 ) -> tuple[torch.Tensor, list[tuple[torch.Tensor, ...]]]:  # `[B, agent, width]`; ring buffers `[2 B, heads, window, size]`
-    "The trunk's output after each last shown state, and the keys and values of the steps up to there."
+    "Return the trunk's output after each last shown state, and the keys and values of the steps up to there."
     shown = lengths.repeat_interleave(len(AGENTS))
     rings = [tuple(ring_buffer(part, shown, window) for part in pair) for pair in kept]
     return hidden[torch.arange(len(hidden), device=hidden.device), :, lengths - 1], rings
@@ -354,7 +354,7 @@ def read_now(
     futures: Futures,
     rows: torch.Tensor | slice = slice(None),  # int64 `[n]`, of rollouts; all by default
 ) -> torch.Tensor:  # `[n, agent, landmark, width]`
-    "What agents make of each landmark at the present step of some rollouts."
+    "Return what agents make of each landmark at the present step of some rollouts."
     end = None if outset.end is None else outset.end[rows]
     hidden, now = (part[rows, None] for part in (futures.hidden, futures.now))
     return outset.model.read_landmarks(hidden, now, outset.start[rows], end)[:, 0]
@@ -378,7 +378,7 @@ def sample_next(
     futures: Futures,
     step: int,  # from 1 on
 ) -> None:
-    "One step: act, cross out what has happened, read the new state, and choose anew where to go if a segment is over."
+    "Make one step: act, cross out what has happened, read the new state, and choose anew where to go if a segment is over."
     noise = step_noise(outset.streams, step)
     before, held_before = futures.now, futures.held
     plan = plans_of(outset.model.config, futures.ahead)[:, :, None]
@@ -414,7 +414,7 @@ def score_futures(
     ahead: EventProbabilities | None = None,  # at that step, of rollouts that go on `[B, K, ...]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held there
 ) -> torch.Tensor:  # `[B, K]`
-    "Expected event scores of the first so many steps."
+    "Return expected event scores of the first so many steps."
     imagined = futures.sampled[:, :step].unflatten(0, (-1, outset.samples))
     threshold = outset.model.config.event_threshold
     held_at_start = outset.held.any(1)
@@ -452,7 +452,7 @@ def sample_futures(
     horizon: int,  # steps to sample
     samples: int = 1,  # K rollouts of each trial
 ) -> tuple[torch.Tensor, torch.Tensor]:  # rollouts `[B, K, horizon, 5, 7]`; scores `[B, K]`, 0 where K is 1
-    "Several rollouts of each trial, and their expected event scores."
+    "Return several rollouts of each trial, and their expected event scores."
     outset, futures = begin_futures(model, context, horizon, samples)
     every = model.config.resample_every if samples > 1 else 0
     for step in range(1, horizon + 1):
@@ -470,5 +470,5 @@ SEQUENCES = {"cpu": 2048, "cuda": 32_768}
 
 
 def sequences_at_once(device: torch.device) -> int:  # sequences
-    "How many sequences a rollout has in memory together; other devices are taken for a CPU."
+    "Say how many sequences a rollout has in memory together; other devices are taken for a CPU."
     return SEQUENCES.get(device.type, SEQUENCES["cpu"])

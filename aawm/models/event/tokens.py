@@ -42,7 +42,7 @@ class Codebooks:
         holder: torch.Tensor,  # int64 `[..., 3]`
         carry: torch.Tensor,  # int64 tokens `[..., 3]`
     ) -> torch.Tensor:  # ahead, right, up (m), turn (radians): `[..., 3, 4]`
-        "What tokens do to objects that do not lie still; the first token leaves a held object where its holder has it."
+        "Return what tokens do to objects that do not lie still; the first token leaves a held object where its holder has it."
         seen = functional.pad(in_holder_frame(seen_from(Scene.of(states)), holder), (0, 1))
         to_place = (self.held[carry] - seen) * (carry > 0)[..., None]
         return torch.where((holder == PUSHED)[..., None], self.pushed[carry], to_place)
@@ -51,7 +51,7 @@ class Codebooks:
 def needs_token(
     slid: torch.Tensor,  # ahead, right, up (m), turn (radians) of objects in their holder's frame `[..., 4]`
 ) -> torch.Tensor:  # bool `[...]`
-    "Whether a held object moves so far that it does not stay where its holder has it."
+    "Say whether a held object moves so far that it does not stay where its holder has it."
     return (slid * torch.tensor(CARRY_SCALE, device=slid.device)).norm(dim=-1) > CARRY_RADIUS
 
 
@@ -60,7 +60,7 @@ def object_changes(
     shown: torch.Tensor,  # the same with input noise, or `states`
     holder: torch.Tensor,  # int64 `[B, T - 1, 3]`
 ) -> tuple:  # ahead, right, up (m), turn (radians) in the holder's frame: how objects move, where they come to be `[B, T - 1, 3, 4]`
-    "What happens to objects in each step: to held ones from where they are shown, to pushed ones from where they were."
+    "Return what happens to objects in each step: to held ones from where they are shown, to pushed ones from where they were."
     pushed = (holder == PUSHED)[..., None]
     true = Scene.of(states)
     here = Scene.of(shown[:, :-1])
@@ -79,7 +79,7 @@ def fit_codebooks(
     carries: int,  # tokens
     grasping: bool = True,  # see `holders`
 ) -> Codebooks:
-    "Codebooks that cover the training trials."
+    "Return codebooks that cover the training trials."
     motion = own_motion(Scene.of(states[:, 1:]), Scene.of(states[:, :-1])).reshape(-1, 3)
     motion = codebook(motion, MOTION_SCALE, motions, MOTION_RADIUS, (1.0, -1.0, -1.0))
     holder = holders(states, grasping)
@@ -96,7 +96,7 @@ def upright(
     ground: torch.Tensor,  # x and z `[..., 2]`
     height: torch.Tensor,  # `[...]`
 ) -> torch.Tensor:  # x, y, z `[..., 3]`
-    "A place from its ground coordinates and its height."
+    "Return a place from its ground coordinates and its height."
     return torch.stack([ground[..., 0], height, ground[..., 1]], -1)
 
 # %% ../../../nbs/models/event/02_tokens.ipynb #c13421bc
@@ -106,7 +106,7 @@ def advance(
     holder: torch.Tensor,  # int64 `[..., 3]`
     carry: torch.Tensor,  # of objects `[..., 3, 4]`, used where they do not lie still
 ) -> torch.Tensor:  # `[..., 5, 7]`
-    "The next state."
+    "Return the next state."
     now = Scene.of(states)
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
@@ -139,7 +139,7 @@ def with_input_noise(
     moving: torch.Tensor,  # bool `[B, T, agent]`: whether it moved on the way to this state
     noise: float,  # spread, scaled m
 ) -> torch.Tensor:  # `[B, T, 5, 7]`
-    "Trials whose robots, and what they hold, stand a little beside where they were; what is set down stays displaced."
+    "Return trials whose robots, and what they hold, stand a little beside where they were; what is set down stays displaced."
     scene = Scene.of(states)
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
@@ -169,7 +169,7 @@ def tokenise(
     noise: float = 0.0,  # spread of the input noise, scaled m
     grasping: bool = True,  # see `holders`
 ) -> TokenTrials:
-    "Trials in tokens, each chosen to lead back to the true path."
+    "Return trials in tokens, each chosen to lead back to the true path."
     holder = holders(states, grasping)
     after = Scene.of(states[:, 1:])
     still = own_motion(after, Scene.of(states[:, :-1])).abs().sum(-1) < STANDING
