@@ -100,9 +100,7 @@ def is_users(file: Path) -> bool:
     return file.is_file() and not ("site-packages" in file.parts or others & set(file.resolve().parents))
 
 
-def place_of(
-    error: BaseException,
-) -> str:  # " (bad.py, line 3)", or empty where only the package and its dependencies took part
+def place_of(error: BaseException) -> str:  # " (bad.py, line 3)", or empty where only the package and its dependencies took part
     "Return the last line of a user's own file that an error passed through."
     places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:

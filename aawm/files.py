@@ -46,9 +46,7 @@ def replacing(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"cannot make the folder {path.parent}: {fault.strerror}; choose another place"
-        ) from fault
+        raise EnvironmentProblem(f"cannot make the folder {path.parent}: {fault.strerror}; choose another place") from fault
     # one name, so that a killed run's leftover is overwritten; the suffix stays
     temporary = path.with_name(f".part-{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -58,9 +56,7 @@ def replacing(
             note_written(register, path, temporary)
         os.replace(temporary, path)
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"cannot write {path}: {fault.strerror or fault}; free space or choose another place"
-        ) from fault
+        raise EnvironmentProblem(f"cannot write {path}: {fault.strerror or fault}; free space or choose another place") from fault
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.unlink(missing_ok=True)
@@ -82,9 +78,7 @@ def write_gif(
 ) -> Path:
     "Write pictures as an animation that repeats, in one move and with the same bytes for the same pictures."
     with replacing(check_gif(path)) as temporary:
-        pictures[0].save(
-            temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=pause, loop=0
-        )
+        pictures[0].save(temporary, format="GIF", save_all=True, append_images=pictures[1:], duration=pause, loop=0)
     return Path(path)
 
 # %% ../nbs/02_files.ipynb #e0ff0819
@@ -148,9 +142,7 @@ def read_json(
 # %% ../nbs/02_files.ipynb #f669d511
 def is_hidden(path: str | Path) -> bool:
     "Say whether a file is one that systems put beside others: its name, or a folder's, begins with a dot, or is `__MACOSX`."
-    return any(
-        part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts
-    )
+    return any(part.startswith(".") and part not in (".", "..") or part == "__MACOSX" for part in Path(path).parts)
 
 
 def visible_files(
@@ -179,11 +171,7 @@ def content_hash(
         return sha256(path)
     if path.is_dir():
         return digest(
-            sorted(
-                [file.relative_to(path).as_posix(), sha256(file)]
-                for file in visible_files(path, "**/*")
-                if file.is_file()
-            )
+            sorted([file.relative_to(path).as_posix(), sha256(file)] for file in visible_files(path, "**/*") if file.is_file())
         )
     return None
 
@@ -285,13 +273,9 @@ def exclusive(
     except filelock.Timeout as fault:
         who = read_json(holder, {})
         held = f"process {who.get('process', '(unknown)')} on {who.get('machine', '(unknown)')}"
-        raise Refused(
-            f"{named or folder} is being written by {held}; wait until it ends, or choose another folder"
-        ) from fault
+        raise Refused(f"{named or folder} is being written by {held}; wait until it ends, or choose another folder") from fault
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"cannot write into {folder}: {fault.strerror or fault}; choose another folder"
-        ) from fault
+        raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror or fault}; choose another folder") from fault
     try:
         write_json(holder, {"process": os.getpid(), "machine": socket.gethostname()})
         yield
@@ -369,9 +353,7 @@ def machine() -> dict[str, str]:  # `processor`, `flags`, `libc`
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n")
     except OSError:  # not Linux
         lines = []
-    words = {
-        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))
-    }
+    words = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
     flags = words.get("flags", words.get("Features", "")).split()
     libc = " ".join([*filter(None, platform.libc_ver()), *filter(None, [os.environ.get("GLIBC_TUNABLES")])])
     return {

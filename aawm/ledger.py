@@ -243,9 +243,7 @@ def partial(
 def at_least(least: int, findings: Sequence[Finding]) -> Finding:
     "Do at least so many hold?"
     if not 1 <= least <= len(findings):
-        raise UsageError(
-            f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}"
-        )
+        raise UsageError(f"at least {least} of {len(findings)} findings cannot be asked; give 1 to {len(findings)}")
     against = len(findings) - least + 1  # so many that fail refute it
     read = lambda pick: [1.0 if finding.untested else pick(finding) for finding in findings]
     shown = partial(read(lambda f: f.shown), least)

@@ -93,6 +93,4 @@ def named_in_code(
     except (ModelContractError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a file from outside may raise anything
-        raise ModelContractError(
-            f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}"
-        ) from error
+        raise ModelContractError(f"cannot import {module}: {type(error).__name__}: {error}{place_of(error)}") from error

@@ -58,9 +58,7 @@ def first_fault(fault: ValidationError) -> str:  # a line
     # names of fields, and places in lists, such as `weights[0].seed`
     parts = [f"[{part}]" if isinstance(part, int) else f".{part[:40]}" for part in first["loc"]]
     place = "".join(parts).lstrip(".") or "the content"
-    message = PATTERNS.get(
-        first.get("ctx", {}).get("pattern", ""), first["msg"].removeprefix("Value error, ")
-    )
+    message = PATTERNS.get(first.get("ctx", {}).get("pattern", ""), first["msg"].removeprefix("Value error, "))
     more = f" (and {len(others)} more)" if others else ""
     if first["type"] == "missing":
         return f"{place} is missing{more}"
@@ -118,9 +116,7 @@ def read_bytes(
     except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
         raise BadData(f"{path} cannot be unpacked ({fault}); copy it anew") from None
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"{path} cannot be read: {fault.strerror or fault}; check its permissions"
-        ) from fault
+        raise EnvironmentProblem(f"{path} cannot be read: {fault.strerror or fault}; check its permissions") from fault
     if len(content) > largest:
         raise BadData(f"{path} holds more than {largest:,} bytes; a file of its kind has fewer")
     return content

@@ -104,9 +104,7 @@ START_Z = (-3.0, 5.0)
 START_DISTANCE = 1.0  # smallest distance between any two starts, m
 
 # %% ../nbs/01_schema.ipynb #15898562
-BEHAVIORS = (
-    "single-step", "multi-step", "collaborative", "adversarial", "chasing", "random", "mimicry", "static"
-)
+BEHAVIORS = ("single-step", "multi-step", "collaborative", "adversarial", "chasing", "random", "mimicry", "static")
 ROLES = {  # role -> the behaviour it belongs to
     "gathering": "single-step",
     "multistep": "multi-step",
@@ -184,9 +182,7 @@ def cuts(
 
 # %% ../nbs/01_schema.ipynb #6c635ea4
 OBJECT_EVENTS = ("pickup", "goal", "return", "start-adversary")
-EVENTS = (
-    tuple(f"{event}_{k}" for event in OBJECT_EVENTS for k in range(len(OBJECTS))) + ("resetpos", "collision")
-)
+EVENTS = (tuple(f"{event}_{k}" for event in OBJECT_EVENTS for k in range(len(OBJECTS))) + ("resetpos", "collision"))
 NEVER = -1  # the step of an event that did not happen
 NO_LOG = -99  # the step of an event in a trial without an event log (released convention)
 

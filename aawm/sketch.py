@@ -108,9 +108,7 @@ def path_points(
     most: int,  # points
 ) -> np.ndarray:  # int `[point]`: steps
     "Return the steps at which a path is drawn: one for each stretch of its way, and the last."
-    way = np.concatenate(
-        [[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()]
-    )
+    way = np.concatenate([[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()])
     stretch = np.floor(way / max(STRETCH, way[-1] / max(most - 2, 1)))
     keeps = np.diff(stretch, prepend=-1) > 0
     keeps[-1] = True
@@ -168,9 +166,7 @@ def room_svg() -> str:
     parts = [
         element("rect", width=SIDE, height=SIDE, fill=FLOOR_COLOR, stroke=SOFT_INK, stroke_width=2),
         element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
-        element(
-            "rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR
-        )
+        element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR)
     ]
     return "".join(parts)
 
@@ -198,15 +194,9 @@ def walk_svg(
     if split > 1:
         parts.append(element("path", d=path_data(points[:split]), **look))
     if split < len(kept):
-        parts.append(
-            element(
-                "path", d=path_data(points[max(split - 1, 0) :]), stroke_dasharray="4 3", opacity=0.7, **look
-            )
-        )
+        parts.append(element("path", d=path_data(points[max(split - 1, 0) :]), stroke_dasharray="4 3", opacity=0.7, **look))
     right, down = np.rint(points[0]).astype(int)
-    return "".join(parts) + element(
-        "circle", cx=right, cy=down, r=4, **look | {"fill": "#fff", "stroke_width": 1.5}
-    )
+    return "".join(parts) + element("circle", cx=right, cy=down, r=4, **look | {"fill": "#fff", "stroke_width": 1.5})
 
 # %% ../nbs/09_sketch.ipynb #747f0180
 def end_svg(
@@ -268,10 +258,7 @@ def panel_svg(
 
 # %% ../nbs/09_sketch.ipynb #d7393ee4
 LETTERS = {"font_size": 13, "fill": INK}
-KEY = (
-    "\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer",
-    "\u25c6 picked up   \u2605 delivered   ring: goal"
-)
+KEY = ("\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer", "\u25c6 picked up   \u2605 delivered   ring: goal")
 
 
 def key_svg(
@@ -302,9 +289,7 @@ def whole_svg(
 ) -> str:
     "Return elements as one picture."
     size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
-    return element(
-        "svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif"
-    )
+    return element("svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif")
 
 
 def panels_svg(

@@ -56,9 +56,7 @@ def statistics(
             "picked up per trial": (pickup[told] >= 0).sum(1).mean() if told.any() else np.nan,
             "delivered per trial": (goal[told] >= 0).sum(1).mean() if told.any() else np.nan,
             "moved %": 100 * moved.mean(),
-            "carried among moved %": 100 * (
-                path[here] > MOVE_THRESHOLD
-            ).sum() / moved.sum() if moved.any() else np.nan,
+            "carried among moved %": 100 * (path[here] > MOVE_THRESHOLD).sum() / moved.sum() if moved.any() else np.nan,
             "single-goal %": 100 * single[here].mean(), "multi-goal %": 100 * multi[here].mean()
         }
     return pd.DataFrame(rows).T.astype({"trials": int})
@@ -90,10 +88,7 @@ def beside_published(
         "single-goal trials (%)": whole["single-goal %"],
         "multi-goal trials (%)": whole["multi-goal %"],
     }
-    rows = {
-        name: {"here": value, "published": REAL[name][0], "source": REAL[name][1]}
-        for name, value in here.items()
-    }
+    rows = {name: {"here": value, "published": REAL[name][0], "source": REAL[name][1]} for name, value in here.items()}
     return pd.DataFrame(rows).T
 
 # %% ../../nbs/data/05_card.ipynb #2d4b2f61
@@ -110,9 +105,7 @@ def how_it_was_made(
     if not by.startswith("aawm.data.generate"):
         left = f" {drawn} trials were left out:{reasons}" if drawn else ""
         odd = "".join(f"\n- {line}" for line in conventions)
-        return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (
-            f"\n\nConventions:\n{odd}" if odd else ""
-        )
+        return f"Imported by `{by}` ({manifest['written_by']}).{left}" + (f"\n\nConventions:\n{odd}" if odd else "")
     again = f" {drawn} draws were rejected and drawn again:{reasons}" if drawn else " No draw was rejected."
     visits = by == "aawm.data.generate_visits"
     concepts = "".join(f" --concept {name}" for name in settings.get("concepts", ()))
@@ -199,11 +192,7 @@ def dataset_card(
     counts = manifest["counts"]
     if not counts["trials"]:
         raise BadData(f"{path} holds no trials to describe")
-    known = {
-        name: value
-        for name, value in sorted(settings.items())
-        if not isinstance(value, (dict, list)) or len(value) < 9
-    }
+    known = {name: value for name, value in sorted(settings.items()) if not isinstance(value, (dict, list)) or len(value) < 9}
     beside = "\n\nBeside what is known of the authors' data:\n\n" + markdown_table(beside_published(trials))
     split = ", ".join(f"{number} {name}" for name, number in sorted(counts["split"].items()))
     sections = {

@@ -93,9 +93,7 @@ def table_faults(
     faults = []
     for what, column in (("name", "name"), ("states", "state_sha256")):
         where = pd.Series(range(len(table))).groupby(table[column].to_numpy()).agg(list)
-        faults += [
-            f"trials {', '.join(map(str, same))} have the same {what}" for same in where if len(same) > 1
-        ]
+        faults += [f"trials {', '.join(map(str, same))} have the same {what}" for same in where if len(same) > 1]
     roles = set(ROLES)
     allowed = {
         "scenario": set(SCENARIO_ROLES),
@@ -117,9 +115,7 @@ def row_faults(
     "Return what is wrong with the published rows."
     split = np.asarray(split).astype(str)
     known = rows[rows.split.isin(["train", "validation"]) & rows.trial.between(0, len(split) - 1)]
-    faults = [
-        f"published row {i}: no trial of this store" for i in sorted(set(rows.index) - set(known.index))
-    ]
+    faults = [f"published row {i}: no trial of this store" for i in sorted(set(rows.index) - set(known.index))]
     train = known.trial[known.split == "train"]
     faults += [f"trial {trial}: twice in the published training rows" for trial in train[train.duplicated()]]
     wrong = known[known.split.to_numpy().astype(str) != split[known.trial]].trial.unique()
@@ -201,10 +197,7 @@ def convention_lines(path: str | Path) -> list[str]:
         state = some.state.values
         way = np.linalg.norm(changes(positions(state)[:, :, AGENT_INDEX], some.scenario.values), axis=-1)
         inside = goals(state)
-        pairs = {
-            "pickups": (some.pickup_step.values >= 0, pickups(state)),
-            "deliveries": (some.goal_step.values >= 0, inside)
-        }
+        pairs = {"pickups": (some.pickup_step.values >= 0, pickups(state)), "deliveries": (some.goal_step.values >= 0, inside)}
         of_chunk = {"robots' steps that are jumps": ((way > LONGEST_FRAME * FRAMES_PER_STEP).sum(), way.size)}
         of_chunk |= {
             f"logged {what} that the rule does not find": ((log & ~seen).sum(), log.sum())
@@ -268,9 +261,7 @@ def content_faults(path: str | Path, manifest: dict) -> list:
     for first in range(0, len(table), CHUNK):
         states = trials.state[first : first + CHUNK].values
         faults += state_faults(states, first)
-        other = np.array(
-            [state_hash(state) for state in states]
-        ) != table.state_sha256[first : first + CHUNK].to_numpy()
+        other = np.array([state_hash(state) for state in states]) != table.state_sha256[first : first + CHUNK].to_numpy()
         faults += [f"trial {first + i}: not the states of its row" for i in np.flatnonzero(other)]
     if data_hash(table, events, trials) != manifest["data_hash"]:
         faults.append("the content is not that of the data hash")
@@ -279,9 +270,7 @@ def content_faults(path: str | Path, manifest: dict) -> list:
         faults += row_faults(rows, table.split)
     if (subjects := read_table(path, LAYOUT, SUBJECT_TABLE, manifest)) is not None:
         faults += subject_faults(subjects, table.scenario, trials.state)
-    return faults + event_faults(events, len(table)) + step_faults(
-        trials.pickup_step, trials.goal_step
-    ) + table_faults(table)
+    return faults + event_faults(events, len(table)) + step_faults(trials.pickup_step, trials.goal_step) + table_faults(table)
 
 # %% ../../nbs/data/04_checks.ipynb #4989b9ab
 def verify(
@@ -292,7 +281,4 @@ def verify(
     if faults := content_faults(path, manifest):
         raise BadData(f"{path}: {len(faults)} faults: {'; '.join(faults)}; leave these trials out, or generate the store again")
     counts = {name: manifest["counts"][name] for name in ("trials", "events")}
-    return counts | {
-        "bytes": sum(record["bytes"] for record in manifest["files"].values()),
-        "data_hash": manifest["data_hash"]
-    }
+    return counts | {"bytes": sum(record["bytes"] for record in manifest["files"].values()), "data_hash": manifest["data_hash"]}

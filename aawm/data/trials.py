@@ -173,9 +173,7 @@ def write_trials(
     trials = trials.assign(state_sha256=[state_hash(state) for state in states])
     steps = first_steps(events, len(trials))
     entries = store_entries(trials, events, steps)
-    return aawm.store.write_store(
-        path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries
-    )
+    return aawm.store.write_store(path, LAYOUT, {"state": states, **steps}, settings=settings, chunk=chunk, **entries)
 
 # %% ../../nbs/data/01_trials.ipynb #be642aad
 def open_events(
@@ -210,9 +208,7 @@ def open_trials(path: str | Path | xr.Dataset) -> xr.Dataset:
         raise UsageError(f"trials are the path of a store, or what `open_trials` gives; got an object of class {type(path).__name__}")
     trials = aawm.store.open_store(path, LAYOUT)
     kinds = np.stack([trials[name].values for name in KIND_COLUMNS], axis=-1)
-    trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(
-        object_kind=(("trial", "object"), kinds)
-    )
+    trials = trials.drop_vars([*KIND_COLUMNS, "state_sha256"]).assign(object_kind=(("trial", "object"), kinds))
     if (rows := read_table(path, LAYOUT, ROW_TABLE)) is not None:
         trials["published_validation"] = ("published_row", rows.trial[rows.split == "validation"].to_numpy())
     return trials
@@ -253,9 +249,7 @@ def trial_panel(
     row = take_trial(trials, trial).isel(trial=0)
     names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
     title = f"{row.scenario.item()}, trial {trial}"
-    return Sketch(
-        row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names
-    )
+    return Sketch(row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names)
 
 
 def show_trial(

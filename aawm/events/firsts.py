@@ -56,9 +56,7 @@ def event_panel(
 ) -> Sketch:
     "Return a trial or rollout to draw, with its events by the strict rules."
     states = Sketch(states).states
-    return Sketch(
-        states, title, first_pickup(states).tolist(), first_goal(states).tolist(), context
-    )
+    return Sketch(states, title, first_pickup(states).tolist(), first_goal(states).tolist(), context)
 
 # %% ../../nbs/events/03_firsts.ipynb #da0e9f85
 RESTING = 0.002  # an object whose L1 displacement in a step is below this rests, m

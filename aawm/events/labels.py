@@ -47,9 +47,7 @@ def entity_paths(
 ) -> np.ndarray:  # `[..., 5, step, 3]`, m
     "Return the path of each entity; `UsageError` where states have another form."
     states = np.asarray(states)
-    if states.ndim < 2 or (
-        states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))
-    ):
+    if states.ndim < 2 or (states.shape[-1] != STATE_SIZE and (states.ndim < 3 or states.shape[-2:] != (5, 7))):
         raise UsageError(f"states must be [..., step, 5, 7] or [..., step, 35], got {list(states.shape)}")
     return np.moveaxis(positions(states), -2, -3)
 

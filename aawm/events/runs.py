@@ -70,7 +70,5 @@ def paint_runs(
     "Return a mask that is true on the steps of the kept runs."
     out = np.zeros((int(np.prod(runs.shape[:-1])), runs.shape[-1]), dtype=bool)
     kept = np.repeat(np.asarray(keep, dtype=bool), runs.length)
-    out[
-        np.repeat(runs.row, runs.length)[kept], (np.repeat(runs.start, runs.length) + offsets(runs))[kept]
-    ] = True
+    out[np.repeat(runs.row, runs.length)[kept], (np.repeat(runs.start, runs.length) + offsets(runs))[kept]] = True
     return out.reshape(runs.shape)

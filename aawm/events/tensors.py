@@ -38,9 +38,7 @@ def largest_in_runs(
     first: torch.Tensor,  # int64 `[..., T]`: the first step of each step's run, see `runs_around`
 ) -> torch.Tensor:  # `[..., T]`; for false steps the values mean nothing
     "Return the largest value of the run that each true step belongs to."
-    return torch.zeros_like(values).scatter_reduce(
-        -1, first, torch.where(mask, values, 0), "amax"
-    ).gather(-1, first)
+    return torch.zeros_like(values).scatter_reduce(-1, first, torch.where(mask, values, 0), "amax").gather(-1, first)
 
 # %% ../../nbs/events/04_tensors.ipynb #c4d50002
 def displaced(
@@ -84,9 +82,7 @@ def carried(
     high_enough = largest_in_runs(height, mask, place) - lowest.gather(-1, place) > LEAST_RISE
     steps_in = torch.arange(mask.shape[-1], device=objects.device) - start
     steps_in = torch.where(mask & (change == largest_in_runs(change, mask, place)), steps_in, mask.shape[-1])
-    peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(
-        -1, place, steps_in, "amin"
-    ).gather(-1, place)
+    peak = torch.full_like(steps_in, mask.shape[-1]).scatter_reduce(-1, place, steps_in, "amin").gather(-1, place)
     # pickup criterion 4: the largest change of height lies in the first or last fifth of its run
     steady = torch.minimum(peak, length - 1 - peak) <= END_SHARE * (length - 1) + 1e-9
     could[some] = mask & (length > LONGEST_TOUCH) & high_enough & steady

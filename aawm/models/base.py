@@ -359,9 +359,7 @@ class Declared(nn.Module):
     ):
         super().__init__()
         self.config = self.Config() if config is None else config
-        self.variant = check_name(
-            variant or self.variants[0], self.variants, f"variant of {self.name or type(self).__name__}"
-        )
+        self.variant = check_name(variant or self.variants[0], self.variants, f"variant of {self.name or type(self).__name__}")
 
     def extra_repr(self):
         kind = self.variant + (f", given {', '.join(self.privileged)}" if self.privileged else "")

@@ -219,9 +219,7 @@ class LatentSteps(WorldModel):
 
     def start(self, states: torch.Tensor):
         "Return memory and latent before the first step, both zero."
-        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(
-            len(states), self.latent.size
-        )
+        return states.new_zeros(len(states), self.config.recurrent_size), states.new_zeros(len(states), self.latent.size)
 
     def advance(self, memory: torch.Tensor, latent: torch.Tensor):
         "Return the memory one step later."
@@ -257,9 +255,7 @@ class RSSM(LatentSteps):
         self.see = nn.Linear(STATE_SIZE + RELATIONS * c.relations, c.hidden_size)
         self.recall = nn.Linear(c.recurrent_size, c.hidden_size, bias=False)
         self.fc_post = nn.Linear(c.hidden_size, self.latent.parameters)
-        self.decoder_mlp = perceptron(
-            c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU
-        )
+        self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
         self.scaler, self.change, self.weighted = Scaler(), ChangeScaler(), FeatureWeights()
 
     def prior(self, memory: torch.Tensor):
@@ -329,9 +325,7 @@ class PublishedRSSM(LatentSteps):
         for names, inputs in ((self.priors, c.recurrent_size), (self.posteriors, STATE_SIZE + c.recurrent_size)):
             for name in names:
                 setattr(self, name, nn.Linear(inputs, outputs))
-        self.decoder_mlp = perceptron(
-            c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU
-        )
+        self.decoder_mlp = perceptron(c.recurrent_size + self.latent.size, c.hidden_size, c.hidden_layers, STATE_SIZE, nn.ELU)
 
     def prior(self, memory: torch.Tensor):
         "Return the latent's distribution, from the memory alone."

@@ -260,9 +260,7 @@ def observed_loss(
     goal_steps = model.config.goal_steps
     steps = min(context, states.shape[1] - goal_steps)
     if steps < 1:
-        raise UsageError(
-            f"a window of {states.shape[1]} steps has no goals {goal_steps} steps ahead; take a longer window"
-        )
+        raise UsageError(f"a window of {states.shape[1]} steps has no goals {goal_steps} steps ahead; take a longer window")
     outputs, features, *carried = read(model, states[:, :steps], *model.start(states))
     outputs = torch.stack(outputs, 1)
     features = torch.stack(features, 1)
@@ -296,9 +294,7 @@ def chunk_loss(
         _, features, encoded, summary = read(model, predicted, encoded, summary)
         first = start + chunk * steps
         travelled = states[:, first : first + steps] - states[:, first - 1, None]
-        best, divergence, path = model.paths.loss(
-            encoded, model.goals.goals_ahead(features[-1]), travelled, model.distance
-        )
+        best, divergence, path = model.paths.loss(encoded, model.goals.goals_ahead(features[-1]), travelled, model.distance)
         total = total + best + divergence
     return total
 

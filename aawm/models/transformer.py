@@ -182,9 +182,7 @@ def of_like_length(
 # %% ../../nbs/models/04_transformer.ipynb #6cd46458
 def state_embedder(width: int, inputs: int = STATE_SIZE) -> nn.Sequential:
     "Return linear - LayerNorm - GELU - Linear - LayerNorm, as released."
-    return nn.Sequential(
-        nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width)
-    )
+    return nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width), nn.LayerNorm(width))
 
 
 def start_small(model: nn.Module) -> None:
@@ -239,10 +237,7 @@ class StepTokens(nn.Module):
         "Cover the changes of training trials `[N, T, 35]`."
         for kind, group, book in self.books():
             parts = states.split(256)
-            points = [
-                unflatten(part).diff(dim=1)[..., ENTITY_KINDS[kind], GROUPS[group]].flatten(0, 2)
-                for part in parts
-            ]
+            points = [unflatten(part).diff(dim=1)[..., ENTITY_KINDS[kind], GROUPS[group]].flatten(0, 2) for part in parts]
             points = torch.cat([part[part.abs().sum(-1) > 1e-4] for part in points])
             radius = QUANTUM * float(points.square().sum(-1).mean().sqrt()) if len(points) else 0.0
             book.copy_(codebook(points, (1.0,) * book.shape[-1], self.codes, radius))
@@ -259,9 +254,7 @@ class StepTokens(nn.Module):
         "Return the states `[..., 35]` after `states` and tokens `[..., 5, 2]`; rotations stay of unit length."
         changes = {(kind, group): book[tokens[..., ENTITY_KINDS[kind], group]] for kind, group, book in self.books()}
         moved = unflatten(states) + by_entity(changes)
-        turned = torch.where(
-            tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION]
-        )
+        turned = torch.where(tokens[..., 1:] > 0, functional.normalize(moved[..., ROTATION], dim=-1), moved[..., ROTATION])
         return flatten(torch.cat([moved[..., POSITION], turned], -1))
 
 # %% ../../nbs/models/04_transformer.ipynb #8afed3c6
@@ -469,9 +462,7 @@ class PublishedTransformer(WorldModel):
         super().__init__(config, variant)
         c = self.config
         self.embedder = state_embedder(c.width)
-        self.pos_emb, self.pos_emb_proj = nn.Embedding(c.max_length, STATE_SIZE), nn.Linear(
-            c.width + STATE_SIZE, c.width
-        )
+        self.pos_emb, self.pos_emb_proj = nn.Embedding(c.max_length, STATE_SIZE), nn.Linear(c.width + STATE_SIZE, c.width)
         self.drop = nn.Dropout(c.dropout)
         self.transformer = Stack(c, rotary=False)
         self.decoder = nn.Linear(c.width, STATE_SIZE)
@@ -491,9 +482,7 @@ class PublishedTransformer(WorldModel):
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
         longest = context.states.shape[1]
         if longest > self.config.max_length:
-            raise UsageError(
-                f"context {longest} is longer than max_length {self.config.max_length} of this transformer"
-            )
+            raise UsageError(f"context {longest} is longer than max_length {self.config.max_length} of this transformer")
         future = context.states.new_empty(len(context), horizon, STATE_SIZE)
         for rows in of_like_length(context.lengths):
             shown = context.of(rows)

@@ -26,9 +26,7 @@ from torch import nn
 
 from ..errors import BadData, UsageError, nearest
 from ..files import replacing, resolve, run_name, sha256, write_json
-from aawm.models.base import (
-    MODELS, WorldModel, build, check_weights, model_class, parameter_count, saved_state, stated_model,
-)
+from .base import (MODELS, WorldModel, build, check_weights, model_class, parameter_count, saved_state, stated_model)
 from ..readers import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small, read_text
 
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1

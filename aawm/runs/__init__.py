@@ -11,6 +11,4 @@ from .notebooks import run_notebook
 from .jobs import plan_table, plan_words, reproduce
 
 # %% ../../nbs/runs/00_overview.ipynb #54a73ba2
-_all_ = [
-    "papers", "plan", "plan_table", "plan_words", "profile_values", "read_paper", "reproduce", "run_notebook"
-]
+_all_ = ["papers", "plan", "plan_table", "plan_words", "profile_values", "read_paper", "reproduce", "run_notebook"]

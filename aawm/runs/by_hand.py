@@ -21,11 +21,7 @@ def profile_lines(paper: str = FIRST_PAPER) -> dict:  # name -> its numbers
     lines = {}
     for name, values in profiles.items():
         untrained = values.get("train", True) is False  # then nothing is made of training trials
-        shown = [
-            f"{key} {value}"
-            for key, value in values.items()
-            if type(value) is int and not (untrained and key == "trials")
-        ]
+        shown = [f"{key} {value}" for key, value in values.items() if type(value) is int and not (untrained and key == "trials")]
         lines[name] = ", ".join(["shipped weights", *shown] if untrained else shown)
     return lines
 
@@ -126,9 +122,7 @@ def run_figure(
     # not every profile makes every input
     if missing and (len(missing) == len(inputs) or set(missing) & {*changes.values()}):
         command = f"aawm reproduce {'' if paper == FIRST_PAPER else f'--paper {paper} '}--profile {profile}"
-        raise BadData(
-            f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile"
-        )
+        raise BadData(f"{name} needs {missing[0]}, which is not there; run `{command}` first, or choose another profile")
     parameters |= changes
     run_notebook(chosen["notebook"], folder / f"{name}.ipynb", parameters, progress)
     for file in folder.glob(f"{name}.*"):  # which the notebook wrote, in a process of its own

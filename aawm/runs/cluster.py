@@ -86,9 +86,7 @@ def job_script(
     try:
         return job_class()("tcp://head:8786", "aawm", **settings).job_script()
     except (TypeError, ValueError) as fault:
-        raise UsageError(
-            f"{path} asks for something that dask_jobqueue refuses: {first_line(fault)}"
-        ) from fault
+        raise UsageError(f"{path} asks for something that dask_jobqueue refuses: {first_line(fault)}") from fault
 
 # %% ../../nbs/runs/04_cluster.ipynb #d7ccd920
 def visible_gpus() -> list[str]:  # ids, as `CUDA_VISIBLE_DEVICES` has them
@@ -97,9 +95,7 @@ def visible_gpus() -> list[str]:  # ids, as `CUDA_VISIBLE_DEVICES` has them
         return [name for name in named.split(",") if name.strip()]
     if not shutil.which("nvidia-smi"):
         return []
-    listed = subprocess.run(
-        ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True
-    )
+    listed = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True)
     return listed.stdout.split() if listed.returncode == 0 else []
 
 
@@ -112,9 +108,7 @@ def check_scheduler(scheduler: str) -> None:
     "Raise `UsageError` where a scheduler is neither an address, nor `slurm`, nor a cluster's file."
     is_address = re.fullmatch(r"(?a)\w+://[^\s/:]+:\d{1,5}|inproc://\S+|[^\s/:]+:\d{1,5}", scheduler)
     if scheduler and not is_address and not scheduler.endswith((".yaml", ".yml")):
-        check_name(
-            scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler"
-        )
+        check_name(scheduler, ("slurm", "a cluster's file (.yaml)", "an address like tcp://host:8786"), "scheduler")
 
 
 def connect(

@@ -144,9 +144,7 @@ class Times:
         "Estimate a job's time as that of the same job before, or as stated, by how much slower others were than that."
         if name in self.known:
             return self.known[name]
-        slower = [
-            seconds / self.estimate(other) for other, seconds in self.known.items() if self.estimate(other) > 0
-        ]
+        slower = [seconds / self.estimate(other) for other, seconds in self.known.items() if self.estimate(other) > 0]
         return self.estimate(name) * (median(slower) if slower else 1)
 
 # %% ../../nbs/runs/05_jobs.ipynb #2bbcd9e0
@@ -289,9 +287,7 @@ def reproduce(
     with exclusive(kept, f"profile {values['profile']!r}"):
         planned = {job.file_name for job in jobs}
         for started in sorted((kept / "started").glob("*.json")):
-            if started.stem not in planned and "output" in (
-                parameters := read_json(started, {}).get("parameters", {})
-            ):
+            if started.stem not in planned and "output" in (parameters := read_json(started, {}).get("parameters", {})):
                 make_way(Job(started.stem, "", parameters, (parameters["output"],), (), "retired", str(kept)))
                 started.unlink()
         run_jobs(chosen, values, workers, scheduler, progress, manifest)
@@ -331,9 +327,7 @@ def plan_table(
     rows = [(job.name, is_done(job), times.expected(job.name)) for job in chosen_jobs(jobs, only)]
     seconds = pd.Series([round(row[2], 1) if row[2] == row[2] else None for row in rows], dtype=object)
     source = ["measured" if row[0] in times.known else "estimated" if row[2] == row[2] else None for row in rows]
-    return pd.DataFrame(
-        {"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds, "source": source}
-    )
+    return pd.DataFrame({"job": [row[0] for row in rows], "done": [row[1] for row in rows], "seconds": seconds, "source": source})
 
 
 def plan_words(

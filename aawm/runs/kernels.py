@@ -132,9 +132,7 @@ class WarmKernelManager(AsyncKernelManager):
 
     async def _async_pre_start_kernel(self, **options):
         if self.provisioner is None:
-            self.provisioner = WarmProvisioner(
-                parent=self, kernel_id=self.kernel_id or "", kernel_spec=self.kernel_spec
-            )
+            self.provisioner = WarmProvisioner(parent=self, kernel_id=self.kernel_id or "", kernel_spec=self.kernel_spec)
         return await super()._async_pre_start_kernel(**options)
 
     pre_start_kernel = _async_pre_start_kernel

@@ -139,11 +139,7 @@ def profile_values(
     ending = name or (digest(changed)[:6] if changed else "")
     kept_apart = f"{profile}-custom-{ending}" if ending else profile
     values = {"profile": kept_apart} | values | changed
-    values |= {
-        name: fill(value, {"profile": kept_apart})
-        for name, value in values.items()
-        if "$profile" in str(value)
-    }
+    values |= {name: fill(value, {"profile": kept_apart}) for name, value in values.items() if "$profile" in str(value)}
     if changed and hasattr(rules := paper_rules(manifest), "check_values"):
         rules.check_values(values)
     return values
@@ -230,18 +226,13 @@ def plan(
             needs = tuple(
                 other
                 for other, (other_kind, other_choice) in chosen.items()
-                if other_kind in entry.get("needs", ()) and all(
-                    choice.get(k, v) == v for k, v in other_choice.items()
-                )
+                if other_kind in entry.get("needs", ()) and all(choice.get(k, v) == v for k, v in other_choice.items())
             )
             code = fill(entry["code"], known)
             digests |= {part: code_part_digest(part, rules) for part in code if part not in digests}
             code = {part: digests[part] for part in code}
             key = digest(
-                [
-                    filled, code, notebook_digest(filled["notebook"]), versions(packages),
-                    [jobs[other].key for other in needs]
-                ]
+                [filled, code, notebook_digest(filled["notebook"]), versions(packages), [jobs[other].key for other in needs]]
             )
             folder, executed = fill([manifest["data"], entry.get("executed", "")], known)
             jobs[name] = Job(

@@ -157,14 +157,10 @@ def write_page(
     output = Path(output)
     page = resolve(PAGE)
     if not page.is_file():
-        raise EnvironmentProblem(
-            f"{PAGE} is not here; run this from the repository, or give --save to write an animation"
-        )
+        raise EnvironmentProblem(f"{PAGE} is not here; run this from the repository, or give --save to write an animation")
     if output.suffix != ".ipynb":
         raise UsageError(f"a notebook's name ends in .ipynb; got {output}")
-    notebook = parameterize_notebook(
-        load_notebook_node(str(page)), parameters, kernel_name="python3", language="python"
-    )
+    notebook = parameterize_notebook(load_notebook_node(str(page)), parameters, kernel_name="python3", language="python")
     with replacing(output) as temporary:
         nbformat.write(notebook, temporary)
         plain_metadata(temporary)
@@ -176,13 +172,9 @@ def open_page(
 ) -> None:
     "Open a notebook in JupyterLab and wait until it is closed."
     if importlib.util.find_spec("jupyterlab") is None:
-        raise EnvironmentProblem(
-            f"JupyterLab is not installed; pip install jupyterlab, or open {notebook} in another editor"
-        )
+        raise EnvironmentProblem(f"JupyterLab is not installed; pip install jupyterlab, or open {notebook} in another editor")
     notebook = Path(notebook).resolve()
-    command = [
-        sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}"
-    ]
+    command = [sys.executable, "-m", "jupyterlab", str(notebook), f"--ServerApp.root_dir={notebook.parent}"]
     done = subprocess.run(command)
     if done.returncode:
         raise EnvironmentProblem(

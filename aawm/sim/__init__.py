@@ -9,6 +9,4 @@ __all__ = ['KINDS', 'ArenaSettings', 'FIDELITIES', 'SIMULATOR_SETTINGS', 'RawTri
 from .scene import FIDELITIES, KINDS, ArenaSettings
 from .trial import SIMULATOR_SETTINGS, RawTrial, draw_scenario, simulate
 
-_all_ = [
-    "KINDS", "ArenaSettings", "FIDELITIES", "SIMULATOR_SETTINGS", "RawTrial", "draw_scenario", "simulate"
-]
+_all_ = ["KINDS", "ArenaSettings", "FIDELITIES", "SIMULATOR_SETTINGS", "RawTrial", "draw_scenario", "simulate"]

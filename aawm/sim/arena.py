@@ -37,9 +37,7 @@ class Touches:
         pairs = self.pairs.get(key)
         if pairs is None:
             owners = [(self.owner[one], self.owner[other]) for one, other in geoms.tolist()]
-            named = {
-                (min(one, other), max(one, other)) for one, other in owners if one and other and one != other
-            }
+            named = {(min(one, other), max(one, other)) for one, other in owners if one and other and one != other}
             pairs = self.pairs[key] = frozenset(named)
         if pairs is not self.now:
             self.began += [(frame, *pair) for pair in sorted(pairs - self.now)]

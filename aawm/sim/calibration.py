@@ -64,10 +64,7 @@ def delivery_times(
             continue
         lift = leaves(track, 0.15)
         end = stays(track, track[-1], 0.12)
-        robot = min(
-            agents,
-            key=lambda agent: np.linalg.norm(agent[lift : end + 1] - track[lift : end + 1], axis=-1).mean()
-        )
+        robot = min(agents, key=lambda agent: np.linalg.norm(agent[lift : end + 1] - track[lift : end + 1], axis=-1).mean())
         rows.append(
             {
                 "lift": lift, "end": end,
@@ -89,25 +86,14 @@ def times_table(
 ) -> pd.DataFrame:  # index quantity; columns median, low, high, count
     "Say when and how things happen in many trials."
     columns = {"first lift (step)": [rows[0]["lift"] for rows in trials if rows]}
-    columns["last of three at rest (step)"] = [
-        rows[-1]["end"] for rows in trials if len(rows) == len(OBJECTS)
-    ]
-    columns["rest to next lift (steps)"] = [
-        after["lift"] - before["end"] for rows in trials for before, after in pairwise(rows)
-    ]
-    columns["home after the last drop (steps)"] = [
-        rows[-1]["home after the drop (steps)"] for rows in trials if rows
-    ]
+    columns["last of three at rest (step)"] = [rows[-1]["end"] for rows in trials if len(rows) == len(OBJECTS)]
+    columns["rest to next lift (steps)"] = [after["lift"] - before["end"] for rows in trials for before, after in pairwise(rows)]
+    columns["home after the last drop (steps)"] = [rows[-1]["home after the drop (steps)"] for rows in trials if rows]
     carried = pd.DataFrame([row for rows in trials for row in rows])
     for name in carried.columns.drop(["lift", "end", "home after the drop (steps)"], errors="ignore"):
         columns[name] = carried[name].tolist()
-    summary = {
-        name: (np.median(v), min(v), max(v), len(v)) if v else (np.nan, np.nan, np.nan, 0)
-        for name, v in columns.items()
-    }
-    return pd.DataFrame.from_dict(
-        summary, orient="index", columns=["median", "low", "high", "count"]
-    ).round(2)
+    summary = {name: (np.median(v), min(v), max(v), len(v)) if v else (np.nan, np.nan, np.nan, 0) for name, v in columns.items()}
+    return pd.DataFrame.from_dict(summary, orient="index", columns=["median", "low", "high", "count"]).round(2)
 
 # %% ../../nbs/sim/08_calibration.ipynb #c0a1d00a
 REAL_TIMES = {  # quantity -> median, least, greatest and count in four of the authors' trials; steps, m

@@ -144,9 +144,7 @@ def drive(
 ) -> Generator[None, None, str]:  # how it went
     "Drive to a place, around things."
     robot.begin()
-    return (
-        yield from follow(robot, plan_path(robot.place, target, obstacles(robot, spare, other=other)), near)
-    )
+    return (yield from follow(robot, plan_path(robot.place, target, obstacles(robot, spare, other=other)), near))
 
 # %% ../../nbs/sim/04_driving.ipynb #84fe0d2f
 def room_behind(robot: Robot, most: float) -> float:  # m
@@ -171,9 +169,7 @@ def back_off(robot: Robot, most: float) -> Generator[None, None, None]:
         before &= robot.touching
         if ticks > 5 and robot.touching - before:
             break
-        speed = min(
-            robot.settings.back_off_speed, robot.settings.creep_speed + robot.settings.approach_rate * left
-        )
+        speed = min(robot.settings.back_off_speed, robot.settings.creep_speed + robot.settings.approach_rate * left)
         robot.command(-speed, 0.0)
         ticks += 1
         yield

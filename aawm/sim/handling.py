@@ -117,19 +117,14 @@ def tip_over(
     push = arena.kinds[k].mass / TICK
     spin = s.tip_spin / TICK
     x, z = way
-    body.xfrc_applied[:] = [
-        push * s.tip_speed * x, push * s.tip_speed * z, push * s.tip_lift, -spin * z, spin * x, 0.0
-    ]
+    body.xfrc_applied[:] = [push * s.tip_speed * x, push * s.tip_speed * z, push * s.tip_lift, -spin * z, spin * x, 0.0]
     arena.contacts.append((arena.frame, robot.name, OBJECTS[k]))
     yield
     body.xfrc_applied[:] = 0.0
 
 # %% ../../nbs/sim/05_handling.ipynb #67614141
 CAUSES = frozenset(
-    {
-        "missed", "tipped", "lying", "out of reach", "taken", "blocked", "blocked while carrying",
-        "dropped short", "stalled"
-    }
+    {"missed", "tipped", "lying", "out of reach", "taken", "blocked", "blocked while carrying", "dropped short", "stalled"}
 )
 
 
@@ -141,9 +136,7 @@ def stand_before(robot: Robot, k: int) -> Place | None:
     first = bearing(place, robot.place)
     for away in np.linspace(0, math.pi, 12).tolist():
         for angle in (first + away, first - away):
-            stand = (
-                place[0] - math.sin(angle) * s.reach_distance, place[1] + math.cos(angle) * s.reach_distance
-            )
+            stand = (place[0] - math.sin(angle) * s.reach_distance, place[1] + math.cos(angle) * s.reach_distance)
             if max(map(abs, stand)) < 6.8 and clear_point(stand, discs):
                 return stand
     return None
@@ -165,9 +158,7 @@ def reach(robot: Robot, k: int) -> Generator[None, None, str | None]:  # why it 
     for share, above in ((0.6, 0.12), (0.4, 0.0)):
         thing = Thing(arena, k)
         ahead, aside = ahead_and_aside(robot, thing.place)
-        yield from move_arm(
-            robot, share * s.reach_seconds * slow, ahead + error[0], aside + error[1], thing.top + above
-        )
+        yield from move_arm(robot, share * s.reach_seconds * slow, ahead + error[0], aside + error[1], thing.top + above)
     thing = Thing(arena, k)
     if arena.holder[k] is not None:
         return "taken"
@@ -244,9 +235,7 @@ def come_near(
     "Carry what is held straight at the observer; after each collision back off and go on."
     s = robot.settings
     middle = (OBSERVER[0] + shift, OBSERVER[2])
-    near = lambda: math.dist(
-        (robot.place[0], 0.0, robot.place[1]), (middle[0], GOAL[1], middle[1])
-    ) < distance
+    near = lambda: math.dist((robot.place[0], 0.0, robot.place[1]), (middle[0], GOAL[1], middle[1])) < distance
     risk(robot, math.dist(robot.place, middle))
     for _ in range(patience):
         if near():

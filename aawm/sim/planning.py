@@ -45,10 +45,7 @@ def shrink(
     *points: Place,  # each of which shall be outside
 ) -> list[Disc]:
     "Return the discs, made small enough for every point to be outside."
-    return [
-        (x, z, min([radius] + [0.98 * math.hypot(px - x, pz - z) for px, pz in points]))
-        for x, z, radius in discs
-    ]
+    return [(x, z, min([radius] + [0.98 * math.hypot(px - x, pz - z) for px, pz in points])) for x, z, radius in discs]
 
 # %% ../../nbs/sim/02_planning.ipynb #c05c915d
 def visible(

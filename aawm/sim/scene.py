@@ -376,9 +376,7 @@ def servo_xml(
     gears = (("0 1 0 0 0 0", force), ("1 0 0 0 0 0", force), ("0 0 0 0 0 1", turning))
     ways = {
         "full": [f'site="{name}_drive" gear="{gear}" {how}' for gear, how in gears],
-        "planar": [
-            f'joint="{name}_{joint}" {how}' for joint, how in (("x", force), ("z", force), ("turn", turning))
-        ]
+        "planar": [f'joint="{name}_{joint}" {how}' for joint, how in (("x", force), ("z", force), ("turn", turning))]
     }
     base = "".join(f"""
     <velocity {way}/>""" for way in ways[fidelity])

@@ -61,9 +61,7 @@ class RawTrial:
         "Return the trial seen from above, with the first pickup and delivery of each object by its log."
         happened = self.events.drop_duplicates("event").set_index("event").frame
         logged = {event: int(frame_to_step(frame)) for event, frame in happened.items()}
-        pickups, deliveries = (
-            [logged.get(f"{event}_{k}", NEVER) for k in range(len(OBJECTS))] for event in ("pickup", "goal")
-        )
+        pickups, deliveries = ([logged.get(f"{event}_{k}", NEVER) for k in range(len(OBJECTS))] for event in ("pickup", "goal"))
         return Sketch(
             self.steps, f"{self.scenario}, seed {self.seed}", pickups, deliveries,
             names=(*self.object_kinds, *self.roles)
@@ -139,9 +137,7 @@ def as_states(
     "Return the trial's states from the joints' positions."
     objects = record[:, : 7 * len(OBJECTS)].reshape(len(record), len(OBJECTS), 7)
     places, turns = zip(*(robot.base.poses(record) for robot in robots))
-    position = np.concatenate(
-        [objects[..., :3] - [[0, 0, height] for height in sunk], np.stack(places, 1)], axis=1
-    )
+    position = np.concatenate([objects[..., :3] - [[0, 0, height] for height in sunk], np.stack(places, 1)], axis=1)
     states = to_unity(position, np.concatenate([objects[..., 3:], np.stack(turns, 1)], axis=1))
     states[..., 3:] = continuous(states[..., 3:])
     return (states + 0.0).astype(np.float32)  # no negative zeros
@@ -152,9 +148,7 @@ def reject(
     settings: ArenaSettings,
 ) -> str | None:  # the reason
     "Say why a trial may not be used."
-    for what, bad in (
-        ("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))
-    ):
+    for what, bad in (("not finite", ~np.isfinite(states)), (f"beyond {MAX_VALUE:g}", ~(np.abs(states) <= MAX_VALUE))):
         if bad.any():
             frame, entity, feature = np.argwhere(bad)[0]
             return f"{ENTITIES[entity]} {FEATURES[feature]} is {what} in frame {frame}"
@@ -204,10 +198,7 @@ def moved_untouched(
 # %% ../../nbs/sim/07_trial.ipynb #ba7f2e1d
 def check_seed(seed: object) -> None:
     "Raise `UsageError` unless it is a whole number from 0 on, or a tuple of such."
-    if not all(
-        isinstance(part, (int, np.integer)) and part >= 0
-        for part in (seed if isinstance(seed, tuple) else (seed,))
-    ):
+    if not all(isinstance(part, (int, np.integer)) and part >= 0 for part in (seed if isinstance(seed, tuple) else (seed,))):
         raise UsageError(f"seed {seed!r} is neither a whole number from 0 on nor a tuple of such")
 
 # %% ../../nbs/sim/07_trial.ipynb #7c519184
@@ -234,9 +225,7 @@ def simulate(
     check_name(scenario, SCENARIO_ROLES, "scenario")
     check_name(fidelity, FIDELITIES, "fidelity")
     arena, roles, kinds, shared = set_up(scenario, seed, settings, fidelity)
-    scripts = [
-        ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)
-    ]
+    scripts = [ROLE[check_name(role, ROLE, "role")](robot, shared) for role, robot in zip(roles, arena.robots)]
     with without_collector():
         record, ended = run(arena, scripts)
     states = as_states(record, arena.robots, [rest_height(kind, settings) for kind in kinds])

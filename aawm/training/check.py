@@ -292,9 +292,7 @@ def check_privileged_used(subject: Subject):
     if not subject.model.privileged:
         return ""
     given = {name: value + 1 for name, value in subject.given(subject.states).items()}
-    return "its privileged inputs change nothing" if torch.equal(
-        subject.rollout(given=given), subject.rollout()
-    ) else ""
+    return "its privileged inputs change nothing" if torch.equal(subject.rollout(given=given), subject.rollout()) else ""
 
 
 @check("CPU and GPU agree")
@@ -355,9 +353,7 @@ def outcome(name: str, subject: Subject) -> tuple:
         return name, "FAILED", f"{type(error).__name__}: {first_line(error)[:200] or 'no message'}{place}"
     if isinstance(wrong, Skipped):
         return name, "warning" if isinstance(wrong, Untried) else "skipped", str(wrong)
-    return name, "ok" if not wrong else "warning" if warning else "FAILED", wrong and wrong + defined_at(
-        subject.model, name
-    )
+    return name, "ok" if not wrong else "warning" if warning else "FAILED", wrong and wrong + defined_at(subject.model, name)
 
 # %% ../../nbs/training/07_check.ipynb #f9f3be60
 def check_model(
@@ -421,6 +417,4 @@ def made(model: object, variant: str, settings: dict) -> WorldModel:
             return build(model, check_name(variant, variants_of(model), f"variant of {model}"), **settings)
         if isinstance(model, type) and issubclass(model, WorldModel):
             return model(make_config(model.Config, settings), variant)
-    raise ModelContractError(
-        f"{model!r} has no method `rollout`; give a name, module:Class, a class or an instance that has it"
-    )
+    raise ModelContractError(f"{model!r} has no method `rollout`; give a name, module:Class, a class or an instance that has it")

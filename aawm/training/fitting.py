@@ -83,9 +83,7 @@ def started_from(
     "Return weights to start from; `UsageError` where they are of another model."
     trained = load_weights(place)
     if (trained.name, trained.variant) != (model, variant):
-        raise UsageError(
-            f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it"
-        )
+        raise UsageError(f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it")
     return trained.state_dict()
 
 

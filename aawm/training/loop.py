@@ -62,9 +62,7 @@ def checked_loss(
     loss = answer[0]
     if not isinstance(loss, torch.Tensor) or loss.ndim or (torch.is_grad_enabled() and not loss.requires_grad):
         shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-        raise ModelContractError(
-            f"the loss of {name} is {shape}, expected a tensor of one number with a gradient{advice}"
-        )
+        raise ModelContractError(f"the loss of {name} is {shape}, expected a tensor of one number with a gradient{advice}")
     return loss
 
 # %% ../../nbs/training/03_loop.ipynb #1a58e13d
@@ -310,9 +308,7 @@ def read_checkpoint(folder: str | Path) -> dict:
     try:
         content = torch.load(io.BytesIO(saved[32:]), map_location="cpu", weights_only=True)
     except Exception as error:
-        raise BadData(
-            f"{path} cannot be read safely: {first_line(error)[:200]}; remove it to start again"
-        ) from error
+        raise BadData(f"{path} cannot be read safely: {first_line(error)[:200]}; remove it to start again") from error
     parts = {"step": int, "weights": dict, "optimizer": dict, "best": dict}
     known = content if isinstance(content, dict) else {}
     wrong = [name for name, kind in parts.items() if not isinstance(known.get(name), kind)]
@@ -374,9 +370,7 @@ def resume(
 # %% ../../nbs/training/03_loop.ipynb #6469ca38
 def new_optimizer(module: nn.Module, settings: LoopSettings) -> torch.optim.Optimizer:
     "Return AdamW for the weights of a module, without a past."
-    return torch.optim.AdamW(
-        module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
-    )
+    return torch.optim.AdamW(module.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
 
 
 TEN_MINUTES = 600.0  # s between checkpoints, where settings name no steps

@@ -96,10 +96,7 @@ LAPTOP = {
         {"width": 96, "layers": 3, "heads": 4, "reach": 16, "relations": True},
         dataclasses.replace(LAPTOP_TRAINING, steps=3600, window=32, at_pickups=0.9, learning_rate=2e-3),
     ),
-    "sgnet": (
-        {"hidden_size": 96, "chunks": 4, "relations": True},
-        dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0),
-    ),
+    "sgnet": ({"hidden_size": 96, "chunks": 4, "relations": True}, dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0)),
     "event_transformer": with_plans(LAPTOP_EVENT),
     "event_transformer_generic": LAPTOP_EVENT,
     "strong_oracle": with_plans(LAPTOP_EVENT),
@@ -155,9 +152,7 @@ PAPER = {
         {"recurrent_size": 1024, "categories": 32, "classes": 32, "hidden_size": 2048},
         dataclasses.replace(PAPER_TRAINING, steps=3500 * EPOCH, clip=100.0)
     ),
-    "multistep_delta": (
-        {"recurrent_size": 1024, "hidden_size": 2048}, dataclasses.replace(PAPER_TRAINING, steps=9000 * EPOCH)
-    ),
+    "multistep_delta": ({"recurrent_size": 1024, "hidden_size": 2048}, dataclasses.replace(PAPER_TRAINING, steps=9000 * EPOCH)),
     "rssm_continuous": (
         {"recurrent_size": 1024, "latents": 1024, "hidden_size": 2048},
         dataclasses.replace(PAPER_TRAINING, steps=600 * EPOCH, learning_rate=1e-4, clip=100.0)
@@ -255,11 +250,7 @@ def changed_settings(
 ) -> tuple:  # `(model_settings, training_settings)`
     "Return settings with some fields replaced; `UsageError` for an unknown name or a wrong type."
     kinds = {"model": model_class(model).Config, "training": TrainingSettings}
-    fields = {
-        field.name: (place, field.default)
-        for place, kind in kinds.items()
-        for field in dataclasses.fields(kind)
-    }
+    fields = {field.name: (place, field.default) for place, kind in kinds.items() for field in dataclasses.fields(kind)}
     given = {"model": dict(settings), "training": dataclasses.asdict(training)}
     for name, value in changes.items():
         place, default = fields[check_name(name, fields, f"setting of {model} and its training")]

@@ -107,9 +107,7 @@ class Machine(pickle._Unpickler):
         return BadData(f"{self.what}: damaged at byte {self.position}: {why}; get the file again")
 
     def refused(self, why: str) -> Refused:
-        return Refused(
-            f"{self.what}: refused at byte {self.position}: it {why}, which no file of the authors does"
-        )
+        return Refused(f"{self.what}: refused at byte {self.position}: it {why}, which no file of the authors does")
 
     def take(self, size: int) -> int:  # where these bytes start
         "Go on by so many bytes."
@@ -256,9 +254,7 @@ for code, kind, size in ((b"a", list, 1), (b"s", dict, 2)):  # with so many valu
 # %% ../../../nbs/data/authors/01_pickles.ipynb #501621b0
 def called(value: object, function: str) -> TypeGuard[Call]:
     "Is this a call of a function, whatever its module, with arguments or a state?"
-    return type(value) is Call and value.name.name == function and (
-        value.arguments != () or value.state is not None
-    )
+    return type(value) is Call and value.name.name == function and (value.arguments != () or value.state is not None)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #57ca7e2f
 @instruction(b"\x93")
@@ -362,9 +358,7 @@ def unexpected(what: str, expected: str, got: object) -> BadData:
 
 def read_dtype(value: object, what: str) -> np.dtype:  # of numbers; object for "O8"
     "Return the type of an array's elements."
-    if called(
-        value, "dtype"
-    ) and value.arguments and type(code := value.arguments[0]) is str and code in DTYPES:
+    if called(value, "dtype") and value.arguments and type(code := value.arguments[0]) is str and code in DTYPES:
         order = value.state[1] if type(value.state) is tuple and len(value.state) > 1 else "<"
         if order in ("<", ">", "|", "="):
             return np.dtype(code if code in ("O8", "O") else f"{order.replace('|', '<')}{code}")
@@ -386,14 +380,10 @@ def read_array(value: object, what: str) -> np.ndarray:
     else:
         raise unexpected(what, "an array", value)
     dtype = read_dtype(kind, what)
-    if type(shape) is not tuple or not all(
-        type(size) is int and 0 <= size < 1 << 32 for size in shape
-    ) or len(shape) > 4:
+    if type(shape) is not tuple or not all(type(size) is int and 0 <= size < 1 << 32 for size in shape) or len(shape) > 4:
         raise unexpected(what, "the shape of an array", shape)
     count = math.prod(shape)
-    if dtype.kind == "O" and type(content) is list and len(content) == count and all(
-        type(item) in PLAIN for item in content
-    ):
+    if dtype.kind == "O" and type(content) is list and len(content) == count and all(type(item) in PLAIN for item in content):
         elements = np.array(content, dtype=object)
     elif type(content) is Span and dtype.kind != "O" and len(content) == count * dtype.itemsize:
         elements = np.frombuffer(bytes(content), dtype)
@@ -410,18 +400,10 @@ def read_whole_numbers(
     if type(value) is list:
         if all(type(number) is int and abs(number) < 1 << 62 for number in value):
             return np.array(value, dtype=np.int64)
-        scalars = all(
-            called(item, "scalar") and len(item.arguments) == 2 and type(item.arguments[1]) is Span
-            for item in value
-        )
+        scalars = all(called(item, "scalar") and len(item.arguments) == 2 and type(item.arguments[1]) is Span for item in value)
         if not scalars:
-            raise unexpected(
-                what, "a list of whole numbers", next(item for item in value if type(item) is not int)
-            )
-        parts = [
-            np.frombuffer(bytes(span), read_dtype(kind, what))
-            for kind, span in (item.arguments for item in value)
-        ]
+            raise unexpected(what, "a list of whole numbers", next(item for item in value if type(item) is not int))
+        parts = [np.frombuffer(bytes(span), read_dtype(kind, what)) for kind, span in (item.arguments for item in value)]
         array = np.concatenate(parts)
     else:
         array = read_array(value, what)
@@ -477,9 +459,7 @@ def arrow_texts(value: object, what: str) -> list:
 # %% ../../../nbs/data/authors/01_pickles.ipynb #58a0c5b2
 def buffer_bytes(value: object, what: str) -> bytes:
     "Return the bytes behind `py_buffer(bytearray(...))`, or behind `None`."
-    while type(value) is Call and value.name.name in (
-        "py_buffer", "bytearray", "_frombuffer"
-    ) and value.arguments:
+    while type(value) is Call and value.name.name in ("py_buffer", "bytearray", "_frombuffer") and value.arguments:
         value = value.arguments[0]
     if value is None or value == ():
         return b""
@@ -514,11 +494,7 @@ def read_index(value: object, what: str) -> list | range:
         raise unexpected(what, "an index", value)
     if "data" in fields:
         return read_column(fields["data"], what).ravel().tolist()
-    ends = [
-        end
-        for name in ("start", "stop", "step")
-        if type(end := fields.get(name)) is int and abs(end) < ABSURD
-    ]
+    ends = [end for name in ("start", "stop", "step") if type(end := fields.get(name)) is int and abs(end) < ABSURD]
     if len(ends) != 3 or not ends[2]:
         raise unexpected(what, "a range", value)
     return range(*ends)
@@ -547,13 +523,9 @@ def read_blocks(manager: Call, what: str) -> tuple:  # the two axes, and values 
             type(block) is Call and len(block.arguments) == sizes.get(block.name.name) for block in blocks
         ):
             return axes, [block.arguments[:2] for block in blocks]
-    elif type(state) is tuple and len(state) == 4 and type(state[3]) is dict and type(
-        modern := state[3].get("0.14.1")
-    ) is dict:
+    elif type(state) is tuple and len(state) == 4 and type(state[3]) is dict and type(modern := state[3].get("0.14.1")) is dict:
         blocks = modern.get("blocks")
-        if type(blocks) is list and all(
-            type(block) is dict and {"values", "mgr_locs"} <= set(block) for block in blocks
-        ):
+        if type(blocks) is list and all(type(block) is dict and {"values", "mgr_locs"} <= set(block) for block in blocks):
             return modern.get("axes"), [(block["values"], block["mgr_locs"]) for block in blocks]
     raise unexpected(what, "the blocks of a table", manager)
 
@@ -616,9 +588,7 @@ def read_storage(
     parts = []
     for _ in range(5):
         within = f"{what}, within its tensor storage"
-        machine = Machine(
-            span.data, STORAGE_NAMES, within, position, span.stop, persistent=True, longest=LONGEST_DESCRIPTION
-        )
+        machine = Machine(span.data, STORAGE_NAMES, within, position, span.stop, persistent=True, longest=LONGEST_DESCRIPTION)
         parts.append(walk(machine))
         position = machine.position
     magic, version, system, storage, keys = parts
@@ -635,9 +605,7 @@ def read_storage(
     said = int.from_bytes(span.data[position : position + 8], "little")
     if said != count or position + 8 + count * dtype.itemsize != span.stop:
         found = (span.stop - position - 8) / dtype.itemsize
-        raise BadData(
-            f"{what}: {count} numbers are said to be in its tensor storage, {found:g} are; get the file again"
-        )
+        raise BadData(f"{what}: {count} numbers are said to be in its tensor storage, {found:g} are; get the file again")
     return dtype, position + 8, count
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #2d32db0a
@@ -646,15 +614,11 @@ def read_tensor_record(value: object, what: str) -> TensorPlace:
     if not called(value, "_rebuild_tensor_v2") or len(value.arguments) not in (6, 7):
         raise unexpected(what, "a tensor", value)
     storage = value.arguments[0]
-    span = storage.arguments[0] if called(
-        storage, "_load_from_bytes"
-    ) and len(storage.arguments) == 1 else None
+    span = storage.arguments[0] if called(storage, "_load_from_bytes") and len(storage.arguments) == 1 else None
     if type(span) is not Span:
         raise unexpected(what, "a tensor", value)
     offset, shape, strides = value.arguments[1:4]
-    numbers = [
-        offset, *(shape if type(shape) is tuple else [None]), *(strides if type(strides) is tuple else [None])
-    ]
+    numbers = [offset, *(shape if type(shape) is tuple else [None]), *(strides if type(strides) is tuple else [None])]
     if not all(type(number) is int and number >= 0 for number in numbers) or len(shape) != len(strides):
         raise unexpected(what, "the shape of a tensor", shape)
     dtype, start, count = read_storage(span, what)

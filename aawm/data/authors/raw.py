@@ -34,9 +34,7 @@ OBSERVATIONS = "trial_obs.csv"
 EVENT_LOG = "event_log.csv"
 OBSERVER_NAME = "agent2"
 OBSERVER_STATE = (0, 0, -6, 0, 0, 0, 1)
-RAW_COLUMNS = (
-    "", *(f"{entity}_{part}" for entity in (*ENTITIES, OBSERVER_NAME) for part in ("name", *FEATURES))
-)
+RAW_COLUMNS = ("", *(f"{entity}_{part}" for entity in (*ENTITIES, OBSERVER_NAME) for part in ("name", *FEATURES)))
 LOG_COLUMNS = ("Agent", "Event", "Frame")
 RELEASED_KINDS = {  # the names that the raw files have for the kinds of objects
     "jug05": "jug",
@@ -77,9 +75,7 @@ def read_observations(
     if any(len(found) != 1 or not isinstance(found[0], str) for found in kinds):
         raise BadData(f"{OBSERVATIONS} has an object without a name, or one that changes it")
     states = table[list(COLUMNS)].to_numpy(dtype=np.float32)
-    return states.reshape(FRAMES, len(ENTITIES), len(FEATURES)), [
-        RELEASED_KINDS.get(found[0], found[0]) for found in kinds
-    ]
+    return states.reshape(FRAMES, len(ENTITIES), len(FEATURES)), [RELEASED_KINDS.get(found[0], found[0]) for found in kinds]
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #a4de9748
 def read_event_log(
@@ -87,9 +83,7 @@ def read_event_log(
 ) -> tuple[str, pd.DataFrame]:  # "table", "no events" or "missing", and the events: frame, agent (0, 1), event
     "Return the event log of a raw trial."
     path = Path(path)
-    none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype(
-        {"frame": np.int64, "agent": np.int64, "event": object}
-    )
+    none = pd.DataFrame({"frame": [], "agent": [], "event": []}).astype({"frame": np.int64, "agent": np.int64, "event": object})
     if not path.exists():
         return "missing", none
     if not path.stat().st_size:
@@ -97,9 +91,7 @@ def read_event_log(
     with reading(EVENT_LOG, "a table"):
         table = pd.read_csv(path, dtype={"Event": str})
         if tuple(table.columns) != LOG_COLUMNS:
-            raise BadData(
-                f"{EVENT_LOG} has columns {', '.join(table.columns)}, expected {', '.join(LOG_COLUMNS)}"
-            )
+            raise BadData(f"{EVENT_LOG} has columns {', '.join(table.columns)}, expected {', '.join(LOG_COLUMNS)}")
         if not len(table):
             return "table", none
         numbers = table[["Frame", "Agent"]].astype(np.int64)

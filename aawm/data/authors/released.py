@@ -106,23 +106,16 @@ def read_data_file(
         what = str(path)
         calls = subsets if type(subsets) is list else []
         states = [subset.state for subset in calls if called(subset, "Subset") and type(subset.state) is dict]
-        if not len(calls) == len(states) == 2 or not all(
-            set(state) == {"dataset", "indices"} for state in states
-        ):
+        if not len(calls) == len(states) == 2 or not all(set(state) == {"dataset", "indices"} for state in states):
             raise unexpected(what, "a list of two subsets", subsets)
         dataset = states[0]["dataset"]
-        if states[1]["dataset"] is not dataset or not called(
-            dataset, "TensorDataset"
-        ) or type(dataset.state) is not dict:
+        if states[1]["dataset"] is not dataset or not called(dataset, "TensorDataset") or type(dataset.state) is not dict:
             raise unexpected(what, "two subsets of one set of trials", dataset)
         tensors = dataset.state.get("tensors")
         if type(tensors) is not tuple or len(tensors) != 1:
             raise unexpected(what, "a set of one tensor", tensors)
         place = read_tensor_record(tensors[0], what)
-        rows = {
-            split: read_whole_numbers(state["indices"], f"{what}, {split}")
-            for split, state in zip(SPLITS, states)
-        }
+        rows = {split: read_whole_numbers(state["indices"], f"{what}, {split}") for split, state in zip(SPLITS, states)}
     if len(place.shape) != 3 or place.shape[1:] != (STEPS, STATE_SIZE) or not place.shape[0]:
         raise BadData(f"{path}: a tensor [trials, {STEPS}, {STATE_SIZE}] expected, got {list(place.shape)}; turn or cut it first")
     if place.axes[0] != 0 and place.shape[0] > 1:
@@ -144,9 +137,7 @@ def read_states(
     if len(numbers) != count * size:
         raise BadData(f"{path}: cut short while it was read; get the file again")
     inner = [axis for axis in place.axes if axis != 0]
-    states = numbers.reshape(count, *(place.shape[axis] for axis in inner)).transpose(
-        0, *(1 + np.argsort(inner))
-    )
+    states = numbers.reshape(count, *(place.shape[axis] for axis in inner)).transpose(0, *(1 + np.argsort(inner)))
     return np.ascontiguousarray(states, dtype=np.float32).reshape(count, STEPS, len(ENTITIES), len(FEATURES))
 
 # %% ../../../nbs/data/authors/02_released.ipynb #30bda4fe
@@ -178,9 +169,7 @@ def read_logs(logs: list, what: str) -> tuple:  # kind of each log, and the tabl
             continue
         columns = read_table_record(log, f"{what}, event log {row}")
         if tuple(columns) != ("Agent", "Event", "Frame"):
-            raise BadData(
-                f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}"
-            )
+            raise BadData(f"{what}, event log {row}: columns Agent, Event, Frame expected, got {', '.join(columns)}")
         kinds.append("table")
         parts.append([np.full(len(columns["Frame"]), row), *columns.values()])
     rows, agent, event, frame = (np.concatenate([part[i] for part in parts] or [[]]) for i in range(4))
@@ -188,9 +177,7 @@ def read_logs(logs: list, what: str) -> tuple:  # kind of each log, and the tabl
         whole = {"row": rows.astype(np.int64), "agent": agent.astype(np.int64)}
         whole |= {"event": event.astype(object), "frame": frame.astype(np.int64)}
     except (TypeError, ValueError, OverflowError):
-        raise BadData(
-            f"{what}: the event logs hold an agent or a frame that is no number; get the file again"
-        ) from None
+        raise BadData(f"{what}: the event logs hold an agent or a frame that is no number; get the file again") from None
     return np.array(kinds, dtype=object), pd.DataFrame(whole)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #4746c0de
@@ -210,16 +197,12 @@ def read_rows(part: dict, what: str) -> Rows:
         "multi_goal_trajs"
     )
     if type(part) is not dict or (missing := [key for key in needed if key not in part]):
-        raise unexpected(
-            what, f"the entries {', '.join(needed if type(part) is not dict else missing)}", part
-        )
+        raise unexpected(what, f"the entries {', '.join(needed if type(part) is not dict else missing)}", part)
     names = part["exp_names"]
     if type(names) is not list or not all(type(name) is str for name in names):
         raise unexpected(what, "a list of trial names", names)
     log, events = read_logs(part["event_logs"], what)
-    numbers = {
-        key: read_whole_numbers(part[key], f"{what}, {key}") for key in part if key not in needed[1:5]
-    }
+    numbers = {key: read_whole_numbers(part[key], f"{what}, {key}") for key in part if key not in needed[1:5]}
     pickup_step, goal_step = (
         read_steps(part[key], f"{what}, {key}", len(names))
         for key in ("pickup_timepoints", "goal_timepoints")
@@ -309,9 +292,7 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
         "single_goal_trajs": np.flatnonzero(single_goal_trials(view)),
         "multi_goal_trajs": np.flatnonzero(multi_goal_trials(view))
     }
-    differ = [
-        name for name in {**rows.lists, **derived} if not np.array_equal(rows.lists.get(name, ()), derived.get(name, ()))
-    ]
+    differ = [name for name in {**rows.lists, **derived} if not np.array_equal(rows.lists.get(name, ()), derived.get(name, ()))]
     if differ:
         raise BadData(f"{what}: its rows of {', '.join(sorted(differ))} are not those that names and steps give; get the file again")
 
@@ -329,14 +310,9 @@ def joined_rows(rows: dict, what: str) -> Rows:
     "Return both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
     train = rows["train"]
     validation = rows["val"]
-    events = pd.concat(
-        [train.events, validation.events.assign(row=validation.events.row + len(train.names))],
-        ignore_index=True
-    )
+    events = pd.concat([train.events, validation.events.assign(row=validation.events.row + len(train.names))], ignore_index=True)
     if unknown := sorted({str(event) for event in events.event[~events.event.isin(EVENTS)]}):
-        raise BadData(
-            f"{what}: unknown events in its logs: {', '.join(map(ascii, unknown))}; get the file again"
-        )
+        raise BadData(f"{what}: unknown events in its logs: {', '.join(map(ascii, unknown))}; get the file again")
     names = train.names + validation.names
     if odd := [name for name in names if roles_of(name) is None]:
         raise BadData(f"{what}: {len(odd)} names tell no pair of behaviours: {', '.join(map(ascii, odd))}; get the file again")
@@ -354,10 +330,7 @@ def check_repeats(joined: Rows, first: np.ndarray, what: str) -> None:
     same = first[joined.indices]
     for row in np.flatnonzero(same != np.arange(len(same))):
         one, other = (
-            [
-                joined.names[at], joined.log[at], events[ends[at] : ends[at + 1]],
-                *joined.pickup_step[at], *joined.goal_step[at]
-            ]
+            [joined.names[at], joined.log[at], events[ends[at] : ends[at + 1]], *joined.pickup_step[at], *joined.goal_step[at]]
             for at in (row, same[row])
         )
         if one != other:
@@ -445,9 +418,7 @@ def staged(
     except KeyboardInterrupt:
         raise Interrupted(f"stopped, and nothing of {out} was kept; run the same again") from None
     except OSError as fault:
-        raise EnvironmentProblem(
-            f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again"
-        ) from fault
+        raise EnvironmentProblem(f"cannot write {out}: {fault.strerror or fault}; mend that and run the same again") from fault
 
 
 def write_content(
@@ -463,9 +434,7 @@ def write_content(
     faults = []
     hashes = []
     files = create_arrays(path, LAYOUT, {"trial": trials}, CHUNK)
-    for number, first in enumerate(
-        tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)
-    ):
+    for number, first in enumerate(tqdm(range(0, trials, CHUNK), desc="importing", unit="chunk", disable=not progress)):
         rows = slice(first, min(first + CHUNK, trials))
         state = states(np.arange(trials)[rows])
         faults += state_faults(state, first)
@@ -475,9 +444,7 @@ def write_content(
     table = content.trials.assign(state_sha256=hashes)
     faults += table_faults(table)
     if not faults:
-        extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | (
-            {} if content.rows is None else {ROW_TABLE: content.rows}
-        )
+        extra = {LOG_TABLE: pd.DataFrame({"log": content.log})} | ({} if content.rows is None else {ROW_TABLE: content.rows})
         draws = [{"trial": trial, "reason": reason} for trial, reason in left_out.items()]
         entries = store_entries(table, content.events, content.steps, draws, extra)
         finish_store(path, LAYOUT, files=files, settings=settings, **entries)
@@ -588,16 +555,10 @@ def published_trials(
 ) -> xr.Dataset:  # as `open_trials` gives, one entry for each published row, training rows first
     "Return the rows of the authors' split, repeats and all; evaluations take it like any other trials."
     if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:
-        raise UsageError(
-            f"{store} was not imported from the authors' files, so it has no published split; use open_trials"
-        )
+        raise UsageError(f"{store} was not imported from the authors' files, so it has no published split; use open_trials")
     trials = open_trials(store).drop_vars("published_validation")
-    chosen = trials.isel(trial=rows.trial.to_numpy()).assign(
-        split=("trial", rows.split.to_numpy().astype(str))
-    )
-    return chosen.assign_attrs(
-        data_hash=digest([trials.attrs["data_hash"], rows.values.tolist()]), split="published"
-    )
+    chosen = trials.isel(trial=rows.trial.to_numpy()).assign(split=("trial", rows.split.to_numpy().astype(str)))
+    return chosen.assign_attrs(data_hash=digest([trials.attrs["data_hash"], rows.values.tolist()]), split="published")
 
 # %% ../../../nbs/data/authors/02_released.ipynb #58ff329b
 def log_tables(events: pd.DataFrame, log: np.ndarray) -> list:  # DataFrame, "No events" or False for each trial
@@ -605,10 +566,7 @@ def log_tables(events: pd.DataFrame, log: np.ndarray) -> list:  # DataFrame, "No
     events = events.sort_values("trial", kind="stable")
     agent = events.agent.map({place: number for number, place in AGENT_IDS.items()}).to_numpy()
     columns = pd.Index(["Agent", "Event", "Frame"], dtype=object)
-    data = {
-        "Agent": agent, "Event": pd.Series(events.event.to_numpy(), dtype=object),
-        "Frame": events.frame.to_numpy()
-    }
+    data = {"Agent": agent, "Event": pd.Series(events.event.to_numpy(), dtype=object), "Frame": events.frame.to_numpy()}
     whole = pd.DataFrame(data).set_axis(columns, axis=1)
     empty = pd.DataFrame({name: pd.Series(dtype=object) for name in columns}).set_axis(columns, axis=1)
     ends = np.searchsorted(events.trial, np.arange(len(log) + 1))
@@ -635,10 +593,7 @@ def information(
         view = trials[["scenario", "pickup_step", "goal_step"]].isel(trial=chosen)
         content[split] = {
             "indices": chosen.tolist(), "exp_names": names[chosen].tolist(),
-            **{
-                pair: [row for row, other in enumerate(pairs) if other == pair]
-                for pair in dict.fromkeys(pairs)
-            },
+            **{pair: [row for row, other in enumerate(pairs) if other == pair] for pair in dict.fromkeys(pairs)},
             "event_logs": [tables[trial] for trial in chosen],
             "pickup_timepoints": view.pickup_step.values.astype(float),
             "goal_timepoints": view.goal_step.values.astype(float),
@@ -684,10 +639,7 @@ def say_object(module: str, name: str, state: object) -> bytes:
 
 def storage_head(count: int) -> bytes:
     "Return what torch writes before the numbers of a storage."
-    sizes = {
-        "protocol_version": TORCH_PROTOCOL, "little_endian": True,
-        "type_sizes": {"short": 2, "int": 4, "long": 4}
-    }
+    sizes = {"protocol_version": TORCH_PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     storage = say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", count, None)) + b"Q"
     magic = b"\x8a\x0a" + TORCH_MAGIC.to_bytes(10, "little")
     parts = [magic, say(TORCH_PROTOCOL), say(sizes), storage, say(["0"])]
@@ -723,9 +675,7 @@ def write_data_file(
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(before + mark[:1] + struct.pack("<Q", len(head) + size) + head)
         for first in tqdm(range(0, count, CHUNK), desc="exporting", unit="chunk", disable=not progress):
-            file.write(
-                np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes()
-            )
+            file.write(np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes())
         file.write(after)
 
 # %% ../../../nbs/data/authors/02_released.ipynb #5cc64270

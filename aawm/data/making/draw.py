@@ -27,9 +27,7 @@ def trial_seed(
     attempt: int = 0,  # how many draws were rejected before
 ) -> int:  # 0 .. 2**63 - 1
     "Return the seed of one draw of one trial."
-    return int(
-        np.random.SeedSequence([root_seed, index, attempt]).generate_state(1, np.uint64)[0] >> np.uint64(1)
-    )
+    return int(np.random.SeedSequence([root_seed, index, attempt]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 # %% ../../../nbs/data/making/01_draw.ipynb #db302141
 def draw_trial(

@@ -34,9 +34,7 @@ from ...store import ARRAYS, Layout, build_store, open_array
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
 @contextlib.contextmanager
-def process_pool(
-    workers: int,
-):  # an executor; if the block fails, its processes end after the trial they are at
+def process_pool(workers: int):  # an executor; if the block fails, its processes end after the trial they are at
     "Processes to simulate in."
     others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker)
@@ -108,9 +106,7 @@ def simulated_trials(
         running: dict[Future, int] = {}  # which trial each is at
         try:
             with process_pool(workers) as executor:
-                yield from submitted_trials(
-                    executor, draw, 2 * workers, left, running, root_seed, fidelity
-                )
+                yield from submitted_trials(executor, draw, 2 * workers, left, running, root_seed, fidelity)
         except BrokenProcessPool:
             yield from (draw_alone(draw, root_seed, index, fidelity) for index in sorted(running.values()))
 
@@ -124,12 +120,7 @@ def code_hash(
     left_out = ("calibration",) if visits else ("calibration", "visits", "visit_histories")
     files = [file for file in room.glob("*.py") if file.stem not in left_out]
     lines = {file.name: file.read_text(encoding="utf-8").split("\n") for file in files}
-    return digest(
-        {
-            name: [line for line in text if line.strip() and not line.startswith("#")]
-            for name, text in lines.items()
-        }
-    )
+    return digest({name: [line for line in text if line.strip() and not line.startswith("#")] for name, text in lines.items()})
 
 
 @functools.cache
@@ -183,9 +174,7 @@ def gathered_chunks(
             trials = [waiting[number][index] for index in chunks[number]]
             del waiting[number]
             arrays = {name: np.stack([trial[name] for trial in trials]) for name in layout.arrays}
-            yield number, arrays, {
-                name: [trial[name] for trial in trials] for name in ("row", "events", "rejected")
-            }
+            yield number, arrays, {name: [trial[name] for trial in trials] for name in ("row", "events", "rejected")}
 
 # %% ../../../nbs/data/making/02_generate.ipynb #56075983
 def gathered_entries(

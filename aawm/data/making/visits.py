@@ -38,10 +38,7 @@ SCENES = Layout(
     "aawm pool of scenes",
     version=1,
     arrays={"state": Array(("scene", "outcome", "step", "entity", "feature"), "float32", np.nan)},
-    tables={
-        "scenes": Table(("seed",), along="scene"),
-        "events": Table(("scene", "outcome", "frame", "agent", "event")),
-    },
+    tables={"scenes": Table(("seed",), along="scene"), "events": Table(("scene", "outcome", "frame", "agent", "event"))},
     sizes={"outcome": len(OBJECTS), "step": VISIT_STEPS, "entity": len(ENTITIES), "feature": len(FEATURES)},
     chunk=50,
 )

@@ -78,9 +78,7 @@ class Scene:
         return functional.pad(self.place, (0, 0, 0, 1)), functional.pad(self.facing, (0, 1))
 
 # %% ../../../nbs/models/event/01_features.ipynb #4d7ff837
-def seen_from(
-    scene: Scene,
-) -> torch.Tensor:  # ahead, right, up (m): `[..., frame, object, 3]`, frames: both agents, the room
+def seen_from(scene: Scene) -> torch.Tensor:  # ahead, right, up (m): `[..., frame, object, 3]`, frames: both agents, the room
     "Return every object in every frame."
     place, facing = scene.with_room()
     offset = scene.objects[..., None, :, GROUND] - place[..., :, None, :]
@@ -196,10 +194,7 @@ def seen_places(
     return own_frame(offset, now.facing[..., None].expand(offset.shape[:-1]))
 
 # %% ../../../nbs/models/event/01_features.ipynb #1c7c130a
-def own_motion(
-    now: Scene,
-    before: Scene,
-) -> torch.Tensor:  # ahead, right (m), turn (radians): `[..., agent, 3]`
+def own_motion(now: Scene, before: Scene) -> torch.Tensor:  # ahead, right (m), turn (radians): `[..., agent, 3]`
     "Return what each agent did in the last step."
     step = own_frame(now.place - before.place, before.facing)
     return torch.cat([step, wrapped(now.facing - before.facing)[..., None]], -1)
@@ -247,11 +242,7 @@ def features(
     if end is not None:
         last = Scene.of(end[:, None].expand_as(states))
         given = torch.stack([last.place, last.place.flip(-2)], -2)
-        parts.append(
-            describe_place(
-                seen_places(torch.cat([given, for_both(last.objects[..., GROUND])], -2), now)
-            ).flatten(-2)
-        )
+        parts.append(describe_place(seen_places(torch.cat([given, for_both(last.objects[..., GROUND])], -2), now)).flatten(-2))
     angles = torch.stack([now.facing, now.facing.flip(-1) - now.facing, first.facing - now.facing], -1)
     did = own_motion(now, then) / torch.tensor(MOTION_UNIT, dtype=states.dtype, device=states.device)
     time = (step / STEPS).to(states.dtype).expand(states.shape[:2])[..., None, None].expand(*now.facing.shape, 1)

@@ -42,9 +42,7 @@ def drop_short_runs(
 ) -> torch.Tensor:  # bool, of the same shape
     "Return times in which something is true for at least so many steps, or up to an end of the trial."
     runs = true.movedim(1, -1).float()
-    inner = -functional.max_pool1d(
-        -functional.pad(runs, (steps - 1, steps - 1), value=1.0).flatten(0, -2)[:, None], steps, 1
-    )
+    inner = -functional.max_pool1d(-functional.pad(runs, (steps - 1, steps - 1), value=1.0).flatten(0, -2)[:, None], steps, 1)
     outer = functional.max_pool1d(inner, steps, 1)[:, 0].unflatten(0, runs.shape[:-1])
     return (outer > 0.5).movedim(-1, 1)
 

@@ -54,14 +54,10 @@ def token_nll(
     grasp = functional.cross_entropy(grasp.flatten(0, 2), holds.flatten(), reduction="sum")
     trial, step, thing = (holder > STILL).nonzero().unbind(-1)
     by = holder[trial, step, thing]
-    handling = network.carry(
-        intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing]
-    )
+    handling = network.carry(intended[trial, step], trials.motion[trial, step], by, seen_from(scene)[trial, step, by - 1, thing])
     token = trials.carry[trial, step, thing]
     pushed = by == PUSHED
-    carry = torch.where(
-        pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)
-    ).sum()
+    carry = torch.where(pushed, network.carry.pushed.nll(handling, token), network.carry.held.nll(handling, token)).sum()
     parts = {"motion": motion, "grasp": grasp, "carry": carry}
     return {name: part / holder[..., 0].numel() for name, part in parts.items()}
 

@@ -38,16 +38,12 @@ class EventReader(WorldModel):
     def feature_counts(self) -> tuple:
         "Say how many numbers an agent sees, and how many of each landmark."
         given = "end_state" in self.privileged
-        return (PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT) if given else (
-            FEATURE_COUNT, LANDMARK_FEATURE_COUNT
-        )
+        return (PRIVILEGED_FEATURE_COUNT, PRIVILEGED_LANDMARK_COUNT) if given else (FEATURE_COUNT, LANDMARK_FEATURE_COUNT)
 
     @property
     def codebooks(self) -> Codebooks:
         "Return motion tokens of agents and of objects."
-        return Codebooks(
-            self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook
-        )
+        return Codebooks(self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook)
 
     def calibrate(self, states: torch.Tensor):
         fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, self.grasping)

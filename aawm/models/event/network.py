@@ -110,9 +110,7 @@ class SlidingWindowAttention(Attention):
         blocks = -(-steps // window)
         parts = (functional.pad(part, (0, 0, 0, blocks * window - steps)) for part in (query, key, value))
         query, key, value = (part.unflatten(2, (blocks, window)) for part in parts)
-        key, value = (
-            torch.cat([functional.pad(part, (0, 0, 0, 0, 1, 0))[:, :, :-1], part], 3) for part in (key, value)
-        )
+        key, value = (torch.cat([functional.pad(part, (0, 0, 0, 0, 1, 0))[:, :, :-1], part], 3) for part in (key, value))
         at = torch.arange(2 * window, device=query.device)
         back = at[:window, None] + window - at
         near = ((back >= 0) & (back < window)).repeat(blocks, 1, 1)
@@ -196,9 +194,7 @@ class TokenHead(nn.Module):
         super().__init__()
         self.register_buffer("codebook", torch.zeros(tokens, len(unit)))
         self.register_buffer("unit", torch.tensor(unit), persistent=False)
-        self.smooth = nn.Sequential(
-            nn.Linear((2 * len(WAVES) + 1) * len(unit) + 1, 96), nn.GELU(), nn.Linear(96, width + 1)
-        )
+        self.smooth = nn.Sequential(nn.Linear((2 * len(WAVES) + 1) * len(unit) + 1, 96), nn.GELU(), nn.Linear(96, width + 1))
         self.free = nn.Parameter(torch.zeros(tokens, width + 1))
 
     def weights(self):
@@ -371,9 +367,7 @@ class CarryHead(nn.Module):
         if not self.planned:
             return handling
         place = in_waves(seen / self.held.unit[:3])
-        return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (
-            holder < PUSHED
-        )[:, None]
+        return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (holder < PUSHED)[:, None]
 
 # %% ../../../nbs/models/event/04_network.ipynb #f06e2f2b
 SPANS = (5, 10, 20, 40, 80, 160, STEPS)  # steps to the event, at most; a further class is never
@@ -437,9 +431,6 @@ class Network(nn.Module):
         read = self.landmarks
         intents = self.intents
         wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
-        wide += [
-            self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each,
-            *intents.end[:2]
-        ]
+        wide += [self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each, *intents.end[:2]]
         wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []
         start_wide(*wide)

@@ -128,9 +128,7 @@ def planned_events(
     held: torch.Tensor,  # bool `[B, object]`: by whoever, when the context ends
 ) -> torch.Tensor:  # bool `[B, agent, kind, object]`
     "Return the events that rollouts are given: what is expected, of the agent that is likelier to do it."
-    likelier = functional.one_hot(
-        probability_by_agent(expected.time, left).argmax(1), len(AGENTS)
-    ).movedim(-1, 1).bool()
+    likelier = functional.one_hot(probability_by_agent(expected.time, left).argmax(1), len(AGENTS)).movedim(-1, 1).bool()
     plan = likelier & (probability_before(expected.time, left) >= threshold)[:, None]
     pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
     plan[:, :, pickup] |= plan[:, :, goal] & ~held[:, None]  # nothing is brought that is not picked up
@@ -205,11 +203,7 @@ def step_noise(
 
 def token_weights(network: Network) -> dict[str, torch.Tensor]:  # head -> `[tokens, width + 1]`
     "Return the weights of the token heads, which are functions of the tokens: computed once for a whole rollout."
-    return {
-        "motion": network.motion.weights(),
-        "pushed": network.carry.pushed.weights(),
-        "held": network.carry.held.weights(),
-    }
+    return {"motion": network.motion.weights(), "pushed": network.carry.pushed.weights(), "held": network.carry.held.weights()}
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #b2ec1b28
 def sample_step(

@@ -143,9 +143,7 @@ def with_input_noise(
     scene = Scene.of(states)
     agents = states[..., AGENT_INDEX, :]
     objects = states[..., OBJECT_INDEX, :]
-    error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(
-        MOTION_SCALE, device=states.device
-    )
+    error = torch.randn(*moving.shape, 3, device=states.device) * noise / torch.tensor(MOTION_SCALE, device=states.device)
     error = hold_last(error * moving[..., None], moving)
     place = scene.place + own_frame(error[..., :2], scene.facing)
     who = functional.pad(holder, (0, 0, 1, 0))
@@ -175,9 +173,7 @@ def tokenise(
     still = own_motion(after, Scene.of(states[:, :-1])).abs().sum(-1) < STANDING
     shown = with_input_noise(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
     here = Scene.of(shown[:, :-1])
-    motion = torch.cat(
-        [own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1
-    )
+    motion = torch.cat([own_frame(after.place - here.place, here.facing), wrapped(after.facing - here.facing)[..., None]], -1)
     motion = nearest_token(motion.masked_fill(still[..., None], 0), codebooks.motion, MOTION_SCALE)
     slid, there = object_changes(states, shown, holder)
     carry = torch.zeros_like(holder)
