@@ -330,7 +330,7 @@ def warn_of_source(
 # %% ../nbs/90_cli.ipynb #0313531a
 @app.command(
     epilog="Examples: aawm train oracle data/trials data/runs/oracle --preset smoke --steps 300 --set hidden_size=64; the same with "
-    "--steps 600 --longer; aawm train sgnet data/trials data/runs/tuned --from sgnet --steps 200"
+    "--steps 600 --extend; aawm train sgnet data/trials data/runs/tuned --from sgnet --steps 200"
 )
 def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],
@@ -357,7 +357,7 @@ def train(
         )
     ] = None,
     longer: Annotated[
-        bool, typer.Option("--longer", help="Train a shorter run of the folder on, up to --steps.")
+        bool, typer.Option("--extend", "--longer", help="Train a shorter run of the folder on, up to --steps.")
     ] = False,
     seed: Seed = 0, device: Device = "auto", progress: Progress = True
 ):
@@ -384,7 +384,7 @@ def train(
         training_settings=training_settings, seed=seed, device=device, progress=progress, start=from_,
         longer=longer
     )
-    already = "" if before != read_log(run) else " already; --longer --steps N trains it on"
+    already = "" if before != read_log(run) else " already; --extend --steps N trains it on"
     typer.echo(f"{run}: trained{already}")
 
 # %% ../nbs/90_cli.ipynb #43b389a7
@@ -805,7 +805,7 @@ def list_what(
     paper: Annotated[str, typer.Option(help="Whose profiles and figures: aawm, infant or marple.")] = "aawm",
 ):
     "List what there is, a line for each name."
-    from aawm.runs.by_hand import list_names
+    from aawm.runs.catalog import list_names
 
     lines = list_names(what, paper)
     for name, line in lines.items():
@@ -829,7 +829,7 @@ def figure(
     replace: Anew = False, progress: Progress = True
 ):
     "Draw one figure by hand, from what a profile has made; the figures that `aawm reproduce` made stay."
-    from aawm.runs.by_hand import run_figure
+    from aawm.runs.catalog import run_figure
 
     folder = run_figure(name, named_values(parameter, "-p"), paper, profile, out, replace, progress)
     typer.echo(f"{folder}: {', '.join(sorted(path.name for path in folder.glob(f'{name}.*')))}")

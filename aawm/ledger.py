@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEVEL', 'HOLDS', 'FAILS', 'UNDECIDED', 'NOT_TESTED', 'VERDICTS', 'BOUND', 'NOT_MEASURED', 'LEDGER_COLUMNS',
-           'BY_CONSTRUCTION', 'Measured', 'standard_error', 'exactly', 'ratio', 'Finding', 'Absent', 'tails', 'above',
+           'BY_CONSTRUCTION', 'Estimate', 'standard_error', 'exactly', 'ratio', 'Finding', 'Absent', 'tails', 'above',
            'below', 'partial', 'at_least', 'every', 'most', 'Evidence', 'Claim', 'entering', 'because_words',
            'check_claims', 'verdict_word', 'ledger_grid', 'markdown_table', 'card_page', 'origin_sections']
 
@@ -24,7 +24,7 @@ LEVEL = 0.95  # of intervals, and of verdicts
 
 # %% ../nbs/04_ledger.ipynb #80f320f5
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Estimate:
     "A number with its two uncertainties."
 
     name: str  # what it is, e.g. "single goal recall, oracle"
@@ -57,7 +57,7 @@ class Measured:
         return (max(low, 0.0), min(high, 1.0)) if self.share else (low, high)
 
     @np.errstate(invalid="ignore")
-    def __add__(self, other: "Measured") -> "Measured":
+    def __add__(self, other: "Estimate") -> "Estimate":
         # the sources of a sum: one that both have is added seed by seed
         values = dict(self.values)
         assumed = dict(self.assumed)
@@ -68,10 +68,10 @@ class Measured:
             values[source] = np.asarray(mine) + np.asarray(theirs) if source in values else theirs
             assumed[source] = max(assumed.get(source, 0.0), other.assumed.get(source, 0.0))
         influence = self.influence.add(other.influence, fill_value=0.0)
-        measured = Measured(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed)
+        measured = Estimate(f"{self.name} + {other.name}", values, influence, self.floor + other.floor, assumed)
         return replace(measured, corrected=self.corrected or other.corrected, untested=self.untested or other.untested)
 
-    def __mul__(self, by: float) -> "Measured":
+    def __mul__(self, by: float) -> "Estimate":
         values = {source: by * np.asarray(values) for source, values in self.values.items()}
         assumed = {source: abs(by) * sd for source, sd in self.assumed.items()}
         influence = by * self.influence
@@ -79,7 +79,7 @@ class Measured:
         name = f"{by:g} x {self.name}"
         return replace(self, name=name, values=values, influence=influence, floor=floor, assumed=assumed, share=False)
 
-    def __sub__(self, other: "Measured") -> "Measured":
+    def __sub__(self, other: "Estimate") -> "Estimate":
         return replace(self + other * -1, name=f"{self.name} - {other.name}")
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Measured:
 # %% ../nbs/04_ledger.ipynb #f92c783c
 @np.errstate(invalid="ignore")
 def standard_error(
-    number: Measured,
+    number: Estimate,
     seeds: bool = True,  # `False` leaves training seeds out
 ) -> tuple[float, float]:  # the error, its degrees of freedom
     "Return the standard error of a number, from its variance over trials and over the seeds of each source."
@@ -105,9 +105,9 @@ def standard_error(
     return math.sqrt(total), total**2 / below if below > 0 else math.inf
 
 # %% ../nbs/04_ledger.ipynb #7fbc097e
-def exactly(value: float, name: str = "") -> Measured:
+def exactly(value: float, name: str = "") -> Estimate:
     "Return a number that is given, such as a threshold or a printed one: it has no uncertainty."
-    return Measured(name or f"{value:g}", {"given": np.array([float(value)])})
+    return Estimate(name or f"{value:g}", {"given": np.array([float(value)])})
 
 # %% ../nbs/04_ledger.ipynb #3773d821
 def ratio(
@@ -116,7 +116,7 @@ def ratio(
     rows: pd.DataFrame,  # `seed, trial, hits, of`; a trial may have several rows
     assumed: float = 0.0,  # standard deviation over seeds, used where there is one
     share: bool = True,
-) -> Measured | None:  # `None` where it is a ratio of nothing
+) -> Estimate | None:  # `None` where it is a ratio of nothing
     "Return the sum of `hits` over the sum of `of`, for each seed."
     sums = rows.groupby(["seed", "trial"])[["hits", "of"]].sum()
     totals = sums.groupby("seed").sum()
@@ -132,7 +132,7 @@ def ratio(
         some = sums[sums["of"] > 0].groupby("trial").sum()
         middle = (some.hits.sum() / some["of"].sum() * len(some) + 2) / (len(some) + 4)
         floor = middle * (1 - middle) / (len(some) + 4)
-    return Measured(name, {source: values.to_numpy(dtype=float)}, influence, floor, {source: assumed}, share)
+    return Estimate(name, {source: values.to_numpy(dtype=float)}, influence, floor, {source: assumed}, share)
 
 # %% ../nbs/04_ledger.ipynb #9f6e1e84
 HOLDS, FAILS, UNDECIDED, NOT_TESTED = VERDICTS = ("holds", "fails", "undecided", "not tested")
@@ -202,8 +202,8 @@ def tails(
 
 # %% ../nbs/04_ledger.ipynb #113ec9ee
 def above(
-    one: Measured | Absent | None,  # `None`: not measured
-    other: Measured | Absent | float | None,
+    one: Estimate | Absent | None,  # `None`: not measured
+    other: Estimate | Absent | float | None,
     by: float = 0.0,
 ) -> Finding:
     "Is `one` above `other` by more than `by`?"
@@ -211,7 +211,7 @@ def above(
         return (one or Absent()).finding()
     if other is None or isinstance(other, Absent):
         return (other or Absent()).finding()
-    other = other if isinstance(other, Measured) else exactly(other)
+    other = other if isinstance(other, Estimate) else exactly(other)
     apart = one - other
     value = apart.value - by
     text = f"{one.name} {one.value:.2f} above {other.name}{f' {other.value:.2f}' if other.name != f'{other.value:g}' else ''}"
@@ -223,7 +223,7 @@ def above(
     return Finding(shown, refuted, tails(value, alone), text=text, tie=tie, untested=apart.untested)
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
-def below(one: Measured | Absent | None, other: Measured | Absent | float | None) -> Finding:
+def below(one: Estimate | Absent | None, other: Estimate | Absent | float | None) -> Finding:
     "Is `one` below `other`?"
     swapped = above(exactly(other) if isinstance(other, (int, float)) else other, one)
     if swapped.missing:
@@ -272,9 +272,9 @@ class Evidence:
     missing = "models"  # what would measure a number for which there is `None`
 
     def __init__(self):
-        self.read: dict[str, dict[str, Measured]] = {}  # name of a number -> source -> `Measured`
+        self.read: dict[str, dict[str, Estimate]] = {}  # name of a number -> source -> `Estimate`
 
-    def note(self, name: str, source: str, measured: Measured | None) -> Measured | None:
+    def note(self, name: str, source: str, measured: Estimate | None) -> Estimate | None:
         "Note a number for the ledger, and give it back."
         if measured is not None:
             self.read.setdefault(name, {})[source] = measured

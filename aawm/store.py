@@ -35,7 +35,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 import aawm
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
-from .files import check_place, digest, exclusive, free_folder, machine, read_json, replacing, sha256, visible_files, write_json
+from .files import check_place, digest, folder_lock, free_folder, machine, read_json, atomic_write, sha256, visible_files, write_json
 from .readers import MOST_BYTES, Form, Line, Sha256, in_form, read_parquet, read_small, reading
 
 # %% ../nbs/06_store.ipynb #1cfb4718
@@ -267,7 +267,7 @@ def finish_store(
         columns = layout.tables[check_name(name, layout.tables, f"table of {layout.name}")].columns
         if missing := set(columns) ^ set(table.columns):
             raise BadData(f"{name}.parquet: columns missing or not known: {', '.join(sorted(missing))}; expected {', '.join(columns)}")
-        with replacing(Path(path) / f"{name}.parquet") as temporary:
+        with atomic_write(Path(path) / f"{name}.parquet") as temporary:
             table[list(columns)].to_parquet(temporary, index=False, compression="zstd")
     manifest = {
         "format": layout.name,
@@ -492,7 +492,7 @@ def build_store(
             strange = sorted({file.name for file in visible_files(path)} - {UNFINISHED, ARRAYS})
             if strange and not ((path / MANIFEST).exists() or begun.exists()):
                 raise UsageError(f"{path} is not empty and holds no {layout.name} (it has {strange[0]}); choose a new folder")
-            with exclusive(unfinished, path):
+            with folder_lock(unfinished, path):
                 if not is_finished():  # another run may have finished it while this one waited
                     state = read_json(begun, {}) or {"settings": settings, "files": create_arrays(path, layout, sizes, chunk)}
                     refuse_other_settings(path, state["settings"], settings)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move',
            'find_tasks', 'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts',
-           'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
+           'ConstantVelocity', 'Faced', 'CopyLast', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
            'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
@@ -21,8 +21,9 @@ from aawm.evaluation.results import (
     model_fields, other_data, read_evaluation, save, score_row,
 )
 from aawm.evaluation.rollouts import (
-    ConstantVelocity, Faced, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
+    ConstantVelocity, Faced, CopyLast, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
 )
+from .rollouts import CopyLast as FrozenWorld  # its name in the releases before 0.2
 from .scores import Scorer, score
 from aawm.evaluation.tasks import (
     SCORINGS, TASKS, VISIT_TASKS, Protocol, TrialSet, Scoring, Task, find_tasks, trial_set, move, multi_goal, plan_tasks,
@@ -33,7 +34,7 @@ from .visits import BestFit, IdealObserver, VisitWorld, choice_table, fitted_rul
 _all_ = [
     "TASKS", "SCORINGS", "Protocol", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
-    "ConstantVelocity", "Faced", "FrozenWorld", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
+    "ConstantVelocity", "Faced", "CopyLast", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",

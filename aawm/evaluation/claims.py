@@ -22,7 +22,7 @@ from ..errors import UsageError
 from .intervals import metric_counts
 from .released import RELEASED
 from aawm.ledger import (
-    FAILS, HOLDS, NOT_TESTED, UNDECIDED, Absent, Claim, Evidence, Finding, Measured, above, below, entering, exactly,
+    FAILS, HOLDS, NOT_TESTED, UNDECIDED, Absent, Claim, Evidence, Finding, Estimate, above, below, entering, exactly,
     most, ratio,
 )
 from ..schema import MAX_VALUE
@@ -51,19 +51,19 @@ def score_name(task: str, target: str, metric: str) -> str:
     return f"{task.replace('_', ' ')}{'' if target == 'object' else f' {target}'} {metric}"
 
 # %% ../../nbs/evaluation/08_claims.ipynb #45d13014
-Reading = Measured | Absent | None  # what a score or a window of a curve may be
+Reading = Estimate | Absent | None  # what a score or a window of a curve may be
 
 
 def times(one: Reading, by: float) -> Reading:
     "Return a multiple, where it was measured."
-    return one * by if isinstance(one, Measured) else one
+    return one * by if isinstance(one, Estimate) else one
 
 
 def less(one: Reading, other: Reading) -> Reading:
     "Return a difference, where both were measured."
-    if isinstance(one, Measured) and isinstance(other, Measured):
+    if isinstance(one, Estimate) and isinstance(other, Estimate):
         return one - other
-    return other if isinstance(one, Measured) else one
+    return other if isinstance(one, Estimate) else one
 
 
 def leads(one: Reading, others: Sequence[Reading]) -> list[Finding]:
@@ -84,13 +84,13 @@ class PaperEvidence(Evidence):
         self.outcomes = dict(iter(outcomes.groupby(["model", "task", "target"])))
         self.curves = dict(iter(trial_curves.groupby(["model", "curve"]))) if len(trial_curves) else {}
         self.spreads = {} if spreads is None else spreads
-        self.shares: dict[tuple, Measured | None] = {}  # what was read before
+        self.shares: dict[tuple, Estimate | None] = {}  # what was read before
         self.failed: dict[str, str] = {}  # model -> how many rollouts that a claim has read have no finite error
 
     def __repr__(self) -> str:
         return f"PaperEvidence({', '.join(sorted({key[0] for key in self.outcomes}))})"
 
-    def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Measured | None:
+    def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Estimate | None:
         "Return a score over all behaviours."
         rows = self.outcomes.get((model, task, target))
         if rows is None:
@@ -117,7 +117,7 @@ class PaperEvidence(Evidence):
             return ""
         return AT_FLOOR
 
-    def windows(self, model: str, curve: str, *spans: tuple[int, int]) -> list[Measured | Absent | None]:
+    def windows(self, model: str, curve: str, *spans: tuple[int, int]) -> list[Estimate | Absent | None]:
         "Return means of a curve over spans of steps, over the finite rollouts of trials that have them all; several spans count a trial once."
         rows = self.curves.get((model, curve))
         if rows is None:
@@ -134,7 +134,7 @@ class PaperEvidence(Evidence):
         both = pd.concat(within, axis=1, join="inner", keys=range(len(spans)))
         if len(both.groupby("trial")) < FEWEST_PAIRS:
             return [Absent("trials")] * len(spans)
-        means: list[Measured | Absent | None] = []
+        means: list[Estimate | Absent | None] = []
         for place, (first, last) in enumerate(spans):
             sums = both[place].rename(columns={"sum": "hits", "number": "of"}).astype(float)
             sums = sums.div(sums["of"], axis=0) if len(spans) > 1 else sums
@@ -160,7 +160,7 @@ class ReleasedEvidence(PaperEvidence):
     def __init__(self, spreads: dict | None = None):
         super().__init__(pd.DataFrame(columns=["model", "task", "target"]), pd.DataFrame(), spreads)
 
-    def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Measured | None:
+    def share(self, model: str, task: str, metric: str = "recall", target: str = "object") -> Estimate | None:
         "Return a printed score; F1 is that of the printed precision and recall."
         value = RELEASED.get((task, target, metric), pd.Series(dtype=float)).get(model, np.nan)
         if metric == "f1" and model in RELEASED.index:
@@ -173,7 +173,7 @@ class ReleasedEvidence(PaperEvidence):
         spread = self.spreads.get((name, short), SHARE_SPREAD) / AUTHORS_SEEDS**0.5
         trials = AUTHORS_TRIALS.get(task)
         floor = value * (1 - value) / trials if trials else 0.0
-        number = Measured(f"{name} {short}", {model: np.array([value])}, floor=floor, assumed={model: spread}, share=True)
+        number = Estimate(f"{name} {short}", {model: np.array([value])}, floor=floor, assumed={model: spread}, share=True)
         return self.note(name, short, number)
 
     def gain(self, model: str, task: str, target: str = "object") -> Reading:
@@ -254,7 +254,7 @@ def claim_5(of: PaperEvidence) -> Answer:
     rises = []
     for model in BASELINES:
         rise = less(of.share(model, "single_goal_later"), of.share(model, "single_goal"))
-        of.note("increase of recall with five more steps", SHORT[model], rise if isinstance(rise, Measured) else None)
+        of.note("increase of recall with five more steps", SHORT[model], rise if isinstance(rise, Estimate) else None)
         rises.append(above(rise, 0.0))
     return Answer(rises, untested=of.at_floor(BASELINES, "single_goal_later"))
 

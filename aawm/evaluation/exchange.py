@@ -25,7 +25,7 @@ from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, REFERENCES, Rollouts, batch_inputs, collect, shown_last
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
-from ..files import check_place, commit, digest, replacing, visible_files
+from ..files import check_place, commit, digest, atomic_write, visible_files
 from ..models import MODELS
 from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
 from ..schema import STATE_SIZE, positions
@@ -79,7 +79,7 @@ def write_rollout_arrays(
     if path.exists():
         raise UsageError(f"{path} is there already; choose a new one")
     if path.suffix == ".npz":
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             np.savez_compressed(temporary, about=np.array(text), **arrays)
         return path
     root = zarr.create_group(path, zarr_format=3)

@@ -31,7 +31,7 @@ from pydantic import Field
 import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
-from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
+from .rollouts import NAIVE_BASELINES, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
 from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
@@ -41,7 +41,7 @@ from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import load_weights, place_of_weights, run_settings
 from ..on_demand import named_in_code
-from ..files import check_place, commit, read_json, replacing, save_table, sha256, visible_files, write_json
+from ..files import check_place, commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
@@ -242,7 +242,7 @@ def take_model(
     "The model to evaluate."
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
-    worlds = {**PLAIN_WORLDS, **VISIT_WORLDS}
+    worlds = {**NAIVE_BASELINES, **VISIT_WORLDS}
     if str(model) in worlds:
         return worlds[str(model)](), None
     own = ":" in str(model) and not Path(model).exists()
@@ -449,7 +449,7 @@ def save(
         save_table(path, table)
         files[path.name] = sha256(path)
     kept = {name: evaluation.kept.requests[name].to_numpy(dtype=np.int64) for name in (*REQUEST, "trial")}
-    with replacing(folder / KEPT) as temporary:
+    with atomic_write(folder / KEPT) as temporary:
         np.savez(temporary, steps=evaluation.kept.steps, **kept)
     files[KEPT] = sha256(folder / KEPT)
     write_json(folder / "record.json", record | {"files": files})

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['REQUEST', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE', 'CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT',
            'CARRY_SPEED', 'CARRY_END', 'CARRY_HEIGHT', 'CARRY_BEHIND', 'FACED_ARC', 'FACED_CHAIN', 'BESIDE_ARC',
-           'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'PLAIN_WORLDS', 'REFERENCES', 'PrivilegedInput',
+           'UNSTIRRED_ARC', 'FRONT_STIRRED', 'STANDS', 'AWAY', 'NAIVE_BASELINES', 'REFERENCES', 'PrivilegedInput',
            'PRIVILEGED_INPUTS', 'ALIKE', 'to_the_end', 'collect', 'longest_way', 'failed_tests', 'Rollouts',
-           'as_trials', 'shown_last', 'true_rollouts', 'PlainWorld', 'FrozenWorld', 'ConstantVelocity', 'TrueWorld',
+           'as_trials', 'shown_last', 'true_rollouts', 'PlainWorld', 'CopyLast', 'ConstantVelocity', 'TrueWorld',
            'nearest_objects', 'carried_path', 'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects',
            'objects_to_follow', 'bring_object', 'Faced', 'Evaluable', 'contents_of', 'networks_of', 'as_model',
            'batch_inputs', 'next_batch', 'request_streams', 'roll_batch', 'on_device', 'rollout_key', 'kept_steps',
@@ -34,8 +34,8 @@ from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_
 from ..events import event_panel
 from ..events.tensors import near_goal
 from ..files import digest, read_json, write_json
-from ..models.base import MODELS, OutsideModel, WorldModel, choose_device, defined_at, float32_products
-from ..models.streams import Streams, combined
+from ..models.base import MODELS, ModelAdapter, WorldModel, choose_device, defined_at, float32_products
+from ..models.streams import CounterRNG, combined
 from ..models.weights import tensor_digest
 from .tasks import TrialSet
 from ..readers import outside_name
@@ -201,7 +201,7 @@ class PlainWorld:
         return self.future((states[:, 0], before, last), context, horizon, privileged)
 
 
-class FrozenWorld(PlainWorld):
+class CopyLast(PlainWorld):
     "Repeats the last shown step for ever."
 
     name = "frozen_world"
@@ -411,8 +411,8 @@ class Faced(PlainWorld):
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f4e65626
 # baselines without training
-PLAIN_WORLDS = {world.name: world for world in (FrozenWorld, ConstantVelocity, NearestCarries, Faced)}
-REFERENCES = (*PLAIN_WORLDS, TrueWorld.name)  # names that no other model may take
+NAIVE_BASELINES = {world.name: world for world in (CopyLast, ConstantVelocity, NearestCarries, Faced)}
+REFERENCES = (*NAIVE_BASELINES, TrueWorld.name)  # names that no other model may take
 
 
 class Evaluable(typing.Protocol):
@@ -444,7 +444,7 @@ def networks_of(
     model: object,  # as `as_model` gives it
 ) -> list[torch.nn.Module]:
     "The networks behind a model: itself, and what it holds or reads, in lists, dictionaries and objects of its own too."
-    inner = model.inner if isinstance(model, OutsideModel) else model
+    inner = model.inner if isinstance(model, ModelAdapter) else model
     level = [inner, getattr(inner, "rollout", None)]
     seen: dict[int, object] = {}
     for _ in range(4):  # steps from a model to its networks, such as: attribute, object, attribute
@@ -464,10 +464,10 @@ def as_model(
     if not callable(getattr(model, "rollout", None)):
         if hasattr(model, "rollout") or not callable(model):
             raise UsageError(f"a model needs a method `rollout`, or is a function like it; got {model!r:.80}")
-        model = OutsideModel(model)
+        model = ModelAdapter(model)
     with own_code("the model cannot be read:"):
         known = bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
-        evaluable = typing.cast(Evaluable, model if known else OutsideModel(model))
+        evaluable = typing.cast(Evaluable, model if known else ModelAdapter(model))
     try:
         inspect.signature(getattr(evaluable, "run", evaluable.rollout)).bind(None, 1, 1, generator=None, mode=False, privileged=None)
     except TypeError as fault:
@@ -475,7 +475,7 @@ def as_model(
         raise ModelContractError(f"the rollout of {evaluable.name}: {wrong}") from None
     except ValueError:  # written in C, it has no signature
         pass
-    inner = evaluable.inner if isinstance(evaluable, OutsideModel) else evaluable
+    inner = evaluable.inner if isinstance(evaluable, ModelAdapter) else evaluable
     module = type(inner).__module__  # of a page that defines a reference it is `__main__`
     if not (module.startswith("aawm.") or module == "__main__" and type(inner).__name__ in globals()):
         outside_name(evaluable.name, "the model", [*REFERENCES, *(() if isinstance(inner, WorldModel) else MODELS)])
@@ -529,10 +529,10 @@ def request_streams(
     seed: int = 0,
     number: int = 0,  # of the rollout, where there are several of each request
     device: torch.device | str = "cpu",
-) -> Streams:
-    "The random numbers of each rollout, by its trial and what is shown of it; see `Streams`."
+) -> CounterRNG:
+    "The random numbers of each rollout, by its trial and what is shown of it; see `CounterRNG`."
     parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
-    streams = Streams(combined(seed, number, *parts))
+    streams = CounterRNG(combined(seed, number, *parts))
     streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
     return streams
 
@@ -541,7 +541,7 @@ def roll_batch(
     model: Evaluable,
     states: torch.Tensor,  # `[N, 300, 35]`
     requested: pd.DataFrame,  # requests of one batch
-    generator: Streams,
+    generator: CounterRNG,
     mode: bool,  # latents at their mode
 ) -> torch.Tensor:  # float32 `[sum of horizons, 35]` on the CPU
     "Roll one batch out and keep of each rollout the steps that were requested; `ModelContractError` where it has another form."

@@ -12,7 +12,7 @@ import pandas as pd
 from .observers import LEARNER_LINES
 from .scores import CROSSED, on_own_scale
 from .stage import BIB_SETS
-from ..ledger import Absent, Claim, Evidence, Measured, above, below, entering, every, ratio
+from ..ledger import Absent, Claim, Evidence, Estimate, above, below, entering, every, ratio
 
 # %% ../../nbs/infant/19_claims.ipynb #b5c71db8
 SEED_SPREAD = 0.05  # standard deviation over training seeds, assumed where there is one
@@ -26,7 +26,7 @@ class Scores(Evidence):
         rows = on_own_scale(scores[scores.version == version])
         self.rows = rows[rows.pair_type != CROSSED]
 
-    def accuracy(self, observer: str, name: str) -> Measured | Absent | None:
+    def accuracy(self, observer: str, name: str) -> Estimate | Absent | None:
         "Accuracy on a set, all its pair types together."
         rows = self.rows[(self.rows.observer == observer) & (self.rows.set == name)]
         trained = observer in LEARNER_LINES

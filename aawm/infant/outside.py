@@ -14,7 +14,7 @@ import xarray as xr
 from tqdm.auto import tqdm
 
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
-from ..files import free_folder, replacing
+from ..files import free_folder, atomic_write
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
 from .observers import LEARNER_LINES, observer_lines
@@ -41,7 +41,7 @@ def write_film(
         raise EnvironmentProblem(
             "writing videos needs the package av: pip install 'aawm[video]'; or write npz files"
         ) from fault
-    with replacing(path) as temporary, av.open(str(temporary), "w", format="mp4") as film:
+    with atomic_write(path) as temporary, av.open(str(temporary), "w", format="mp4") as film:
         stream = film.add_stream("libx264", rate=RATE, options={"crf": "10"})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv444p"
@@ -66,7 +66,7 @@ def write_requests(
     seed = whole_number(seed, "seed", 0)
     out = free_folder(out)
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
-    with replacing(out.resolve()) as folder:
+    with atomic_write(out.resolve()) as folder:
         (folder / FILES).mkdir(parents=True)
         rows = []
         for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
@@ -75,7 +75,7 @@ def write_requests(
             if form == "mp4":
                 write_film(folder / FILES / name, frames)
             else:
-                with replacing(folder / FILES / name) as temporary, open(temporary, "wb") as file:
+                with atomic_write(folder / FILES / name) as temporary, open(temporary, "wb") as file:
                     np.savez_compressed(file, frames=frames, lengths=lengths)
             rows.append((name, *lengths))
         table = pd.DataFrame(rows, columns=["file", *(f"trial_{trial}" for trial in range(TEST + 1))])

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from .. import __version__
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name
-from ..files import REGISTER, claim, commit, digest, exclusive, has_changed, repository_root, resolve, visible_files, write_text
+from ..files import REGISTER, claim, commit, digest, folder_lock, has_changed, repository_root, resolve, visible_files, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
 
@@ -276,7 +276,7 @@ def lesson_trials(
     store = folder / f"trials-{digest([scenarios, trials, seed, version])[:10]}"
     if (store / MANIFEST).is_file():
         return store
-    with exclusive(folder, patience=-1):
+    with folder_lock(folder, patience=-1):
         if not (store / MANIFEST).is_file():
             shutil.rmtree(store, ignore_errors=True)  # what a killed run may have left
             wanted = itertools.islice(itertools.cycle(scenarios), trials)

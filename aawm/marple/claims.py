@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..errors import check_name
 from ..files import resolve
-from ..ledger import Absent, Claim, Evidence, Measured, above, below, check_claims, entering, every, exactly
+from ..ledger import Absent, Claim, Evidence, Estimate, above, below, check_claims, entering, every, exactly
 from .inference import WASTED
 from .missions import SCENARIOS
 from .scores import PARTS, needed
@@ -38,7 +38,7 @@ def jackknife(
     table: pd.DataFrame,  # of `score_pairs`, one series
     statistic: Callable,  # curves, DataFrame scenario x part -> number
     source: str = "exact inference",
-) -> Measured | None:  # `None` where there is nothing
+) -> Estimate | None:  # `None` where there is nothing
     "A statistic of the mean curves, with its uncertainty over houses."
     if not len(table):
         return None
@@ -51,7 +51,7 @@ def jackknife(
         ]
         influences = pd.concat([one.influence for one in each], axis=1)
         shared = influences.fillna(0).sum(axis=1) / len(each)
-        return Measured(
+        return Estimate(
             name, {source: np.concatenate([one.values[source] for one in each])}, shared, each[0].floor,
             corrected=True
         )
@@ -80,7 +80,7 @@ def jackknife(
         if (count := counted[scenario]) > 1
     }
     unknown = np.nan if counted.min() == 1 else 0.0  # the variance over houses of a scenario that has one alone
-    return Measured(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True)
+    return Estimate(name, {source: np.array([whole])}, pd.Series(influence, dtype=float), unknown, corrected=True)
 
 # %% ../../nbs/marple/18_claims.ipynb #200d6719
 def mean_needed(curves: pd.DataFrame) -> float:
@@ -154,7 +154,7 @@ class Scored(Evidence):
         prior: str = "",
         training: str = "in",
         scenario: str = "",  # that alone
-    ) -> Measured | Absent | None:
+    ) -> Estimate | Absent | None:
         "A statistic of some trials, noted for the ledger."
         table = self.rows(variant, prior, training)
         if not len(table):
@@ -166,7 +166,7 @@ class Scored(Evidence):
         source = {EXACT: "exact inference", POLICIES: f"{POLICIES} {training}"}.get(self.method, self.method)
         return self.note(label, source, jackknife(label, table, statistic, source))
 
-    def needed(self, variant: str = "V", prior: str = "", training: str = "in") -> Measured | Absent | None:
+    def needed(self, variant: str = "V", prior: str = "", training: str = "in") -> Estimate | Absent | None:
         "Evidence needed, mean of the scenarios."
         learned = f", learned {training}" if self.method == POLICIES else ""
         label = f"evidence needed, {variant}" + (f", w = {prior}" if prior else "") + learned
@@ -241,7 +241,7 @@ def claim_8(scored: Scored):
         each = rows.groupby("mission").accuracy.mean()
         name = f"accuracy of {counted}, {variant}"
         influence = (each - each.mean()) / len(each)
-        measured[variant] = scored.note(name, "policies", Measured(name, {variant: np.array([each.mean()])}, influence))
+        measured[variant] = scored.note(name, "policies", Estimate(name, {variant: np.array([each.mean()])}, influence))
     return above(measured["V+L"], measured["V"])
 
 # %% ../../nbs/marple/18_claims.ipynb #5d1e77a1

@@ -7,7 +7,7 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS
            'ON_GPU', 'ON_CPU', 'make_config', 'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context',
            'run_recurrent', 'read_context', 'lstm_step', 'Metres', 'moments_by_kind', 'Scaler', 'ChangeScaler',
            'in_frame', 'relations', 'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch',
-           'parameter_count', 'Declared', 'rollout_inputs', 'WorldModel', 'OutsideModel', 'register', 'code_of',
+           'parameter_count', 'Declared', 'rollout_inputs', 'WorldModel', 'ModelAdapter', 'register', 'code_of',
            'trust_code', 'stated_model', 'model_class', 'model_name', 'variants_of', 'build', 'perceptron',
            'window_context', 'mean_of_predicted', 'sample_categorical', 'one_hot', 'choose_device', 'float32_products',
            'defined_at', 'read_state_dict', 'first_names', 'sized_state', 'saved_state', 'plain_name', 'check_weights']
@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn import functional
 
 from ..errors import BadData, EnvironmentProblem, ModelContractError, Refused, UsageError, check_name, first_line, is_users, whole_number
-from .streams import Streams, streams_of
+from .streams import CounterRNG, streams_of
 from ..on_demand import named_in_code
 from aawm.schema import (
     AGENT_INDEX, AGENTS, ENTITIES, FEATURES, GROUND_PLANE, OBJECT_INDEX, OBJECTS, POSITION, ROTATION, STATE_SIZE,
@@ -115,7 +115,7 @@ class Context:
 
     states: torch.Tensor  # `[B, T, 35]`, cut at the longest context, zero where hidden
     lengths: torch.Tensor  # int64 `[B]`: steps shown of each trial
-    generator: Streams | None = None  # random numbers of each trial; None: torch's own, or none at the mode
+    generator: CounterRNG | None = None  # random numbers of each trial; None: torch's own, or none at the mode
     mode: bool = False  # every latent at its mode instead of sampled
     # name -> `[B, ...]`, as declared
     privileged: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
@@ -414,7 +414,7 @@ class WorldModel(Declared):
         states: torch.Tensor,  # `[B, T, 35]`, cut at the longest context, zero where hidden
         lengths: torch.Tensor,  # int64 `[B]`: steps shown
         horizon: int,  # steps to predict
-        generator: torch.Generator | None = None,  # `Streams`; None at the mode
+        generator: torch.Generator | None = None,  # `CounterRNG`; None at the mode
         mode: bool = False,  # every latent at its mode
         privileged: dict[str, torch.Tensor] | None = None,  # what the model declared
     ) -> torch.Tensor:  # `[B, horizon, 35]`
@@ -438,7 +438,7 @@ class WorldModel(Declared):
         states: torch.Tensor,  # `[B, T, 35]`; steps at and after the context are not used and may be NaN
         context: int | torch.Tensor,  # steps shown: an int, or a length per trial `[B]`
         horizon: int,  # steps to predict
-        generator: torch.Generator | None = None,  # for models that sample: any generator, or `Streams` with a key per trial
+        generator: torch.Generator | None = None,  # for models that sample: any generator, or `CounterRNG` with a key per trial
         mode: bool = False,  # take every latent at its mode instead of sampling
         privileged: dict | None = None,  # what the model declared, such as `end_state [B, 35]`
         samples: int | None = None,  # futures per trial; None: one, and no axis for them
@@ -459,7 +459,7 @@ class WorldModel(Declared):
         return future if samples is None else future.unflatten(0, (-1, samples))
 
 # %% ../../nbs/models/01_base.ipynb #a87d900d
-class OutsideModel(WorldModel):
+class ModelAdapter(WorldModel):
     "A plain function, or an object with `rollout` alone, with the face of a model: it has no loss, and refuses no call."
 
     def __init__(
@@ -697,7 +697,7 @@ def defined_at(
     name: str,  # of a check
 ) -> str:  # " (bad.py, loss at line 7)"; empty for models of the package and of a notebook
     "Return the method of a user's own file that a check is about."
-    kind = model.inner if isinstance(model, OutsideModel) else type(model)
+    kind = model.inner if isinstance(model, ModelAdapter) else type(model)
     for method in ("loss",) if name == "loss" else ("imagine_from", "imagine", "rollout"):
         written = getattr(kind, method, kind)
         code = getattr(inspect.unwrap(written), "__code__", None) if callable(written) else None

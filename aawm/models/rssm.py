@@ -19,7 +19,7 @@ from aawm.models.base import (
     RELATIONS, Batch, ChangeScaler, Context, FeatureWeights, Logs, Metres, Scaler, WorldModel, first_inputs,
     mean_of_predicted, one_hot, perceptron, register, run_recurrent, sample_categorical,
 )
-from .streams import Streams
+from .streams import CounterRNG
 from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/03_rssm.ipynb #31ce76ab
@@ -41,7 +41,7 @@ class OneHot:
         "Return logits by category and class, from a network's output `[..., parameters]`."
         return flat.unflatten(-1, (self.categories, self.classes))
 
-    def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
+    def noise(self, streams: CounterRNG | None, purpose: str, step: int) -> torch.Tensor | None:
         "Return what a sample of each row needs: `[B, categories]`, between 0 and 1; None without streams."
         return streams and streams.uniform(purpose, step, self.categories)
 
@@ -85,7 +85,7 @@ class Gaussian:
         spread = SMALLEST_LATENT_SPREAD + LATENT_SPREAD_RANGE * (raw / 2).sigmoid()
         return torch.stack([mean, spread.log()], -2)
 
-    def noise(self, streams: Streams | None, purpose: str, step: int) -> torch.Tensor | None:
+    def noise(self, streams: CounterRNG | None, purpose: str, step: int) -> torch.Tensor | None:
         "Return what a sample of each row needs: `[B, size]`, of mean 0 and standard deviation 1; None without streams."
         return streams and streams.normal(purpose, step, self.size)
 

@@ -19,7 +19,7 @@ from aawm.models.base import (
     perceptron, register, run_recurrent, window_context,
 )
 from .rssm import Gaussian
-from .streams import Streams
+from .streams import CounterRNG
 from ..schema import STATE_SIZE
 
 # %% ../../nbs/models/05_sgnet.ipynb #e63f8a26
@@ -121,7 +121,7 @@ class Paths(nn.Module):
             path.append(hidden)
         return self.regressor(torch.stack(path, 1)).unflatten(0, (-1, many))
 
-    def sample(self, encoded: torch.Tensor, ahead: torch.Tensor, streams: Streams | None, chunk: int):
+    def sample(self, encoded: torch.Tensor, ahead: torch.Tensor, streams: CounterRNG | None, chunk: int):
         "Return one path `[N, steps, 35]`, its latent from the prior; without streams at the mode."
         noise = self.latent.noise(streams, "chunk", chunk)
         latent = self.latent.sample(self.latent.describe(self.prior(encoded)), noise, mode=streams is None)

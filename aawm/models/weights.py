@@ -25,7 +25,7 @@ from safetensors.torch import save
 from torch import nn
 
 from ..errors import BadData, UsageError, nearest
-from ..files import replacing, resolve, run_name, sha256, write_json
+from ..files import atomic_write, resolve, run_name, sha256, write_json
 from .base import (MODELS, WorldModel, build, check_weights, model_class, parameter_count, saved_state, stated_model)
 from ..readers import Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small, read_text
 
@@ -149,7 +149,7 @@ def write_tensors(path: str | Path, tensors: dict, record: dict) -> None:
     header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     header += b" " * (-len(header) % 8)
     # read by all who may read the folder
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(len(header).to_bytes(8, "little") + header + content[end:])
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import AawmError, UsageError, first_line
-from ..files import commit, machine, read_json, replacing, repository_root, resolve
+from ..files import commit, machine, read_json, atomic_write, repository_root, resolve
 from .manifest import all_typed
 from .sources import notebook_cells, notebook_content, versions
 
@@ -192,7 +192,7 @@ def execute(
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it finds is raised, and said once
     kernels = sys.modules.get("aawm.runs.kernels")  # of this process, where it has a warm one
     warm = {"kernel_manager_class": kernels.WarmKernelManager} if kernels and kernels.WARM else {}
-    with replacing(output) as temporary, tempfile.TemporaryDirectory(prefix="aawm-") as sockets:
+    with atomic_write(output) as temporary, tempfile.TemporaryDirectory(prefix="aawm-") as sockets:
         try:
             papermill.execute_notebook(
                 given, str(temporary), parameters, kernel_name="python3", language="python",

@@ -18,7 +18,7 @@ def check_values(
 ) -> None:
     "Refuse values that a job would stumble over later: unknown names, and empty counts."
     from aawm.evaluation import SCORINGS
-    from aawm.evaluation.rollouts import PLAIN_WORLDS
+    from aawm.evaluation.rollouts import NAIVE_BASELINES
     from aawm.models import VARIANTS
     from aawm.sim import FIDELITIES
     from aawm.training import preset_settings
@@ -30,7 +30,7 @@ def check_values(
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
     # it may be another machine's
     check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")
-    for name, offered in (("scorings", SCORINGS), ("plain_worlds", PLAIN_WORLDS)):
+    for name, offered in (("scorings", SCORINGS), ("plain_worlds", NAIVE_BASELINES)):
         for word in values.get(name, ()):
             check_name(word, offered, name.replace("_", " ").removesuffix("s"))
     for model in values.get("models", ()):

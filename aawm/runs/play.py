@@ -27,7 +27,7 @@ from ..errors import EnvironmentProblem, UsageError
 from ..evaluation import trial_set, roll_out
 from ..evaluation.results import take_model
 from ..evaluation.rollouts import REQUEST
-from ..files import replacing, resolve
+from ..files import atomic_write, resolve
 from .notebooks import plain_metadata
 from ..schema import OBJECTS, STEPS, VISIT_CONTEXT, WINDOW_CONTEXT, cuts
 from ..study.build import POLICY, asset, embedded, filled, room_look
@@ -138,7 +138,7 @@ def save_page(
         sources.append({"name": title, "tracks": tracks(whole), "events": events})
     page = room_look() | {"sources": sources, "steps": len(view.truth), "context": view.context, "cuts": view.cuts}
     title = escape(view.title or "A trial")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(filled(asset("play.html"), {"title": title, "policy": POLICY, "play": embedded(page)}), encoding="utf-8")
     return path
 
@@ -161,7 +161,7 @@ def write_page(
     if output.suffix != ".ipynb":
         raise UsageError(f"a notebook's name ends in .ipynb; got {output}")
     notebook = parameterize_notebook(load_notebook_node(str(page)), parameters, kernel_name="python3", language="python")
-    with replacing(output) as temporary:
+    with atomic_write(output) as temporary:
         nbformat.write(notebook, temporary)
         plain_metadata(temporary)
     return output

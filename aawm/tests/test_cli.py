@@ -247,8 +247,8 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert all(torch.equal(start[name], tuned[name]) for name in start if "scaler" in name)
     assert max((start[name] - tuned[name]).abs().max() for name in start) < 0.05, "two steps away, not fresh"
     code, _, err = leave(capsys, *words, "--from", stores / "run", "--steps", 4, *tiny)
-    assert code == 2 and "training.steps: 2 -> 4" in err and "--longer" in err
-    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, "--longer", *tiny)[0] == 0
+    assert code == 2 and "training.steps: 2 -> 4" in err and "--extend" in err
+    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, "--extend", *tiny)[0] == 0
     assert run_settings(tmp_path / "tuned")["lengthened"] == {"2": 2}
     assert [row["step"] for row in read_log(tmp_path / "tuned")] == ["1", "2", "3", "4"]
     assert leave(

@@ -17,7 +17,7 @@ from aawm.evaluation.rollouts import as_model
 from aawm.files import REGISTER, content_hash
 from aawm.marple.pairs import generate_pairs
 from aawm.on_demand import named_in_code
-from aawm.runs.by_hand import figure_choices
+from aawm.runs.catalog import figure_choices
 from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.sim import simulate

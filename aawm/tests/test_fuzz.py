@@ -25,7 +25,7 @@ from aawm.evaluation.exchange import read_arrays, score_files, write_requests
 from aawm.evaluation.results import (
     evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation,
 )
-from aawm.evaluation.rollouts import FrozenWorld
+from aawm.evaluation.rollouts import CopyLast
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
 from aawm.infant.released import import_released
@@ -317,7 +317,7 @@ def record_reader(folder: Path, store: Path) -> Reader:
     "The record of an evaluation."
     place = save_evaluation(
         evaluate(
-            FrozenWorld(), store, Protocol(tasks=["move"], split=None, cap=2), device="cpu", progress=False
+            CopyLast(), store, Protocol(tasks=["move"], split=None, cap=2), device="cpu", progress=False
         ),
         folder / "evaluation"
     )

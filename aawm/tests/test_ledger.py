@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.ledger import (
-    FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Measured, above, at_least, because_words, below, check_claims, entering, every, exactly,
+    FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Estimate, above, at_least, because_words, below, check_claims, entering, every, exactly,
     ledger_grid, most, partial, ratio, standard_error, verdict_word,
 )  # fmt: skip
 
@@ -46,14 +46,14 @@ def test_a_difference_on_the_same_trials_is_paired():
 
 def test_seeds_of_one_model_are_paired_and_those_of_two_are_not():
     now, later = (
-        Measured(name, {"m": np.array(values)})
+        Estimate(name, {"m": np.array(values)})
         for name, values in (("now", [0.1, 0.5, 0.9]), ("later", [0.3, 0.7, 1.1]))
     )
     assert standard_error(later - now)[0] < 1e-12 and above(later, now, 0.1).verdict == HOLDS
-    other = Measured("other", {"n": np.array([0.3, 0.7, 1.1])})
+    other = Estimate("other", {"n": np.array([0.3, 0.7, 1.1])})
     assert above(other, now, 0.1).verdict == UNDECIDED
     with pytest.raises(UsageError, match="seeds"):
-        now + Measured("one", {"m": np.array([0.1])})
+        now + Estimate("one", {"m": np.array([0.1])})
 
 
 def test_ninety_five_percent_intervals_cover_ninety_five_percent():
@@ -98,7 +98,7 @@ def test_all_and_most_follow_from_the_parts(parts):
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 2))
 def test_a_comparison_and_its_opposite(one, two, blur):
     a, b = (
-        Measured(name, {name: np.array([value])}, pd.Series([blur, blur]))
+        Estimate(name, {name: np.array([value])}, pd.Series([blur, blur]))
         for name, value in (("a", one), ("b", two))
     )
     found = above(a, b).verdict
@@ -109,23 +109,23 @@ def test_a_comparison_and_its_opposite(one, two, blur):
 
 @pytest.mark.parametrize("value, verdict", [(np.inf, HOLDS), (-np.inf, FAILS), (np.nan, UNDECIDED)])
 def test_numbers_that_are_not_finite(value, verdict):
-    endless = Measured("endless", {"a": np.array([value, 1.0])}, pd.Series([np.nan, 0.1]))
+    endless = Estimate("endless", {"a": np.array([value, 1.0])}, pd.Series([np.nan, 0.1]))
     assert above(endless, 0.5).verdict == verdict and "endless" in str(above(endless, 0.5).text)
 
 
 def test_a_tie_needs_nothing():
     zero = exactly(0.0, "zero")
     half = exactly(0.5, "half")
-    wide = Measured("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
+    wide = Estimate("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
     found = every(above(half, zero), above(zero, 0.0))
     assert (found.needs, verdict_word(found.verdict, "")) == ((), "undecided: a tie")
     assert every(above(zero, zero), above(wide, zero)).needs == ("trials",)
-    assert not above(wide, Measured("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
+    assert not above(wide, Estimate("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
 
 
 def test_corrected_influences_are_taken_as_they_are():
     rows = pd.Series([0.3, -0.3])
-    plain, corrected = (Measured("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
+    plain, corrected = (Estimate("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
     assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(
         standard_error(corrected)[0], 0.3 * np.sqrt(2)
     )

@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 
 from ..errors import ModelContractError, UsageError, check_name, first_line, own_code, place_of
 from ..models import WorldModel, build, make_config
-from ..models.base import OutsideModel, check_weights, choose_device, defined_at, saved_state, trust_code, variants_of
+from ..models.base import ModelAdapter, check_weights, choose_device, defined_at, saved_state, trust_code, variants_of
 from ..on_demand import named_in_code
 from ..schema import STATE_SIZE, STEPS, WINDOW
 
@@ -107,7 +107,7 @@ def far(one: torch.Tensor, other: torch.Tensor) -> float:  # m; infinite where o
 @check("loss")
 def check_loss(subject: Subject):
     "Return a finite scalar with a gradient, and numbers to log, on a window as in training."
-    if isinstance(subject.model, OutsideModel):
+    if isinstance(subject.model, ModelAdapter):
         return Skipped("it has no `loss(batch)`, so it can be evaluated and not trained")
     if type(subject.model).loss is WorldModel.loss:
         return Skipped("not trained here")
@@ -265,7 +265,7 @@ def check_mutation(subject: Subject):
 @check("bad calls refused")
 def check_refusals(subject: Subject):
     "Check that context 0, a whole trial as context, and horizon 0 are usage errors."
-    if isinstance(subject.model, OutsideModel):
+    if isinstance(subject.model, ModelAdapter):
         return Skipped("a `WorldModel` refuses them; evaluation makes none")
     for context, horizon in ((0, 5), (STEPS, 5), (50, 0)):
         try:
@@ -412,7 +412,7 @@ def made(model: object, variant: str, settings: dict) -> WorldModel:
         if isinstance(model, type) and not issubclass(model, WorldModel) and hasattr(model, "rollout"):
             model = model()
         if not isinstance(model, (str, type)) and callable(getattr(model, "rollout", None)):
-            return OutsideModel(model)
+            return ModelAdapter(model)
         if isinstance(model, str):
             return build(model, check_name(variant, variants_of(model), f"variant of {model}"), **settings)
         if isinstance(model, type) and issubclass(model, WorldModel):

@@ -84,7 +84,7 @@ def claim_folder(folder: Path, settings: dict) -> None:
     except BadData as fault:
         raise BadData(f"{fault}: it is damaged; remove the folder and train again") from None
     if differing := differences(before, settings):
-        longer = "; --longer (longer=True) trains it on" if is_shorter(before, settings) else ""
+        longer = "; --extend (longer=True) trains it on" if is_shorter(before, settings) else ""
         raise UsageError(f"{folder} holds another run ({'; '.join(differing)}); choose another folder or remove it{longer}")
 
 

@@ -27,7 +27,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from ..errors import AawmError, BadData, ModelContractError, first_line, own_code
-from ..files import replacing, write_text
+from ..files import atomic_write, write_text
 from ..models import check_weights
 from ..readers import read_text
 from .folder import CHECKPOINT, LOG
@@ -293,7 +293,7 @@ def save_checkpoint(
     }
     saved = io.BytesIO()
     torch.save(content, saved)
-    with replacing(Path(folder) / CHECKPOINT) as temporary:
+    with atomic_write(Path(folder) / CHECKPOINT) as temporary:
         temporary.write_bytes(hashlib.sha256(saved.getbuffer()).digest() + saved.getbuffer())
 
 # %% ../../nbs/training/03_loop.ipynb #3b3c6f00

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from ..errors import Interrupted, own_code
-from ..files import exclusive, write_json
+from ..files import folder_lock, write_json
 from ..models.base import check_weights, choose_device, float32_products, saved_state
 from ..models.weights import SETTINGS, WEIGHTS, read_weights, run_settings
 from .folder import claim_folder, describe_run, finish_run, finished, is_shorter
@@ -77,7 +77,7 @@ def train_run(
     "Train a module into a folder; killed anywhere, the same call goes on."
     device = choose_device(device)
     out = Path(out)
-    with exclusive(out), as_it_was(settings.threads, settings.precision):
+    with folder_lock(out), as_it_was(settings.threads, settings.precision):
         torch.manual_seed(step_seed(seed, 0, purpose=2))
         module = build()
         with own_code(f"the state of {type(module).__name__} cannot be written and read:"):  # which ends the run before its first step

@@ -27,7 +27,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from ..errors import UsageError
-from ..files import replacing, save_table
+from ..files import atomic_write, save_table
 from ..sketch import INK, SOFT_INK
 
 # %% ../../nbs/viz/01_style.ipynb #176a8550
@@ -294,10 +294,10 @@ def save_figure(
     folder = Path(folder)
     dateless = {"png": {"Software": None}, "pdf": {"Creator": None, "Producer": None, "CreationDate": None}}
     for kind, metadata in dateless.items():
-        with replacing(folder / f"{name}.{kind}") as temporary, house_style():
+        with atomic_write(folder / f"{name}.{kind}") as temporary, house_style():
             figure.savefig(temporary, format=kind, metadata=metadata)
     save_table(folder / f"{name}.csv", table)
     whole = {**plain(record), "figure": name, "alt": alt, "columns": list(table.columns), "rows": len(table)}
-    with replacing(folder / f"{name}.json") as temporary:
+    with atomic_write(folder / f"{name}.json") as temporary:
         temporary.write_text(json.dumps(whole, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
     return folder / f"{name}.png"

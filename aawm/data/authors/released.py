@@ -61,7 +61,7 @@ from aawm.data.trials import (
     store_entries,
 )
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
-from ...files import check_place, digest, exclusive, free_folder, replacing, sha256
+from ...files import check_place, digest, folder_lock, free_folder, atomic_write, sha256
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
 from ...store import create_arrays, finish_store, read_table, write_chunk
 
@@ -406,7 +406,7 @@ def staged(
     out = free_folder(out)
     part = out.resolve().with_name(f".part-{out.resolve().name}")
     try:
-        with exclusive(part, out):
+        with folder_lock(part, out):
             shutil.rmtree(part / "store", ignore_errors=True)
             try:
                 yield part / "store"
@@ -672,7 +672,7 @@ def write_data_file(
         for which, chosen in zip((dataset, b"h\x00"), indices)  # ... and recalled
     ]
     before, after = (b"\x80\x04" + say(subsets) + b".").split(mark)
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         file.write(before + mark[:1] + struct.pack("<Q", len(head) + size) + head)
         for first in tqdm(range(0, count, CHUNK), desc="exporting", unit="chunk", disable=not progress):
             file.write(np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes())
@@ -712,6 +712,6 @@ def export_released(
     if there := [path.name for path in (data_pkl, info_pkl) if path.exists()]:
         raise UsageError(f"{folder} has {' and '.join(there)} already; choose another folder or name")
     write_data_file(data_pkl, dataset, rows, progress)
-    with replacing(info_pkl) as temporary, open(temporary, "wb") as file:
+    with atomic_write(info_pkl) as temporary, open(temporary, "wb") as file:
         pickle.dump(information(dataset, events, rows, log), file, protocol=4)
     return folder

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
 from ..base import Context, sample_categorical
-from ..streams import Streams, streams_of
+from ..streams import CounterRNG, streams_of
 from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, Network, guided,
@@ -191,7 +191,7 @@ CHOICES_OF_STEP = {
 
 
 def step_noise(
-    streams: Streams | None,  # of `N` rollouts; None: at the mode
+    streams: CounterRNG | None,  # of `N` rollouts; None: at the mode
     step: int,
 ) -> dict[str, torch.Tensor | None]:  # of `CHOICES_OF_STEP`: numbers between 0 and 1 `[N, choices]`, or None
     "Return the random numbers of one step, made in one go."
@@ -260,7 +260,7 @@ class Outset:
     model: nn.Module  # an `EventTransformer`
     samples: int  # K
     horizon: int  # steps to sample
-    streams: Streams | None  # random numbers of the N rollouts; None: the likeliest everywhere
+    streams: CounterRNG | None  # random numbers of the N rollouts; None: the likeliest everywhere
     weights: dict[str, torch.Tensor]  # of the token heads, see `token_weights`
     expected: EventProbabilities  # `[B, ...]`
     left: torch.Tensor  # int64 `[B]`: steps of the trial after the context

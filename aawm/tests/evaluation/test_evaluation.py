@@ -16,7 +16,7 @@ from aawm.data import generate, open_trials
 from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageError
 from aawm.evaluation import (
     SCORINGS,
-    FrozenWorld,
+    CopyLast,
     Faced,
     NearestCarries,
     TrialSet,
@@ -44,7 +44,7 @@ from aawm.evaluation.compare import difference
 from aawm.evaluation.intervals import DRAWS
 from aawm.evaluation.pairs import nearest_object, right_object
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
-from aawm.evaluation.rollouts import PLAIN_WORLDS, REQUEST, as_model, on_device
+from aawm.evaluation.rollouts import NAIVE_BASELINES, REQUEST, as_model, on_device
 from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
@@ -229,7 +229,7 @@ def test_behaviors_add_up_to_all(test, asked):
 
 def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, asked):
     plan, requests = asked
-    frozen = roll_out(FrozenWorld(), requests, test, progress=False)
+    frozen = roll_out(CopyLast(), requests, test, progress=False)
     scores = score(
         Scorer(plan, frozen, test, STRICT), find_tasks("error_by_step")
     )[0].query("metric == 'ade'").set_index("behavior").value
@@ -449,7 +449,7 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
 def test_faults_of_further_samples_are_counted(store):
     def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
         calls.append(horizon)
-        rollout = FrozenWorld().rollout(states, context, horizon).clone()
+        rollout = CopyLast().rollout(states, context, horizon).clone()
         rollout[1] = torch.nan
         return rollout
 
@@ -464,7 +464,7 @@ def test_faults_of_further_samples_are_counted(store):
 
 def test_nan_in_a_rollout_is_counted_and_located(store, test):
     def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
-        rollout = FrozenWorld().rollout(states, context, horizon).clone()
+        rollout = CopyLast().rollout(states, context, horizon).clone()
         rollout[2, 7:] = torch.nan
         return rollout
 
@@ -484,7 +484,7 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
 def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, place, every, said):
     def flung(value):
         def rollout(states, context, horizon, generator=None, mode=False, privileged=None):
-            future = FrozenWorld().rollout(states, context, horizon).clone()
+            future = CopyLast().rollout(states, context, horizon).clone()
             future[:, ::every, [0, 2]] = torch.tensor(value)
             return future
 
@@ -503,7 +503,7 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
 
 
 def test_worlds_without_training_stay_where_trials_are(test, asked):
-    for world in PLAIN_WORLDS.values():
+    for world in NAIVE_BASELINES.values():
         assert (roll_out(world(), asked[1], test, progress=False).broken == -1).all(), world
 
 
@@ -549,8 +549,8 @@ def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_
 
 
 def test_a_class_is_no_model_yet(store):
-    with pytest.raises(UsageError, match=r"FrozenWorld is a class; give an instance, such as FrozenWorld\(\)"):
-        evaluate(FrozenWorld, store, progress=False)
+    with pytest.raises(UsageError, match=r"CopyLast is a class; give an instance, such as CopyLast\(\)"):
+        evaluate(CopyLast, store, progress=False)
 
 
 def test_a_model_that_needs_gradients_runs(store, tmp_path):
@@ -558,7 +558,7 @@ def test_a_model_that_needs_gradients_runs(store, tmp_path):
     lines = "        torch.set_grad_enabled(True)\n        offset = torch.zeros(1, requires_grad=True)\n        return"
     own = outside(tmp_path, fits, lambda code: code.replace("        return", lines))
     asked = Protocol(tasks="error_by_step", split=None)
-    scores = [evaluate(model, store, asked, progress=False).scores for model in (own, FrozenWorld())]
+    scores = [evaluate(model, store, asked, progress=False).scores for model in (own, CopyLast())]
     pd.testing.assert_frame_equal(*scores)
 
 
@@ -648,7 +648,7 @@ def test_a_model_that_ranks_over_the_horizon_gives_the_same_beside_longer_rollou
 
     def counting(states, context, horizon, generator=None, mode=False, privileged=None):
         asked_of.append(sorted((context + horizon - STEPS).tolist()))
-        return FrozenWorld().rollout(states, context, horizon)
+        return CopyLast().rollout(states, context, horizon)
 
     roll_out(counting, requests, test, progress=False)
     assert asked_of == [[0, 8], [-70, -70]], "those to the end, and those of one horizon, apart"
@@ -685,11 +685,11 @@ def test_a_network_with_a_rollout_alone_is_called_by_its_class_and_comes_back_as
 
         def rollout(self, states, context, horizon, **named):
             assert not self.training
-            return FrozenWorld().rollout(states, context, horizon)
+            return CopyLast().rollout(states, context, horizon)
 
     network = Calm().train()
     calm, frozen = (
-        evaluate(model, store, Protocol(tasks="move", split=None), progress=False) for model in (network, FrozenWorld())
+        evaluate(model, store, Protocol(tasks="move", split=None), progress=False) for model in (network, CopyLast())
     )
     record = calm.record
     assert record["device"] == ("cuda" if torch.cuda.is_available() else "cpu"), "where it ran, not `auto`"
@@ -703,7 +703,7 @@ def test_a_network_with_a_rollout_alone_is_called_by_its_class_and_comes_back_as
 
 @pytest.fixture(scope="module")
 def evaluated(store):
-    return evaluate(FrozenWorld(), store, Protocol(split=None, curve_trials=2), progress=False)
+    return evaluate(CopyLast(), store, Protocol(split=None, curve_trials=2), progress=False)
 
 
 @pytest.fixture
@@ -785,13 +785,13 @@ def test_outcomes_say_whose_they_are_and_of_which_object(evaluated, saved, test)
 
 
 def test_other_data_and_other_splits_do_not_mix(store):
-    one = evaluate(FrozenWorld(), store, Protocol(tasks="move", split=None), progress=False)
+    one = evaluate(CopyLast(), store, Protocol(tasks="move", split=None), progress=False)
     for field, value in (("data_hash", "another"), ("split", "train"), ("thresholds", {})):
         other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
         with pytest.raises(UsageError, match=field):
             gather([one, other])
     other = evaluate(
-        FrozenWorld(), store, Protocol(tasks="move", scoring="published", split=None), progress=False
+        CopyLast(), store, Protocol(tasks="move", scoring="published", split=None), progress=False
     )
     with pytest.raises(UsageError, match="scoring"):
         gather([one, other])
@@ -805,14 +805,14 @@ def test_other_data_and_other_splits_do_not_mix(store):
 
 def test_protocols_that_need_other_rollouts_are_not_answered_at_once(store):
     with pytest.raises(UsageError, match="apart"):
-        evaluate_each(FrozenWorld(), store, [Protocol(seed=0), Protocol(seed=1)], progress=False)
+        evaluate_each(CopyLast(), store, [Protocol(seed=0), Protocol(seed=1)], progress=False)
 
 
 def test_two_scorings_share_rollouts_and_agree_with_one_alone(store):
     protocols = [Protocol(scoring=scoring, split=None, curve_trials=2) for scoring in ("strict", "published")]
-    strict, published = evaluate_each(FrozenWorld(), store, protocols, progress=False)
+    strict, published = evaluate_each(CopyLast(), store, protocols, progress=False)
     for both in (strict, published):
-        alone = evaluate(FrozenWorld(), store, both.protocol, progress=False)
+        alone = evaluate(CopyLast(), store, both.protocol, progress=False)
         pd.testing.assert_frame_equal(both.scores, alone.scores)
         same = set(alone.record) - {"seconds", "commit"}
         assert {name: both.record[name] for name in same} == {name: alone.record[name] for name in same}
@@ -820,7 +820,7 @@ def test_two_scorings_share_rollouts_and_agree_with_one_alone(store):
 
 def test_kept_rollouts_are_those_that_were_scored(store, test):
     def sampling(states, context, horizon, generator=None, mode=False, privileged=None):
-        return FrozenWorld().rollout(states, context, horizon) + torch.randn(1, generator=generator)
+        return CopyLast().rollout(states, context, horizon) + torch.randn(1, generator=generator)
 
     tasks = find_tasks(["single_goal", "error_by_step"])
     result = evaluate(sampling, store, Protocol(tasks=tasks, split=None, keep=2), progress=False)
@@ -842,7 +842,7 @@ def test_scores_over_all_behaviours_alone_are_those_of_the_whole(test, name):
     "What the thresholds are tried with computes what is kept, and nothing else."
     task, = find_tasks(name)
     plan = plan_tasks([task], test, STRICT)
-    rollouts = roll_out(FrozenWorld(), collect(plan), test, progress=False)
+    rollouts = roll_out(CopyLast(), collect(plan), test, progress=False)
     whole, _ = score_events(Scorer(plan, rollouts, test, STRICT), task)
     part, _ = score_events(Scorer(plan, rollouts, test, STRICT), task, whole=False)
     kept = [row for row in whole if row[2] == "all" and row[1] not in ("auc", "recall_at_false_0.2")]
@@ -904,7 +904,7 @@ def test_the_published_context_is_labelled_and_shown_late(test):
     plan = plan_tasks(tasks, test, published)
     assert (plan.left_out == "").all() and set(plan[plan.task == "error_by_step"].start) == {50}
     requests = collect(plan)
-    frozen = roll_out(FrozenWorld(), requests, test, progress=False)
+    frozen = roll_out(CopyLast(), requests, test, progress=False)
     late = np.flatnonzero(requests.start == 50)
     assert np.array_equal(
         frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35)
@@ -932,7 +932,7 @@ def test_a_stopped_evaluation_goes_on_where_it_was(asked, test, tmp_path, change
             self.batches.append(len(states))
             if len(self.batches) == 3:
                 raise KeyboardInterrupt
-            return self.weight * FrozenWorld().rollout(states, context, horizon)
+            return self.weight * CopyLast().rollout(states, context, horizon)
 
     world = Stopped()
     world.weight = torch.nn.Parameter(torch.ones(1))

@@ -10,7 +10,7 @@ import torch
 
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
-from aawm.evaluation import SCORINGS, FrozenWorld, Protocol, evaluate
+from aawm.evaluation import SCORINGS, CopyLast, Protocol, evaluate
 from aawm.evaluation.exchange import (
     FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files,
     write_requests, write_rollout_arrays
@@ -54,7 +54,7 @@ def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_
     rollouts = answer_still(requests, tmp_path / "rollouts", seed=4, model="outside")
     scored = score_files([rollouts], tmp_path / f"requests.{kind}", store)
     own = evaluate(
-        FrozenWorld(), store,
+        CopyLast(), store,
         Protocol(tasks=["single_goal", "single_goal_later", "error_by_step"], cap=9, split=None),
         progress=False
     )
@@ -218,8 +218,8 @@ def test_the_chosen_threshold_keeps_false_goals_rare():
     with pytest.raises(UsageError, match="no validation trial"):
         best_threshold(table.assign(recall=np.nan))
     with pytest.raises(UsageError, match="nothing to choose"):
-        threshold_table(FrozenWorld(), None)
-    assert choose_threshold(FrozenWorld(), None) == {} and "strict" in SCORINGS
+        threshold_table(CopyLast(), None)
+    assert choose_threshold(CopyLast(), None) == {} and "strict" in SCORINGS
     generic = pretrained("event_transformer_generic")  # it has the setting and takes its first rollout
     assert choose_threshold(
         generic, None
@@ -231,7 +231,7 @@ class Bold:
     event_threshold: float = 0.5
 
 
-class CoinWorld(FrozenWorld):
+class CoinWorld(CopyLast):
     "Brings every object to the goal, or none, by the toss of a coin."
 
     config = Bold()

@@ -7,7 +7,7 @@ import torch
 from aawm.errors import ModelContractError
 from aawm.models import MODELS, Context, WorldModel, build
 from aawm.models.base import last_shown
-from aawm.models.streams import Streams, combined
+from aawm.models.streams import CounterRNG, combined
 
 LENGTHS = torch.tensor([3, 9, 5])
 
@@ -20,7 +20,7 @@ def states():
 @pytest.fixture
 def context(states):
     return Context(
-        states[:, :9], LENGTHS, Streams(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]}
+        states[:, :9], LENGTHS, CounterRNG(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]}
     )
 
 

@@ -6,7 +6,7 @@ import torch
 from aawm.models import build, pretrained
 from aawm.models.base import WorldModel, sample_categorical
 from aawm.models.event.sampling import sequences_at_once
-from aawm.models.streams import Streams, combined, key_of_name, streams_of
+from aawm.models.streams import CounterRNG, combined, key_of_name, streams_of
 from aawm.schema import STATE_SIZE, STEPS
 from aawm.training.check import wandering
 
@@ -35,7 +35,7 @@ def states():
 def rolled(model, states, rows, lengths=LENGTHS, seed=0, horizon=HORIZON):
     "The rollouts of some trials, each with the key of its place among all; steps past a trial's end at zero."
     given = {"end_state": states[rows, -1]} if model.privileged else None
-    streams = Streams(combined(seed, rows))
+    streams = CounterRNG(combined(seed, rows))
     future = model.rollout(states[rows], lengths[rows], horizon, generator=streams, privileged=given)
     within = torch.arange(horizon) < (STEPS - lengths[rows])[:, None]
     return future * within[..., None]
@@ -86,7 +86,7 @@ def test_a_rollout_does_not_depend_on_what_else_is_in_the_batch(name, variant, s
 @pytest.mark.parametrize("name", ["rssm_discrete", "sgnet", "event_transformer"])
 def test_rollouts_of_one_trial_differ_and_do_not_depend_on_their_batch(name, states):
     model = pretrained(name)
-    streams = Streams(combined(0, EVERY))
+    streams = CounterRNG(combined(0, EVERY))
     together = model.rollout(states, LENGTHS, 20, generator=streams, samples=3)
     alone = model.rollout(states[2:3], 15, 20, generator=streams[2:3], samples=3)
     assert torch.allclose(together[2], alone[0], atol=2e-3)
@@ -100,7 +100,7 @@ def test_a_choice_takes_no_class_that_cannot_be():
 
 
 def test_numbers_are_those_of_every_machine():
-    streams = Streams(combined(7, torch.tensor([key_of_name("agent_adversary_000001"), 5])))
+    streams = CounterRNG(combined(7, torch.tensor([key_of_name("agent_adversary_000001"), 5])))
     assert streams.keys.tolist() == EXPECTED_KEYS
     assert (streams.uniform("step", 3, 2) * 2**24).long().tolist() == EXPECTED_NUMBERS
 
@@ -127,7 +127,7 @@ def test_a_model_that_knows_nothing_of_streams_repeats_with_the_seed(kind, state
     model = kind()
     for source in (
         lambda seed: torch.Generator().manual_seed(seed),
-        lambda seed: Streams(combined(seed, EVERY)).manual_seed(seed)
+        lambda seed: CounterRNG(combined(seed, EVERY)).manual_seed(seed)
     ):
         futures = [model.rollout(states, LENGTHS, 3, generator=source(seed)) for seed in (1, 1, 2)]
         assert torch.equal(futures[0], futures[1]) and not torch.equal(futures[0], futures[2])

@@ -12,7 +12,7 @@ import torch
 import xarray
 
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, ModelContractError, Refused, UsageError
-from aawm.files import exclusive, write_json
+from aawm.files import folder_lock, write_json
 from aawm.training import fit, load_run, loop, run_settings
 from aawm.training.folder import claim_folder
 from aawm.training.loop import checkpoint_step, read_log
@@ -248,7 +248,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
 
 
 def test_two_runs_do_not_train_into_one_folder(tmp_path):
-    with exclusive(tmp_path):
+    with folder_lock(tmp_path):
         with pytest.raises(Refused, match=f"process {os.getpid()} "):
             run("multistep_predictor", tmp_path)
     assert list(tmp_path.iterdir()) == []

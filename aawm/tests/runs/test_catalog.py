@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from aawm.models import MODELS
-from aawm.runs.by_hand import list_names
+from aawm.runs.catalog import list_names
 from aawm.training import PRESETS
 
 
