@@ -103,7 +103,7 @@ class CheckedFiles(WrapperStore[LocalStore]):
         buffer = await super().get(key, prototype, byte_range)
         if buffer is None and self.files is None or key == "zarr.json":
             return buffer
-        content = b"" if buffer is None else memoryview(buffer.as_numpy_array())
+        content: bytes | memoryview = b"" if buffer is None else memoryview(buffer.as_numpy_array())
         file = self._store.root / key
         if self.files is not None and hashlib.sha256(content).hexdigest() != self.files.get(key, {}).get("sha256"):
             raise BadData(f"{file} does not match its checksum: damaged; restore it, or delete the store and make it again")
@@ -156,7 +156,7 @@ def read_group(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     if size > MOST_BYTES:
         raise BadData(f"{path} holds {size:,} bytes of numbers; at most {MOST_BYTES:,} are read")
     with reading(path, "arrays of zarr"):
-        return {name: array[...] for name, array in arrays.items()}, about
+        return {name: np.asarray(array[...]) for name, array in arrays.items()}, about
 
 # %% ../nbs/06_store.ipynb #fcecb045
 def file_records(path: str | Path, names: Iterable[str]) -> dict[str, dict]:
@@ -500,7 +500,9 @@ def build_store(
                     for number, arrays, content in made():
                         write_json(records[number], {"files": write_chunk(path, layout, number, arrays), "content": content})
                     kept = [read_json(record) for record in records.values()]
-                    files = functools.reduce(dict.__or__, [record["files"] for record in kept], state["files"])
+                    files = dict(state["files"])
+                    for record in kept:
+                        files |= record["files"]
                     last = finish([record["content"] for record in kept])
                     files |= write_arrays(path, layout, last.pop("arrays", {}))
                     for file in [*(path / ARRAYS).rglob("*"), *path.glob(".part-*")]:
