@@ -15,7 +15,7 @@ import pandas as pd
 from ..errors import UsageError, check_name
 from .intervals import metric_counts
 from .results import Evaluation, evaluate, find_evaluations, gather
-from .tasks import Protocol
+from .tasks import VISIT_TASKS, Protocol
 from ..ledger import LEVEL, ratio, standard_error, tails
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00013
@@ -36,11 +36,14 @@ def outcomes_of(
     return rows
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00005
-MORE_IS_BETTER = {"recall": True, "precision": True, "f1": True, "accuracy": True, "false_positive": False, "ade": False, "fde": False}
+MORE_IS_BETTER = {
+    "recall": True, "precision": True, "f1": True, "accuracy": True, "auc": True, "right": True, "false_positive": False,
+    "ade": False, "fde": False,
+}
 
 
 def difference(
-    outcomes: pd.DataFrame, one: str, other: str, metrics: tuple[str, ...] = ("recall", "false_positive"),
+    outcomes: pd.DataFrame, one: str, other: str, metrics: tuple[str, ...] = ("recall", "false_positive", "auc", "right"),
     curves: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Compare two models on the trials that both were tested on, by task, with 95 % intervals.
@@ -54,7 +57,9 @@ def difference(
     other : str
         The model to compare it with.
     metrics : tuple of str
-        Of `recall`, `false_positive`, `precision`, `f1` and `accuracy`.
+        Of `recall`, `false_positive`, `precision`, `f1`, `accuracy`, `auc` and `right`. `auc`, where outcomes have scores:
+        the share of pairs of a right and a wrong object of one trial whose right one scores higher. `right`, of six
+        visits: trials in which all three objects are told right.
     curves : pandas.DataFrame, optional
         `gather(...).trial_curves`: ADE and FDE (m, over finite rollouts) are compared as well.
 
@@ -80,8 +85,21 @@ def difference(
     for model in (one, other):
         for (task, target), rows in outcomes_of(outcomes, model).groupby(["task", "target"], sort=False):
             for metric in metrics:
-                hits, of = metric_counts(rows, metric)
-                counted = pd.DataFrame({"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of})
+                if metric == "auc":
+                    if "score" not in rows or target != "object":
+                        continue
+                    scored = rows[rows.score.notna()]
+                    pairs = scored[scored.truth].merge(scored[~scored.truth], on=["seed", "trial"], suffixes=("", "_wrong"))
+                    hits = (pairs.score > pairs.score_wrong) + 0.5 * (pairs.score == pairs.score_wrong)
+                    counted = pairs[["seed", "trial"]].assign(hits=hits.astype(float), of=1.0)
+                elif metric == "right":
+                    if task not in VISIT_TASKS:
+                        continue
+                    hits = (rows.truth == rows.prediction).groupby([rows.seed, rows.trial]).all().astype(float)
+                    counted = hits.rename("hits").reset_index().assign(of=1.0)
+                else:
+                    hits, of = metric_counts(rows, metric)
+                    counted = pd.DataFrame({"seed": rows.seed.to_numpy(), "trial": rows.trial.to_numpy(), "hits": hits, "of": of})
                 parts.setdefault((task, target, metric), []).append(counted)
         if curves is not None and len(curves):
             rows = outcomes_of(curves, model).query("curve == 'ade'").rename(columns={"sum": "hits", "number": "of"})

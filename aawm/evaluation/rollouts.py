@@ -40,7 +40,7 @@ from ..models.weights import tensor_digest
 from .tasks import TrialSet
 from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, NEVER, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE,
-    STEPS, front, positions, unflatten,
+    STEPS, front, place_observer, positions, unflatten,
 )  # fmt: skip
 from ..small_files import outside_name
 from ..sketch import Picture, side_by_side
@@ -621,6 +621,7 @@ def roll_out(
 ) -> Rollouts:
     "Roll a model out for every request; with `keep`, go on where the same call was stopped."
     batch_size = whole_number(batch_size, "batch_size", 1)
+    place_observer(*test.observer)
     model = as_model(model)
     device = choose_device(device)
     states = torch.as_tensor(test.flat, device=device)

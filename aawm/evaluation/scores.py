@@ -24,7 +24,8 @@ from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
 from ..events import goal_distance, goal_entries, goals, moves, object_paths, own_events, pickups
 from ..events.labels import OWN_RULES
 from aawm.schema import (
-    BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, positions
+    BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, place_observer,
+    positions
 )
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ba483329
@@ -465,6 +466,7 @@ class ScoreTables(NamedTuple):
 
 def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:
     "All tables from rollouts and truth."
+    place_observer(*scorer.test.observer)
     scores: list[tuple] = []
     curves: list[pd.DataFrame] = []
     outcomes: list[pd.DataFrame] = []

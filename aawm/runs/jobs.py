@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 from ..errors import AawmError, Interrupted, check_name
 from ..files import commit, content_hash, exclusive, machine, read_json, resolve, write_json
 from .cluster import check_scheduler, connected, visible_gpus
+from ..on_demand import use_code
 from .manifest import FIRST_PAPER, Job, file_name, fill, plan, profile_values, read_paper
 from .notebooks import KernelDied, check_parameters, execute
 from .sources import versions
@@ -107,6 +108,7 @@ def work(
         return None
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would fetch memory anew at every training step
     warm_kernels(imports)
+    use_code(values.get("own_code", {}))
     gpus = visible_gpus()
     place = get_worker().name  # a number on this machine
     gpu = gpus[place % len(gpus)] if gpus and isinstance(place, int) else ""

@@ -24,8 +24,9 @@ from aawm.files import resolve, sha256
 from aawm.infant.recorded import check_video
 from aawm.infant.released import read_file
 from aawm.models import build, load_weights
-from aawm.models.base import read_state_dict, trust_code
+from aawm.models.base import read_state_dict
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
+from aawm.on_demand import use_code
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.training.folder import changed_source, load_run
@@ -173,7 +174,7 @@ def test_a_weights_file_that_names_code(tmp_path, marker, weights):
     for name in (f"{file}:Mine", "stranger:Mine"):
         write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": name})
         for read in (load_weights, weights_record):
-            with pytest.raises(Refused, match="--trust-code") as fault:
+            with pytest.raises(Refused, match="--code") as fault:
                 read(weights)
             assert weights.name in str(fault.value)
 
@@ -188,14 +189,14 @@ def test_a_run_folder_that_names_code(tmp_path, marker):
         "".join(f"{sha256(run / name)}  {name}\n" for name in ("weights.safetensors", "settings.json"))
     )
     for read in (load_run, changed_source):
-        with pytest.raises(Refused, match="--trust-code"):
+        with pytest.raises(Refused, match="--code"):
             read(run)
 
 
 def test_code_that_a_user_named_runs(tmp_path, weights):
     file = write_code(tmp_path, tmp_path / "own-code-ran")
     write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": f"{file}:Mine"})
-    trust_code(file)
+    use_code([str(file)])
     assert type(load_weights(weights)).__name__ == "Mine" and (tmp_path / "own-code-ran").is_dir()
 
 
