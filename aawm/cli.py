@@ -8,7 +8,7 @@ __all__ = ['EXIT_CODES', 'app', 'NUMBERED', 'Scheduler', 'Device', 'SETS', 'Skip
            'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'named_values',
            'warn_of_contract', 'warn_of_source', 'train', 'chosen_tasks', 'save_evaluation', 'evaluate',
            'choose_threshold', 'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play',
-           'reproduce', 'list_what', 'figure', 'lessons', 'main']
+           'reproduce', 'list_what', 'figure', 'new_benchmark', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -753,7 +753,7 @@ def play(
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")
 def reproduce(
     profile: Annotated[str, typer.Option(help="smoke, quick, seeds, laptop, gpu or paper.")] = "quick",
-    paper: Annotated[str, typer.Option(help="Whose figures: aawm, infant or marple.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose figures: aawm, infant or marple, or the path of a manifest of your own (.yaml).")] = "aawm",
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -808,7 +808,7 @@ def reproduce(
 @app.command("list", epilog="Example: aawm list figures --paper marple")
 def list_what(
     what: Annotated[str, typer.Argument(help="models, profiles, figures, presets, scenarios or tasks.")],
-    paper: Annotated[str, typer.Option(help="Whose profiles and figures: aawm, infant or marple.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose profiles and figures: aawm, infant or marple, or the path of a manifest (.yaml).")] = "aawm",
 ):
     "List what there is, a line for each name."
     from aawm.runs.by_hand import list_names
@@ -825,7 +825,7 @@ def figure(
         list[str] | None,
         typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")
     ] = None,
-    paper: Annotated[str, typer.Option(help="Whose figure: aawm, infant or marple.")] = "aawm",
+    paper: Annotated[str, typer.Option(help="Whose figure: aawm, infant or marple, or the path of a manifest (.yaml).")] = "aawm",
     profile: Annotated[
         str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")
     ] = "quick",
@@ -839,6 +839,24 @@ def figure(
 
     folder = run_figure(name, named_values(parameter, "-p"), paper, profile, out, replace, progress)
     typer.echo(f"{folder}: {', '.join(sorted(path.name for path in folder.glob(f'{name}.*')))}")
+
+# %% ../nbs/90_cli.ipynb #newbench1
+@app.command("new-benchmark", epilog="Example: aawm new-benchmark doors; aawm reproduce --paper doors/paper.yaml")
+def new_benchmark(
+    name: Annotated[str, typer.Argument(help="Of the folder to write and of its module: letters, digits and underscores.")],
+):
+    "Begin a benchmark of your own: a module, a subject that learns, a manifest and two notebooks that run, in a new folder."
+    from aawm.files import resolve, write_text
+
+    if not re.fullmatch("[a-z][a-z0-9_]*", name) or name == "learner" or name in sys.stdlib_module_names:
+        raise UsageError(f"{name!r} cannot name a module; take lowercase letters, digits and underscores, and no module of Python's")
+    if Path(name).exists():
+        raise UsageError(f"{name} is there already; choose another name")
+    for file in sorted(resolve("nbs/pipeline/walkers").glob("*.*")):
+        target = Path(name, file.name.replace("walkers", name))
+        write_text(target, file.read_text(encoding="utf-8").replace("walkers", name).replace("Walkers", name.capitalize()))
+        typer.echo(f"{target}: written")
+    typer.echo(f"aawm reproduce --paper {name}/paper.yaml makes its figures; the guide Your own benchmark says what to replace")
 
 # %% ../nbs/90_cli.ipynb #3227f432
 @app.command(epilog="Example: aawm lessons --out course")
