@@ -499,13 +499,13 @@ def plan_tasks(
         plans.append(plan[few[plan.row]] if task.name in CAPPED else plan)
     return pd.concat(plans, ignore_index=True)
 
-# %% ../../nbs/evaluation/01_tasks.ipynb #5a1c0e02
+# %% ../../nbs/evaluation/01_tasks.ipynb #measured0
 MEASURED: dict[str, float] = {"path": MOVE_THRESHOLD} | {  # numbers of the benchmark that a protocol may change -> their values
     name: getattr(SCORINGS["strict"], name)
     for name in ("goal_radius", "rise", "later", "pickup_lead", "error_horizon", "loss_horizon")
 }
 
-
+# %% ../../nbs/evaluation/01_tasks.ipynb #5a1c0e02
 @dataclass(frozen=True)
 class Protocol:
     """Say what is requested of a model, and how it is scored.
