@@ -6,6 +6,7 @@
 __all__ = ['FORMS', 'FILES', 'KEY', 'LENGTHS', 'OWN', 'write_film', 'write_requests', 'read_answers', 'score_answers']
 
 # %% ../../nbs/infant/21_outside.ipynb #be1dd2e2
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from .released import rows_of_files
 from .scores import FACTS, score_table
 from ..small_files import outside_name
 from .stage import RATE, TEST
+from ..processes import cores
 
 # %% ../../nbs/infant/21_outside.ipynb #c6c7ed10
 FORMS = ("npz", "mp4")
@@ -69,16 +71,19 @@ def write_requests(
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
     with replacing(out.resolve()) as folder:
         (folder / FILES).mkdir(parents=True)
-        rows = []
-        for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
+
+        def write(numbered: tuple[int, int]) -> tuple:
+            number, row = numbered
             frames, lengths = film_of(make_batch(episodes, [row]), size)
             name = f"{number:05d}.{form}"
             if form == "mp4":
                 write_film(folder / FILES / name, frames)
             else:
-                with replacing(folder / FILES / name) as temporary, open(temporary, "wb") as file:
-                    np.savez_compressed(file, frames=frames, lengths=lengths)
-            rows.append((name, *lengths))
+                np.savez_compressed(folder / FILES / name, frames=frames, lengths=lengths)
+            return name, *lengths
+
+        with ThreadPoolExecutor(cores()) as threads:  # drawing and packing leave Python to others
+            rows = list(tqdm(threads.map(write, enumerate(order)), total=len(order), disable=not progress, unit="video"))
         table = pd.DataFrame(rows, columns=["file", *(f"trial_{trial}" for trial in range(TEST + 1))])
         table.to_csv(folder / FILES / LENGTHS, index=False)
         facts = pd.DataFrame({name: episodes[name].values[order] for name in FACTS})

@@ -133,7 +133,7 @@ def profile_values(
         if not items and values[one] or len({*map(str, items)}) < len(items) and not isinstance(items[0], float):
             raise UsageError(f"{one} must name something, each once; got {','.join(map(str, items)) or 'nothing'}")
         for item in items:
-            if isinstance(item, int):
+            if isinstance(item, int) and not isinstance(item, bool):
                 whole_number(item, one, 0, 2**63 - 1 if "seed" in one else 10**9)
             if isinstance(item, float) and not math.isfinite(item):
                 raise UsageError(f"{one} must be a finite number, got {item}")

@@ -25,7 +25,7 @@ from ..marple.houses import AGENT_COLORS, PIECE_COLOR, ROOM_COLORS, WALL_COLOR
 from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
 from ..marple.vocabulary import ON, OPEN
-from ..schema import CONCEPTS, GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS, cuts
+from ..schema import CONCEPTS, GATHERING_SCENARIOS, GOAL, GOAL_RADIUS, OBJECTS, ROOM, STEP_SECONDS, cuts
 from ..small_files import in_form, parse_json, read_text
 from ..store import read_manifest
 from .houses import CATCH_PAIRS, PRACTICE_PAIRS, house_items, house_page_item, house_words
@@ -278,5 +278,5 @@ def small_store(
     if task == "visits":
         groups = count + PRACTICE + CATCHES
         return generate_visits(folder, groups * len(CONCEPTS) * len(OBJECTS), scenes=groups + 20, test=True, progress=progress)
-    return generate(folder, trials=4 * count + 32, progress=progress)  # one trial in eight is single goal
+    return generate(folder, trials=2 * count + 24, scenarios=GATHERING_SCENARIOS, progress=progress)  # one in four or five is single goal
 
