@@ -42,7 +42,7 @@ setup(
     long_description_content_type="text/markdown",
     author=settings["author"],
     author_email=settings["author_email"],
-    license="MIT",
+    license_expression="MIT",
     license_files=["LICENSE", "nbs/study/assets/jspsych-license.txt"],
     keywords=settings["keywords"].split(),
     classifiers=[

@@ -25,8 +25,9 @@ from aawm.files import resolve, sha256
 from aawm.infant.recorded import check_video
 from aawm.infant.released import read_file
 from aawm.models import build, load_weights
-from aawm.models.base import read_state_dict, trust_code
+from aawm.models.base import read_state_dict
 from aawm.models.weights import SHIPPED, read_card, read_tensors, ship_weights, tensor_digest, weights_record
+from aawm.on_demand import use_code
 from aawm.runs.cluster import slurm_settings
 from aawm.runs.manifest import read_paper
 from aawm.store import open_array
@@ -173,9 +174,16 @@ def test_a_weights_file_that_names_code(tmp_path, marker, weights):
     file = write_code(tmp_path, marker)
     for name in (f"{file}:Mine", "stranger:Mine"):
         write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": name})
+<<<<<<< HEAD
         with pytest.raises(Refused, match="--trust-code") as fault:
             load_weights(weights)
         assert weights.name in str(fault.value) and weights_record(weights)["model"] == name
+=======
+        for read in (load_weights, weights_record):
+            with pytest.raises(Refused, match="--code") as fault:
+                read(weights)
+            assert weights.name in str(fault.value)
+>>>>>>> code/main
 
 
 def test_a_run_folder_that_names_code(tmp_path, marker):
@@ -188,14 +196,14 @@ def test_a_run_folder_that_names_code(tmp_path, marker):
         "".join(f"{sha256(run / name)}  {name}\n" for name in ("weights.safetensors", "settings.json"))
     )
     for read in (load_run, changed_source):
-        with pytest.raises(Refused, match="--trust-code"):
+        with pytest.raises(Refused, match="--code"):
             read(run)
 
 
 def test_code_that_a_user_named_runs(tmp_path, weights):
     file = write_code(tmp_path, tmp_path / "own-code-ran")
     write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": f"{file}:Mine"})
-    trust_code(file)
+    use_code([str(file)])
     assert type(load_weights(weights)).__name__ == "Mine" and (tmp_path / "own-code-ran").is_dir()
 
 

@@ -14,7 +14,8 @@ from aawm.errors import UsageError
 from aawm.evaluation import Protocol, evaluate
 from aawm.evaluation.results import take_model
 from aawm.models import WorldModel, build, load_weights, pretrained
-from aawm.models.base import NAMED, choose_device
+from aawm.models.base import choose_device
+from aawm.on_demand import NAMED
 from aawm.models.weights import ship_weights, weights_record
 from aawm.runs.manifest import plan, profile_values
 from aawm.training import fit, load_run, run_settings
@@ -56,7 +57,8 @@ def here(tmp_path, monkeypatch):
 def program(capsys, words: str) -> tuple[int, str]:
     "Exit code and what is said, as in a fresh process: code that another call named is not trusted."
     NAMED.clear()
-    sys.modules.pop("glide", None)
+    for module in ("glide", "other"):
+        sys.modules.pop(module, None)
     with pytest.raises(SystemExit) as end:
         cli.main(words.split())
     said = capsys.readouterr()
@@ -93,13 +95,13 @@ def test_a_run_of_ones_own_code_is_opened_where_that_code_is_named_again(here, s
     evaluate_ = f"evaluate run {store} out --split all --tasks move --replace --no-progress"
     assert program(capsys, train)[0] == 0
     Path("other.py").write_text(GLIDE)
-    for words in (evaluate_, f"{evaluate_} --trust-code other.py"):
+    for words in (evaluate_, f"{evaluate_} --code other.py"):
         code, said = program(capsys, words)
-        assert code == 7 and "--trust-code glide" in said, said
+        assert code == 7 and "--code glide" in said, said
     for named in ("glide.py", "glide"):
-        code, said = program(capsys, f"{evaluate_} --trust-code {named}")
+        code, said = program(capsys, f"{evaluate_} --code {named}")
         assert code == 0, said
-    code, said = program(capsys, f"play {store} --run run --out page.ipynb --no-open --trust-code glide.py")
+    code, said = program(capsys, f"play {store} --run run --out page.ipynb --no-open --code glide.py")
     assert code == 0 and f"code = \"{here / 'glide.py'}\"" in "".join(
         "".join(cell["source"]) for cell in json.loads(Path("page.ipynb").read_text())["cells"]
     )
@@ -107,9 +109,9 @@ def test_a_run_of_ones_own_code_is_opened_where_that_code_is_named_again(here, s
 
 def test_a_model_of_ones_own_has_plain_file_names_and_its_weights_ship(here, store, capsys):
     fit("glide:Glide", store, "run", training_settings=BRIEF, device="cpu", progress=False)
-    code, said = program(capsys, "export-weights run weights --trust-code glide.py")
+    code, said = program(capsys, "export-weights run weights --code glide.py")
     assert code == 0 and {path.name for path in Path("weights").glob("[!.]*")} == {"glide.Glide-0.safetensors", "glide.Glide-0.json"}, said
-    code, said = program(capsys, f"evaluate weights/glide.Glide-0.safetensors {store} out --split all --tasks move --no-progress --trust-code glide.py")
+    code, said = program(capsys, f"evaluate weights/glide.Glide-0.safetensors {store} out --split all --tasks move --no-progress --code glide.py")
     assert code == 0, said
     jobs = plan(profile_values("smoke", {"models": ["glide:Glide", "oracle"]}))
     written = [Path(place).name for job in jobs for place in job.outputs] + [job.file_name for job in jobs]
