@@ -150,7 +150,7 @@ def generate(
         str, typer.Option(help="trials: of the nine scenarios; visits: six visits each, to train on; visits-test: those balanced for a test.")
     ] = "trials",
     trials: Annotated[int | None, typer.Option(min=1, help="How many trials; by default 900, of visits 20000, of visits-test 1440.")] = None,
-    scenes: Annotated[int | None, typer.Option(min=1, help="Scenes that visits are made of; by default 4000, of visits-test 320.")] = None,
+    scenes: Annotated[int | None, typer.Option(min=1, help="Scenes to make visits of; else a fifth of trials, of a test two ninths.")] = None,
     concept: Annotated[
         list[str] | None, typer.Option(help="Concept of what robots want in visits (repeatable); default: known ones, of visits-test all.")
     ] = None,
@@ -183,7 +183,8 @@ def generate(
     tell_totals(store, "drawn again")
     if is_new:  # of a store that went on, only a part was made now
         seconds = time.monotonic() - begun
-        typer.echo(f"{trials / seconds:.1f} trials a second ({seconds:.0f} s)")
+        made = 3 * data.open_trials(store).attrs["settings"]["scenes"] if visits else trials  # trials are put together from visits
+        typer.echo(f"{made / seconds:.1f} {'visits simulated' if visits else 'trials'} a second ({seconds:.0f} s)")
 
 
 @app.command(epilog="Example: aawm verify data/trials --card data/trials.md")

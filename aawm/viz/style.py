@@ -80,7 +80,6 @@ STYLES = {  # in the order of every legend and axis
     "sgnet": Style("SGNet", "#CC79A7", "P", "....", (1.5, 1.2), kind=THE_PAPERS),
     "event_transformer": Style("Event Transformer", "#6B3E00", "X", "++++", (6, 1.5, 1.5, 1.5), remark=ARENA, kind=OURS),
     "chooser": Style("Chooser", "#DD1144", "d", "xx--", (2, 1, 0.6, 1), kind=OURS),
-    "event_transformer_generic": Style("Generic Event Transformer", "#D2AF69", "<", "++", (2, 1), kind=OURS),
     "oracle": Style("Hierarchical Oracle", "#222222", "p", "||", (), True),
     "strong_oracle": Style("Strong Oracle", "#BFBFBF", "h", "oo", (3, 1.2), True, ARENA, OURS),
     "frozen_world": Style("Frozen world", "#7F7F7F", "_", "\\\\////", (1, 2), remark=RULE, kind=UNTRAINED),

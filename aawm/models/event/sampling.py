@@ -19,7 +19,7 @@ from torch.nn import functional
 from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
 from ..base import Context, sample_categorical
 from ..streams import Streams, streams_of
-from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
+from .features import PUSHED, Scene, aloft, features, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, Network, guided,
     plan_facts, ring_buffer, ring_place, sample_token, steps_in_reach,
@@ -334,7 +334,7 @@ def begin_futures(
     is_short = int(context.lengths.min()) < c.window
     outset = Outset(
         model=model, samples=samples, horizon=horizon, streams=streams, weights=token_weights(model.network),
-        expected=model.expected_events(model.network.events(read), context),
+        expected=model.network.events(read),
         left=STEPS - context.lengths, last=last, held=grasped_at_end(states, context.lengths),
         lengths=lengths, start=states[rows, 0], end=None if end is None else end[rows],
         ring_lengths=lengths.repeat_interleave(len(AGENTS)) if is_short else None,
@@ -393,7 +393,7 @@ def sample_next(
     # the trunk's output after the present state
     model = outset.model
     place = (outset.lengths + step - 1)[:, None]
-    seen = model.observe(futures.now[:, None], before[:, None], outset.start, place, outset.end)
+    seen = features(futures.now[:, None], before[:, None], outset.start, place, outset.end)
     ring = ring_place(outset.ring_lengths, step, model.config.window)
     kept = [(*pair, *ring) for pair in futures.kept]
     futures.hidden = model.network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
