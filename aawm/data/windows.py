@@ -58,7 +58,7 @@ class Windows:
         at_pickups: float = 0.0,  # share of windows whose context ends at a pickup, up to five steps after it, or too late, at `context`
         context: int = WINDOW_CONTEXT,  # steps of a window that are shown
         symmetries: str = "none",  # one of `SYMMETRIES`
-        cuts: tuple[int, ...] = (),  # steps of a trial at which everything is placed anew
+        cuts: tuple[int, ...] = (),  # steps of a trial at which everything is placed anew; windows begin there or with the trial
     ):
         states = torch.as_tensor(states)
         states = states.flatten(2) if states.ndim == 4 else states
@@ -77,6 +77,7 @@ class Windows:
         self.at_pickups, self.context = at_pickups, context
         self.states, self.window, self.batch_size, self.seed = states, window, min(batch, len(states)), seed
         self._drawn: tuple = (-1, None)  # the last epoch, and its windows
+        self._starts = np.array([start for start in ((0, *cuts) if cuts else range(steps)) if start <= steps - window])
         self._offsets = torch.arange(window, device=states.device)
         self._orders = torch.tensor(ORDERS, device=states.device)
         given = torch.zeros(steps, dtype=torch.bool, device=states.device)
@@ -98,14 +99,13 @@ class Windows:
             return self._drawn[1]
         random = np.random.default_rng([self.seed, epoch])
         number = len(self) * self.batch_size
-        last = self.states.shape[1] - self.window  # step at which a window can begin
         trial = random.permutation(len(self.states))[:number]
-        start = random.integers(0, last, size=number, endpoint=True)
+        start = self._starts[random.integers(len(self._starts), size=number)]
         if self._pickups is not None:  # each pickup is as likely as any other
             chosen = random.random(number) < self.at_pickups
             trial[chosen], pickup = self._pickups[random.integers(len(self._pickups), size=chosen.sum())].T
             end = pickup + random.integers(0, AFTER_PICKUP, size=chosen.sum(), endpoint=True)
-            start[chosen] = np.clip(end - self.context, 0, last)
+            start[chosen] = np.clip(end - self.context, 0, self.states.shape[1] - self.window)
         windows = np.stack([trial, start, *random.integers([[len(ORDERS)], [2]], size=(2, number))])
         self._drawn = epoch, torch.from_numpy(windows).to(self.states.device).unflatten(1, (len(self), self.batch_size))
         return self._drawn[1]
