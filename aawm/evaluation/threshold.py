@@ -27,9 +27,7 @@ SETTING = "event_threshold"  # of a model's configuration
 
 def has_threshold(model) -> bool:
     "Whether a model has a decision threshold, and ranks its rollouts by it."
-    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING) and getattr(
-        model, "ranks_rollouts", True
-    )
+    return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING)
 
 
 def threshold_table(

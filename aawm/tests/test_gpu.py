@@ -249,7 +249,7 @@ class Waits(TorchDispatchMode):
 
 
 # which objects move in a batch: two masks, `nonzero` twice
-SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4, "event_transformer_generic": 4}
+SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -133,7 +133,6 @@ def test_who_holds_is_near_and_what_rests_is_held_by_nobody(trials):
     held = (holder > STILL) & (holder < PUSHED)
     assert held.any() and (distance.gather(-1, (holder - 1).clamp(0, 1)[..., None])[..., 0][held] < 0.8).all()
     assert (trials[:, 1:, :3] - trials[:, :-1, :3])[..., POSITION].norm(dim=-1)[holder == STILL].max() <= 1e-3
-    assert set(holders(trials, grasping=False).unique().tolist()) == {STILL, PUSHED}
 
 
 def test_tokens_follow_a_trial_and_keep_its_events(simulated, trials):
@@ -343,14 +342,8 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
         and read.config.samples == settings["samples"]
     )
     for preset in PRESETS:
-        with_plans, without = (
-            preset_settings(preset, name) for name in ("event_transformer", "event_transformer_generic")
-        )
-        assert with_plans == preset_settings(preset, "strong_oracle"), "the same network, given the end"
-        assert (
-            with_plans[0].items() > without[0].items() and with_plans[0]["planned"]
-            and with_plans[1] == without[1]
-        )
+        given = preset_settings(preset, "event_transformer")
+        assert given == preset_settings(preset, "strong_oracle") and given[0]["planned"], "the same network, given the end"
 
 
 def test_what_is_expected_is_planned_for_the_likelier_agent():

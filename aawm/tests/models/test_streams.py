@@ -10,10 +10,7 @@ from aawm.models.streams import CounterRNG, combined, key_of_name, streams_of
 from aawm.schema import STATE_SIZE, STEPS
 from aawm.training.check import wandering
 
-SAMPLING = [
-    ("event_transformer", "corrected"), ("strong_oracle", "corrected"),
-    ("event_transformer_generic", "corrected")
-]
+SAMPLING = [("event_transformer", "corrected"), ("strong_oracle", "corrected")]
 SAMPLING += [
     (name, variant)
     for name in ("rssm_discrete", "rssm_continuous", "sgnet")
