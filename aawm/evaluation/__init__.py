@@ -10,7 +10,7 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
            'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
            'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'choice_table', 'fitted_rules', 'read_past',
-           'rule_table']
+           'rule_table', 'rescore', 'same_trials']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
@@ -18,7 +18,7 @@ from .compare import compared, difference, verdict
 from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
     Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
-    model_fields, other_data, read_evaluation, save, score_row,
+    model_fields, other_data, read_evaluation, rescore, same_trials, save, score_row,
 )
 from aawm.evaluation.rollouts import (
     ConstantVelocity, Faced, FrozenWorld, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
@@ -38,5 +38,5 @@ _all_ = [
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
     "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
-    "fitted_rules", "read_past", "rule_table",
+    "fitted_rules", "read_past", "rule_table", "rescore", "same_trials",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOU
            'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model', 'refuse_shared',
            'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name', 'check_output', 'save',
            'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations',
-           'model_fields', 'main_variant', 'joined_outcomes', 'score_row']
+           'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -33,7 +33,9 @@ from ..arrays import read_csv, read_npz, read_parquet
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import PLAIN_WORLDS, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
-from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
+from aawm.evaluation.scores import (
+    CLASS_METRICS, CURVE_COLUMNS, EVENT_METRICS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, class_metrics, joined, score,
+)  # fmt: skip
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
@@ -617,6 +619,45 @@ def joined_outcomes(
 ) -> pd.DataFrame:  # `model, variant, seed, scoring` and `OUTCOME_COLUMNS`
     "A row for each scored object of each trial of each evaluation; `UsageError` where evaluations are of other trials."
     return gather(find_evaluations(folder, **fields), across="scoring").outcomes
+
+# %% ../../nbs/evaluation/06_results.ipynb #5a3e7101
+def rescore(
+    outcomes: pd.DataFrame,  # as `gather` has them, of any trials
+) -> pd.DataFrame:  # `model, variant, seed` and `SCORE_COLUMNS`, over all behaviours
+    "Score outcomes anew; the truth is its own ceiling."
+    rows = []
+    for (*names, task, target), part in outcomes.groupby([*IDENTITY, "task", "target"], sort=False):
+        metrics = CLASS_METRICS if task == "move" else EVENT_METRICS
+        scored = class_metrics(part.assign(row=part.trial, ceiling=part.truth), pd.Series(dtype=bool), metrics)
+        rows += [(*names, task, target, metric, "all", *values) for metric, values in scored.items()]
+    return pd.DataFrame(rows, columns=[*IDENTITY, *SCORE_COLUMNS])
+
+
+def same_trials(results: Results) -> pd.DataFrame:
+    """Score models that are drawn side by side on the trials that all of them have, task by task.
+
+    Parameters
+    ----------
+    results
+        Evaluations of one scoring, as `gather` lays them side by side.
+
+    Returns
+    -------
+    DataFrame
+        The scores: those of `results` where all models have the same trials, else new ones over all behaviours; ceilings stay.
+    """
+    outcomes = results.outcomes
+    keys = ["task", "target"]
+    who = outcomes.groupby(list(IDENTITY)).ngroup()
+    have = who.groupby([outcomes[key] for key in (*keys, "trial")]).transform("nunique")
+    wanted = who.groupby([outcomes[key] for key in keys]).transform("nunique")
+    uneven = outcomes[have < wanted][keys].drop_duplicates()
+    if not len(uneven):
+        return results.scores
+    shared = rescore(outcomes[have == wanted].merge(uneven))
+    marked = results.scores.merge(uneven, how="left", on=keys, indicator=True)
+    kept = results.scores[((marked._merge == "left_only") | (marked.metric == "ceiling")).to_numpy()]
+    return pd.concat([kept, shared[shared.metric != "ceiling"]], ignore_index=True)
 
 # %% ../../nbs/evaluation/06_results.ipynb #57a11e00
 def score_row(
