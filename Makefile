@@ -72,7 +72,7 @@ lab: install
 docs: .venv/docs
 	rm -rf _docs && mkdir -p _docs/extra
 	$(BIN)/aawm generate _docs/trials --trials 54 --seed 7
-	$(BIN)/aawm play _docs/trials --run event_transformer --run nearest_carries --save _docs/extra/trial.html
+	$(BIN)/aawm play _docs/trials --run event_transformer --run faced --save _docs/extra/trial.html
 	$(BIN)/python -c 'from aawm.files import write_text; from aawm.study.challenge import challenge_page as page; write_text("_docs/extra/challenge.html", page("_docs/trials"))'
 	$(BIN)/python -m sphinx -q -W --keep-going -d _docs/doctrees -c docs nbs _docs/html
 

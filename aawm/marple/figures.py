@@ -4,12 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHECK', 'PERFECT', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'GIVEN', 'SEEN', 'look_of', 'curve_table', 'draw_panel',
-           'draw_published', 'fig_accuracy', 'fig_preferences', 'needed_table', 'seed_table', 'fig_evidence',
-           'fig_slips']
+           'fig_accuracy', 'fig_preferences', 'needed_table', 'seed_table', 'fig_evidence', 'fig_slips']
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
-from collections.abc import Callable
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -19,19 +16,20 @@ from .evidence import VARIANTS
 from .inference import WASTED
 from .missions import SCENARIOS
 from .scores import LEVEL, PARTS, bootstrap, needed, summary
-from ..viz.style import SOFT_INK, WIDTH, add_note, house_style, panel_title
+from ..viz.marks import draw_curves, draw_dots
+from ..viz.style import INK, SOFT_INK, WIDTH, Style, add_note, house_style, panel_title
 
 # %% ../../nbs/marple/19_figures.ipynb #0dc67322
 CHECK = "does the mission hold the query? w = 1"  # looks at nothing
 PERFECT = "perfect policies, w = 1"  # the planner in the network's place
-LOOKS = {  # series -> colour, marker, dashes
-    "V": ("#0072B2", "o", "-"), "V+A": ("#E69F00", "s", (0, (4, 1.5))), "V+L": ("#009E73", "^", (0, (6, 1.5, 1.5, 1.5))),
-    "V+A+L": ("#CC79A7", "D", (0, (1.5, 1.2))), WASTED: ("#D55E00", "v", (0, (2, 2))),
-    CHECK: ("#222222", "P", "-"), PERFECT: ("#222222", "X", "-"),
-    "1.0": ("#222222", "P", "-"), "0.8": ("#D55E00", "X", (0, (4, 1.5))),
-    "0.6": ("#E69F00", "s", (0, (6, 1.5, 1.5, 1.5))), "0.5": ("#0072B2", "o", "-"),
-    "open": ("#999933", "h", (0, (1, 1))),
-    PEOPLE: ("#222222", "*", "-"), LANGUAGE_MODEL: ("#888888", "d", "-"),
+LOOKS = {
+    name: Style(name, color, marker, dashes)
+    for name, color, marker, dashes in (
+        ("V", "#0072B2", "o", ()), ("V+A", "#E69F00", "s", (4, 1.5)), ("V+L", "#009E73", "^", (6, 1.5, 1.5, 1.5)),
+        ("V+A+L", "#CC79A7", "D", (1.5, 1.2)), (WASTED, "#D55E00", "v", (2, 2)), (CHECK, INK, "P", ()), (PERFECT, INK, "X", ()),
+        ("1.0", INK, "P", ()), ("0.8", "#D55E00", "X", (4, 1.5)), ("0.6", "#E69F00", "s", (6, 1.5, 1.5, 1.5)), ("0.5", "#0072B2", "o", ()),
+        ("open", "#999933", "h", (1, 1)), (PEOPLE, INK, "*", ()), (LANGUAGE_MODEL, "#777777", "d", ()),
+    )
 }
 
 # %% ../../nbs/marple/19_figures.ipynb #dc776983
@@ -41,9 +39,9 @@ GIVEN = "At w = 1 each agent's mission is given: the check 'does it hold the que
 SEEN = "share seen, tau / T"
 
 
-def look_of(series: str) -> tuple:  # colour, marker, dashes
-    "The look of a series; grey where it has none of its own."
-    return LOOKS.get(PEOPLE if series.startswith("people (n = ") else series, ("#555555", "x", (0, (1, 2))))
+def look_of(series: str) -> Style:
+    "Find the look of a series; grey where it has none of its own."
+    return LOOKS.get(PEOPLE if series.startswith("people (n = ") else series, Style(series, "#555555", "x", (1, 2)))
 
 # %% ../../nbs/marple/19_figures.ipynb #143d8800
 def curve_table(
@@ -64,32 +62,14 @@ def draw_panel(
     letter: str = "",
     left: bool = True,  # with a label beside it
     scenario: str = "mean",
-    label: Callable[[str], str] = str,  # a series -> its words in the legend
 ) -> None:
-    "The curves of one scenario with their bands."
-    for series, rows in drawn[drawn.scenario == scenario].groupby("series", sort=False):
-        color, marker, dashes = look_of(series)
-        x = rows.part / PARTS
-        axes.fill_between(x, rows.low, rows.high, color=color, alpha=0.15, lw=0)
-        axes.plot(x, rows.value, color=color, marker=marker, ls=dashes, ms=3.5, label=label(series))
+    "Draw the curves of one scenario with their bands."
+    rows = drawn[drawn.scenario == scenario]
+    draw_curves(axes, rows.assign(step=rows.part / PARTS), {name: look_of(name) for name in rows.series.unique()})
     axes.axhline(LEVEL, color=SOFT_INK, lw=0.7, ls=":")
     axes.axhline(0.5, color=SOFT_INK, lw=0.5)
-    axes.set(xlim=(-0.03, 1.03), ylim=(0.4, 1.03), xticks=(0, 0.5, 1), yticks=(0.5, 0.8, 1), xlabel=SEEN)
-    axes.set_ylabel("accuracy" if left else "")
+    axes.set(xlim=(-0.03, 1.03), ylim=(0.4, 1.03), xticks=(0, 0.5, 1), yticks=(0.5, 0.8, 1), xlabel=SEEN, ylabel="accuracy" if left else "")
     panel_title(axes, letter, title)
-
-# %% ../../nbs/marple/19_figures.ipynb #e7f5087a
-def draw_published(axes: plt.Axes, names: tuple, split: str = "in") -> list:
-    "Where people and published methods reach 0.8, as marks on the line; the numbers drawn."
-    drawn = []
-    for name in names:
-        value, (color, marker, _) = float(PUBLISHED_NEEDED.loc[name, split]), look_of(name)
-        axes.plot(
-            [value], [LEVEL], marker=marker, ms=9 if marker == "*" else 6, mfc="white", mec=color, mew=1.2,
-            ls="none", zorder=6
-        )
-        drawn.append({"series": f"{name}, published", "scenario": "mean", "part": np.nan, "value": value})
-    return drawn
 
 # %% ../../nbs/marple/19_figures.ipynb #7d40e906
 @house_style()
@@ -97,25 +77,27 @@ def fig_accuracy(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
     note: str = "",
 ):  # figure, table
-    "Accuracy over time for every scenario and their mean: exact inference, a rule, published marks."
-    published = (PEOPLE, "V+A+L", "V+L", "V", LANGUAGE_MODEL)
+    "Draw accuracy over time for every scenario and their mean: exact inference, a rule, published marks."
     drawn = curve_table(table)
     heard = drawn[drawn.scenario == "mean"].pivot(index="part", columns="series", values="value")
     apart = [(heard[one] - heard[other]).abs().max() for one, other in (("V+A", "V"), ("V+A+L", "V+L")) if one in heard]
     audio = f"With audio curves differ by at most {max(apart):.2f} in the mean; they are not drawn." if apart else ""
     shown = drawn[~drawn.series.isin(("V+A", "V+A+L"))]
-    figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharey=True)
+    figure, axes = plt.subplots(2, 3, figsize=(WIDTH, 4.6), sharex=True, sharey=True)
     for ax, name, letter in zip(axes.flat, [*SCENARIOS, "mean"], "ABCDEF"):
         question = SCENARIOS[name].question if name in SCENARIOS else "Mean of the five"
-        draw_panel(
-            ax, shown, question, letter, ax in axes[:, 0], name, lambda one: f"exact inference, {one}" if one in VARIANTS else one
-        )
-    marks = draw_published(axes[1, 2], published)
+        draw_panel(ax, shown, question, letter, ax in axes[:, 0], name)
+        ax.label_outer()
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    for name in published:
-        color, marker, _ = look_of(name)
-        handles += axes[0, 0].plot([], [], marker=marker, mfc="white", mec=color, mew=1.2, ls="none", ms=6)
+    labels = [f"exact inference, {label}" if label in VARIANTS else label for label in labels]
+    marks = []
+    for name in (PEOPLE, "V+A+L", "V+L", "V", LANGUAGE_MODEL):  # published: where they reach 0.8
+        look = look_of(name)
+        value = float(PUBLISHED_NEEDED.loc[name, "in"])
+        style = dict(marker=look.marker, ms=9 if look.marker == "*" else 6, mfc="white", mec=look.color, mew=1.2, ls="none", zorder=6)
+        handles += axes[1, 2].plot([value], [LEVEL], **style)
         labels.append(f"{name}, published")
+        marks.append({"series": labels[-1], "scenario": "mean", "part": np.nan, "value": value})
     figure.legend(handles, labels, loc="outside upper center", ncols=3)
     each = table.groupby("scenario").trial.nunique().max()
     add_note(figure, [
@@ -130,7 +112,7 @@ def fig_preferences(
     table: pd.DataFrame,  # of `score_pairs`, several priors
     note: str = "",
 ):  # figure, table
-    "Accuracy over time by how much is known of preferences, mean of the scenarios, for each combining rule."
+    "Draw accuracy over time by how much is known of preferences, mean of the scenarios, for each combining rule."
     rules = list(dict.fromkeys(table.rule))
     trials = table.groupby("prior").trial.nunique().to_dict()
     any_of_ten = (
@@ -142,12 +124,10 @@ def fig_preferences(
     tables = []
     for ax, rule, letter in zip(axes[0], rules, "ABC"):
         drawn = curve_table(table[table.rule == rule], "prior").assign(rule=rule)
-        draw_panel(
-            ax, drawn, f"rule {rule}", letter, ax is axes[0][0],
-            label=lambda one: "any of ten missions" if one == "open" else f"w = {one}"
-        )
+        draw_panel(ax, drawn, f"rule {rule}", letter, ax is axes[0][0])
         tables.append(drawn)
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, ["any of ten missions" if one == "open" else f"w = {one}" for one in labels], loc="outside upper center", ncols=6)
     given = GIVEN if "1.0" in set(table.prior) else ""
     add_note(figure, [KNOWN, given, any_of_ten,
                       f"Exact inference, mean of the five scenarios, n = {max(trials.values())} trials; vision alone.", note])
@@ -207,13 +187,9 @@ def fig_evidence(
     for line, name in enumerate(lines):
         rows = ours.loc[[name]] if name in ours.index else marks.loc[[name]]
         kind, _, whose = name.rpartition(", ") if name in marks.index else ("", "", "")
-        color, marker, _ = look_of(kind or name)
-        for row in rows.itertuples():
-            face = color if row.scenario == "ood" or name in ours.index else "white"
-            size = 6 if whose == "published" else 8
-            if whose != "published":
-                axes.plot([row.low, row.high], [line, line], color=color, lw=2, solid_capstyle="round")
-            axes.plot([row.value], [line], marker=marker, mec=color, mfc=face, mew=1.3, ms=size, ls="none")
+        look = look_of(kind or name)
+        for split, row in rows.assign(place=line).groupby("scenario"):
+            draw_dots(axes, row, look.color, look.marker, hollow=split == "in" and name not in ours.index)
         if whose != "published":
             said = " / ".join(f"{row.value:.2f}" + ("" if row.reached else " *") for row in rows.itertuples())
             axes.text(rows[["high", "value"]].max(axis=None) + 0.02, line, said, va="center", fontsize=8)
@@ -253,7 +229,7 @@ def fig_slips(
     for ax, letter, (measure, rows) in zip(axes, "ABC", table.groupby("measure", sort=False)):
         ax.axhline(0, color=SOFT_INK, lw=0.8)
         ends = [rows.difference - rows.low, rows.high - rows.difference]
-        ax.errorbar(rows.slips, rows.difference, ends, fmt="o", color=LOOKS["V"][0], capsize=3)
+        ax.errorbar(rows.slips, rows.difference, ends, fmt="o", color=LOOKS["V"].color, capsize=3)
         ax.set(xlabel="share of wrong moves", xlim=(-0.02, 0.22), xticks=sorted(rows.slips))
         ax.set_ylabel("exact inference less the rule" if letter == "A" else "")
         panel_title(ax, letter, measure)

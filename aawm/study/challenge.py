@@ -24,7 +24,7 @@ TRIALS = 6
 SEED = 1  # chooses the trials
 LONGEST = 15  # seconds that a trial is shown, so that six take two minutes
 OPPONENTS = {  # evaluated -> its name on the page
-    "event_transformer": "Event Transformer, given the arena's rules", "nearest_carries": "A rule: a robot takes the object that is nearest"
+    "event_transformer": "Event Transformer, given the arena's rules", "faced": "A rule: a robot fetches the object that it points at"
 }
 
 
@@ -45,7 +45,7 @@ def challenge_page(
     chosen = [int(test.trial[item.row]) for item in items]
     others = []
     for name, label in OPPONENTS.items():
-        model = name if name == "nearest_carries" else pretrained(name)
+        model = name if name == "faced" else pretrained(name)
         outcomes = evaluate(model, store, asked, progress=False).outcomes
         right = (outcomes.prediction == outcomes.truth).groupby(outcomes.trial).all()  # every object foretold as it came
         others.append([label, int(right.reindex(chosen).sum())])

@@ -28,7 +28,7 @@ infant/16_training infant/18_figures infant/23_commands infant/14_regions
 marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
 models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
-training/07_check viz/06_studies
+training/07_check viz/06_marks
 guides/04_in_one_figure lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/07_defend_a_claim
 lessons/09_what_surprises_a_network lessons/10_are_you_better
 """

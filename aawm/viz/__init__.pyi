@@ -3,10 +3,13 @@
 from .choices import fig6 as fig6
 from .clips import Clip as Clip, Film as Film, save_film as save_film
 from .figures import (
-    AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_SCORES as PUBLISHED_SCORES,
-    Panel as Panel, bar_table as bar_table, curve_table as curve_table, describe as describe,
-    fig3 as fig3, fig4 as fig4, fig5 as fig5,
+    AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_ADE as PUBLISHED_ADE,
+    PUBLISHED_SCORES as PUBLISHED_SCORES, Panel as Panel, bar_table as bar_table, curve_table as curve_table,
+    describe as describe, error_table as error_table, fig3 as fig3, fig4 as fig4, fig5 as fig5,
+    sensitivity_figure as sensitivity_figure, sensitivity_table as sensitivity_table, swm3 as swm3,
+    swm4 as swm4,
 )
+from .marks import claims_figure as claims_figure
 from .player import (
     Player as Player, Screen as Screen, View as View, read_events as read_events,
     save_animation as save_animation, stills as stills,
@@ -18,11 +21,6 @@ from .scenes import (
 )
 from .stage import (
     ENTITY_COLORS as ENTITY_COLORS, Stage as Stage, stage_key as stage_key, trace_table as trace_table,
-)
-from .studies import (
-    PUBLISHED_ADE as PUBLISHED_ADE, claims_figure as claims_figure, error_table as error_table,
-    sensitivity_figure as sensitivity_figure, sensitivity_table as sensitivity_table, swm3 as swm3,
-    swm4 as swm4,
 )
 from .style import (
     STYLES as STYLES, Style as Style, WIDTH as WIDTH, add_note as add_note, house_style as house_style,

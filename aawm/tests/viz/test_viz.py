@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from aawm.errors import EnvironmentProblem, UsageError
 from aawm.viz import (
@@ -18,8 +19,8 @@ from aawm.evaluation import CLAIMS
 from aawm.evaluation.sensitivity import DEFAULTS, GRID
 from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
-from aawm.viz.figures import FALSE, curve_table
-from aawm.viz.studies import SENSITIVITY_PANELS, rank_changes
+from aawm.viz.figures import SENSITIVITY_PANELS, MOST_WORDS, curve_table, describe, rank_changes
+from aawm.viz.marks import BARS, FALSE
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
 MANY = [*STYLES, "somewhere.models:AnUncommonlyNamedModel", "crystal_ball"]
@@ -183,9 +184,9 @@ def test_no_text_is_clipped_or_overlaps(paper, name):
 def test_no_panel_is_empty(paper, name):
     for axes in paper[name][0].axes:
         assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
-        patches = [patch for patch in axes.patches if patch.get_visible()]
+        patches = [patch for patch in (*axes.patches, *axes.collections) if patch.get_visible()]
         says = any("n too small" in text.get_text() for text in axes.texts)
-        assert patches or says or any(len(line.get_xdata()) > 1 for line in axes.get_lines())
+        assert patches or says or any(len(line.get_xdata()) for line in axes.get_lines())
 
 
 def test_rows_of_models_stand_in_groups():
@@ -232,17 +233,70 @@ def test_one_colour_per_model_everywhere(paper):
     for name in ("fig3", "fig4", "fig5"):
         figure, table = paper[name]
         looks = styles_of(table.series.dropna())
-        for axes in figure.axes:
-            for container in axes.containers:
-                label = container.get_label()
-                if label in looks:
-                    seen.setdefault(label, set()).add(to_hex(container.patches[0].get_facecolor()).upper())
-            for line in axes.get_lines():
-                if line.get_label() in looks:
-                    seen.setdefault(line.get_label(), set()).add(to_hex(line.get_color()).upper())
+        rows = table[table.kind == "bar"] if "kind" in table else table[table.value.notna() & table.title.ne("Context ends")]
+        title = rows.title.iloc[0]
+        bars = next(group for group in figure.axes[0].containers if group.get_label() == BARS)
+        for series, bar in zip(rows[(rows.title == title) & rows.value.notna()].series, bars.patches):
+            seen.setdefault(series, set()).add(to_hex(bar.get_facecolor()).upper())
+        for line in (line for axes in figure.axes for line in axes.get_lines() if line.get_label() in looks):
+            seen.setdefault(line.get_label(), set()).add(to_hex(line.get_color()).upper())
     assert len(seen) >= 3 and all(len(colors) == 1 for colors in seen.values())
     assert len({color for colors in seen.values() for color in colors}) == len(seen)
     assert all(seen[name] == {STYLES[name].color} for name in seen if name in STYLES)
+
+
+def luminance(rgb):
+    part = np.asarray(rgb, dtype=float)
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+
+def faint(figure):
+    "Every text whose letters have a contrast under 4.5 with what lies behind them."
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    shown = [text for text in figure.findobj(matplotlib.text.Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in shown]
+    figure.set_layout_engine("none")  # all stays where it is
+    for text in shown:
+        text.set_visible(False)
+    canvas.draw()
+    behind = luminance(np.asarray(canvas.buffer_rgba())[::-1, :, :3] / 255)
+    found = []
+    for text, box in zip(shown, boxes):
+        text.set_visible(True)
+        part = behind[max(int(box.y0), 0) : int(box.y1) + 1, max(int(box.x0), 0) : int(box.x1) + 1]
+        letters = luminance(matplotlib.colors.to_rgb(text.get_color()))
+        if part.size:
+            light, dark = max(np.median(part), letters), min(np.median(part), letters)
+            found += [(text.get_text(), round((light + 0.05) / (dark + 0.05), 1))] if (light + 0.05) / (dark + 0.05) < 4.5 else []
+    return found
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
+def test_every_text_can_be_read(paper, name):
+    assert not faint(paper[name][0])
+
+
+def test_pale_letters_are_found():
+    figure = Figure()
+    figure.text(0.5, 0.5, "pale", color="#56B4E9")
+    figure.text(0.5, 0.2, "ink", color="#333333")
+    assert [text for text, _ in faint(figure)] == ["pale"]
+
+
+@pytest.mark.parametrize("name", ["fig3", "fig4", "fig5", "swm4"])
+def test_an_alternative_text_is_short_and_has_the_finding(paper, name):
+    words = describe(paper[name][1], "An opening.").split()
+    assert 10 < len(words) <= MOST_WORDS and "leads," in words
+
+
+def test_bounds_and_printed_numbers_are_drawn():
+    figure, table = fig3(made_scores(FEW), published=PUBLISHED_SCORES)
+    dashed = [[line.get_xdata()[0] for line in axes.get_lines() if line.get_label().startswith("_") and len(set(line.get_xdata())) == 1
+               and line.get_linestyle() == "--"] for axes in figure.axes]
+    assert dashed == [[0.1, 0.5], [], [], []]
+    diamonds = [list(line.get_xdata()) for axes in figure.axes for line in axes.get_lines() if line.get_marker() == "D"]
+    assert [value for values in diamonds for value in values] == table.published.dropna().tolist() and len(table.published.dropna()) == 6
 
 
 def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
@@ -288,7 +342,7 @@ def test_a_panel_without_data_says_so():
     figure, _ = fig4(scores, curves[curves.curve != "loss_goal"])
     assert [says(axes) for axes in figure.axes] == [False, False, True]
     figure, table = fig5(scores, curves[curves.curve == "ade"])
-    assert [says(axes) for axes in figure.axes] == [False, False, True, True] and "B" not in set(table.panel)
+    assert [says(axes) for axes in figure.axes] == [False, False, False, True, True] and "B" not in set(table.panel)
     with pytest.raises(UsageError, match="pickup"):
         fig4(scores[scores.task != "pickup"], curves)
 
@@ -297,25 +351,17 @@ def test_false_positives_carry_their_count_and_need_ten():
     scores = made_scores(FEW)
     scores.loc[(scores.metric == "false_positive") & (scores.task == "single_goal"), "count"] = 9
     figure, table = fig3(scores)
-    thin = [
-        [container for container in axes.containers if container.get_label() == FALSE] for axes in figure.axes
-    ]
-    assert (
-        not thin[0] and thin[1] and "false: n = 40" in figure.axes[1].get_xlabel()
-        and "false" not in figure.axes[0].get_xlabel()
-    )
+    thin = [sum(len(group) for group in axes.containers if group.get_label() == FALSE) for axes in figure.axes]
+    assert not thin[0] and thin[1] == 3 and "(false: 40)" in figure.axes[1].get_xlabel() and "false" not in figure.axes[0].get_xlabel()
 
 
-def test_every_panel_says_how_many():
-    scores = made_scores(FEW, 3)
-    curves = made_curves(FEW, 3)
-    figure, table = fig5(scores, curves)
-    recall = table[(table.kind == "bar") & (table.title == "Recall")]
-    falsely = recall.false_positive_count.max()
-    assert figure.axes[0].get_xlabel() == f"F1; moved, n = {recall['count'].max():.0f}\n(false: n = {falsely:.0f})"
-    assert all(", n = " in axes.get_xlabel().replace("\n", " ") for axes in figure.axes[1:])
-    figure, _ = swm3(made_errors(FEW, 3))
-    assert all("\nn = " in label.get_text() for axes in figure.axes for label in axes.get_xticklabels())
+def test_every_panel_says_how_many_in_one_line():
+    figure, table = fig5(made_scores(FEW, 3), made_curves(FEW, 3))
+    f1 = table[(table.kind == "bar") & (table.title == "F1")]
+    assert figure.axes[0].get_xlabel() == f"F1, n = {f1['count'].max():.0f}"
+    assert all(", n = " in axes.get_xlabel() for axes in figure.axes[2:]) and not any("\n" in axes.get_xlabel() for axes in figure.axes)
+    figure, table = swm3(made_errors(FEW, 3))
+    assert f"single-step {table['count'].max():.0f}" in figure._supxlabel.get_text().replace("\n", " ")
 
 
 def test_one_model_without_a_score_is_said_to_have_none():
@@ -323,8 +369,7 @@ def test_one_model_without_a_score_is_said_to_have_none():
     scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
     figure, table = fig4(scores, made_curves(FEW))
     assert "none" in [text.get_text() for text in figure.axes[0].texts]
-    kept = [group for group in figure.axes[0].containers if group.get_label() in FEW]
-    assert sum(map(len, kept)) == 2
+    assert sum(len(group) for group in figure.axes[0].containers if group.get_label() == BARS) == 2
 
 
 def test_infinite_curves_fall_back_on_finite_rollouts():
