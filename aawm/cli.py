@@ -8,7 +8,7 @@ __all__ = ['EXIT_CODES', 'app', 'NUMBERED', 'Scheduler', 'Device', 'SETS', 'Skip
            'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'named_values',
            'warn_of_contract', 'take_trust', 'warn_of_source', 'train', 'chosen_tasks', 'save_evaluation', 'evaluate',
            'choose_threshold', 'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play',
-           'reproduce', 'list_what', 'figure', 'lessons', 'main']
+           'view', 'reproduce', 'list_what', 'figure', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -687,61 +687,65 @@ def compare(
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
 @app.command(epilog="Examples: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm; "
-    "aawm play data/trials --run event_transformer --save trial.html")
+    "aawm play data/trials --run event_transformer --save trial.gif")
 def play(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     trial: Annotated[int | None, typer.Option(help="Its place in the store, from 0; the first with a delivery where not given.")] = None,
     run: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             help="Who imagines the rest: a run folder, a weights file, a model whose weights ship, as sgnet, or a plain world such as "
             "frozen_world; may be repeated."
         ),
     ] = None,
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The notebook to write; data/play/trial-N.ipynb where not given.")] = None,
-    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the notebook in JupyterLab, or only write it.")] = True,
     save: Annotated[
-        Path | None, typer.Option(help="Instead of a notebook, write a page that moves by itself (.html), or an animation (.gif).")
+        Path | None, typer.Option("--save", "--out", help="A page (.html) or an animation (.gif); data/play/trial-N.html where not given.")
     ] = None,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open a page without a name of its own in the browser.")] = True,
     replace: Anew = False,
     seed: Seed = 0,
     device: Device = "auto",
     trust_code: Trust = None,
 ):
     "Watch a trial as it moves, beside what models imagine of it."
-    from aawm.files import check_gif, claim, resolve
-
-    if save is not None and save.suffix.lower() != ".html":
-        check_gif(save)
-    from aawm.runs.play import delivered_trial, open_page, save_page, view_trial, write_page
+    from aawm.files import claim, resolve
+    from aawm.runs.play import delivered_trial, replay_trial
+    from aawm.viz.player import check_ending
 
     runs = list(run or ())
-    warn_of_source(*runs)
+    warn_of_source(*map(Path, runs))
     trial = delivered_trial(store) if trial is None else trial
-    out = out or resolve(f"data/play/trial-{trial}.ipynb")
-    claim(save or out, reads=[store, *runs], replace=replace)
-    view = view_trial(store, trial, runs, context, seed, device=device)
-    if save is not None:
-        from aawm.viz import save_animation
+    page = check_ending(save or resolve(f"data/play/trial-{trial}.html"))
+    claim(page, reads=[store, *runs], replace=replace)
+    typer.echo(f"{replay_trial(store, trial, runs, context, seed, device).save(page)}: written")
+    if save is None and open_:
+        typer.launch(str(page))
 
-        typer.echo(f"{(save_page if save.suffix.lower() == '.html' else save_animation)(view, save)}: written")
-        return
-    places = [str(one) for one in runs]
-    for place, one in enumerate(runs):  # the notebook runs in another folder
-        module, _, name = str(one).rpartition(":")
-        file = Path(f"{module.replace('.', '/')}.py")
-        if one.exists() or module.endswith(".py"):
-            places[place] = str(one.resolve())
-        elif file.is_file():
-            places[place] = f"{file.resolve()}:{name}"
-    parameters = {"trials": str(store.resolve()), "trial": trial, "runs": ",".join(places)}
-    code = [str(Path(one).resolve()) if one.endswith(".py") else one for one in trust_code or ()]
-    parameters |= {"code": ",".join(code), "context": context or 0, "seed": seed, "device": device}
-    page = write_page(out, parameters)
-    typer.echo(f"{page}: written; in JupyterLab choose Run, Run All Cells, then press play")
-    if open_:
-        open_page(page)
+
+@app.command(epilog="Examples: aawm view data/evaluations/mine data/runs/mine --trials data/test; "
+    "aawm view data/evaluations/mine data/evaluations/sgnet data/runs/mine sgnet --trials data/test; aawm view data/runs/mine")
+def view(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="One or two evaluations, and what each is of: a run, whose learning curve is drawn, or a shipped model. "
+        "It rolls out again what its evaluation did not keep."),
+    ],
+    trials: Annotated[Path | None, typer.Option(help="The store that was evaluated on; without it nothing plays.")] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows that can be played, from the top.")] = 400,
+    out: Annotated[Path, typer.Option(help="The page to write, .html.")] = Path("view.html"),
+    replace: Anew = False,
+):
+    "Which trials are lost, and why? A page with a row for each question of each trial; a click plays truth beside rollouts."
+    from aawm.files import claim, write_text
+    from aawm.runs.view import view_page
+
+    if out.suffix != ".html":
+        raise UsageError(f"{out} must end in .html; choose another name")
+    claim(out, reads=[*names, trials], replace=replace)
+    page = view_page(names, trials, rows)
+    write_text(out, page)
+    typer.echo(f"{out}: {len(page) / 1e6:.1f} MB")
 
 # %% ../nbs/90_cli.ipynb #3e0a38dd
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")

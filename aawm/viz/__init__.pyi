@@ -1,16 +1,12 @@
 "All that draws, in one place: a look per model, the stage, the player, the paper's figures, and a way to save them."
 
 from .choices import fig6 as fig6
-from .clips import Clip as Clip, Film as Film, save_film as save_film
 from .figures import (
     AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_SCORES as PUBLISHED_SCORES,
     Panel as Panel, bar_table as bar_table, curve_table as curve_table, describe as describe,
     fig3 as fig3, fig4 as fig4, fig5 as fig5,
 )
-from .player import (
-    Player as Player, Screen as Screen, View as View, read_events as read_events,
-    save_animation as save_animation, stills as stills,
-)
+from .player import Replay as Replay, arena_replay as arena_replay, arena_stage as arena_stage, read_events as read_events
 from .scenes import (
     PanelScene as PanelScene, Rollout as Rollout, choose_pair as choose_pair,
     describe_rollouts as describe_rollouts, describe_scenes as describe_scenes,
