@@ -35,8 +35,7 @@ html_extra_path = ["../_docs/extra"]  # pages that move, as `make docs` writes t
 
 FIGURES = {"paper": "seeds", "paper/infant": "infant/quick", "paper/marple": "marple/quick"}  # where executed notebooks lie
 WITH_A_TRIAL = ("sim/00_overview", "evaluation/00_overview", "viz/05_player")  # open with a trial that moves
-TRIAL = """<iframe src="../trial.html" title="A trial that moves" width="100%" height="640" loading="lazy" style="border:0"
-onload="try { this.height = this.contentDocument.documentElement.scrollHeight } catch (refused) {}"></iframe>"""
+TRIAL = '<iframe src="../trial.html" title="A trial that moves" width="100%" height="720" loading="lazy" style="border:0"></iframe>'
 CHALLENGE = '**Can you do better?** <a href="challenge.html">Six trials, two minutes.</a>'
 SIDEBAR = {  # caption -> pages; an overview holds the pages of its room
     "To read": "lessons/00_overview guides/00_overview glossary",

@@ -139,25 +139,24 @@ def evaluate(
     show_scores(infant.scored(videos, one), videos, out)
 
 # %% ../../nbs/infant/23_commands.ipynb #9cbd059a
-@app.command(epilog="Example: aawm infant play data/preference --episode 1 --observer bayesian --save odd.gif")
+@app.command(epilog="Example: aawm infant play data/preference --episode 1 --observer bayesian --save odd.html")
 def play(
     store: Store, episode: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
     trial: Annotated[int, typer.Option(min=0, max=8, help="0-7 familiarisation, 8 test.")] = 8,
     observer: Annotated[
         list[str] | None, typer.Option(help="Whose surprise is drawn beneath; may be repeated.")
     ] = None,
-    save: Annotated[Path, typer.Option(help="The animation to write, a .gif.")] = Path("episode.gif"),
+    save: Annotated[Path, typer.Option(help="A page (.html) or an animation (.gif).")] = Path("episode.html"),
     replace: Anew = False,
 ):
-    "Watch an episode as it moves, with surprise beneath it. In Jupyter: aawm.infant.play.play."
-    from aawm.files import check_gif, claim
-    from aawm.infant.play import Film, save_gif
+    "Watch an episode as it moves, with surprise beneath it."
+    from aawm.files import claim
+    from aawm.infant.play import replay_episode
+    from aawm.viz.player import check_ending
 
-    claim(check_gif(save), reads=[store, *(observer or ())], replace=replace)
-    chosen = [chosen_observer(name) for name in observer or ("bayesian",)]
-    film = Film(store, episode, trial, chosen)
-    reason = f" ({film.reason})" if film.reason else ""
-    typer.echo(f"{save_gif(film, save)}: written; {film.title}{reason}; {film.subtitle}")
+    claim(check_ending(save), reads=[store, *(observer or ())], replace=replace)
+    replay = replay_episode(store, episode, trial, [chosen_observer(name) for name in observer or ("bayesian",)])
+    typer.echo(f"{replay.save(save, every=4)}: written; {replay.title}; {replay.note}")
 
 # %% ../../nbs/infant/23_commands.ipynb #91fe0891
 @app.command(epilog="Example: aawm infant train state_transformer data/train_preference data/train_single_object --out data/run --preset smoke")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['DEFAULTS', 'METHODS', 'app', 'Store', 'steps_of', 'find_method', 'marple', 'store_of', 'import_released_', 'import_',
-           'generate', 'verify', 'train', 'infer']
+           'generate', 'verify', 'play', 'train', 'infer']
 
 # %% ../../nbs/marple/22_commands.ipynb #768e2793
 from pathlib import Path
@@ -157,6 +157,22 @@ def verify(
     if card:
         write_text(card, dataset_card(store_of(folder)))
         typer.echo(f"{card}: what {folder} holds")
+
+
+@app.command(epilog="Example: aawm marple play data/marple --pair 3 --save pair.html")
+def play(
+    folder: Store, pair: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
+    save: Annotated[Path, typer.Option(help="A page (.html) or an animation (.gif).")] = Path("pair.html"),
+    replace: Anew = False,
+):
+    "Watch both agents of a pair in their copies of the house, up to the act in question."
+    from aawm.files import claim
+    from aawm.marple.replay import replay_pair
+    from aawm.viz.player import check_ending
+
+    claim(check_ending(save), reads=[folder], replace=replace)
+    replay = replay_pair(store_of(folder), pair)
+    typer.echo(f"{replay.save(save, every=1, side=420)}: written; {replay.title}")
 
 # %% ../../nbs/marple/22_commands.ipynb #aef73d13
 @app.command(epilog="Example: aawm marple train data/policies/ood-0 --training ood --pairs 500")

@@ -47,10 +47,11 @@ def place(tmp_path_factory):
 # verb -> words with the file it writes; what a full call takes is seconds
 FILES = {
     "verify": "verify trials --card OUT.md", "outcomes": "outcomes evaluation OUT.csv",
-    "play": "play trials --trial 0 --no-open --out OUT.ipynb", "play --save": "play trials --trial 0 --save OUT.html",
+    "play": "play trials --trial 0 --save OUT.html", "view": "view evaluation --trials trials --out OUT.html",
     "infant evaluate": "infant evaluate bayesian videos --out OUT.csv --no-progress",
     "infant score": "infant score answers.csv --requests asked --out OUT.csv",
-    "infant play": "infant play videos --save OUT.gif", "marple verify": "marple verify pairs --card OUT.md",
+    "infant play": "infant play videos --save OUT.gif", "marple play": "marple play pairs --save OUT.html",
+    "marple verify": "marple verify pairs --card OUT.md",
     "marple infer": "marple infer pairs --limit 1 --out OUT.csv --no-progress"
 }
 # verbs that write a folder, or files with names of their own

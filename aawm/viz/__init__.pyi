@@ -1,7 +1,6 @@
 "All that draws, in one place: a look per model, the stage, the player, the paper's figures, and a way to save them."
 
 from .choices import fig6 as fig6
-from .clips import Clip as Clip, Film as Film, save_film as save_film
 from .figures import (
     AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_ADE as PUBLISHED_ADE,
     PUBLISHED_SCORES as PUBLISHED_SCORES, Panel as Panel, bar_table as bar_table, curve_table as curve_table,
@@ -10,10 +9,7 @@ from .figures import (
     swm4 as swm4,
 )
 from .marks import claims_figure as claims_figure
-from .player import (
-    Player as Player, Screen as Screen, View as View, read_events as read_events,
-    save_animation as save_animation, stills as stills,
-)
+from .player import Replay as Replay, arena_replay as arena_replay, arena_stage as arena_stage, read_events as read_events
 from .scenes import (
     PanelScene as PanelScene, Rollout as Rollout, choose_pair as choose_pair,
     describe_rollouts as describe_rollouts, describe_scenes as describe_scenes,

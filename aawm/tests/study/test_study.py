@@ -20,7 +20,7 @@ from aawm.marple.scores import scored_at
 from aawm.schema import CONCEPTS, NEW_CONCEPTS, OBJECTS, VISIT_CONTEXT
 from aawm.sim.visit_histories import HISTORY_RULES, ideal
 from aawm.study.challenge import challenge_page
-from aawm.study.build import asset, build_study, small_store, study_words
+from aawm.study.build import build_study, small_store, study_words
 from aawm.study.score import (
     person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
     write_answers,
@@ -29,6 +29,7 @@ from aawm.study.houses import house_items
 from aawm.study.tables import people_curves, people_scores
 from aawm.study.stimuli import balanced, task_items
 from aawm.tests.conftest import note_requests
+from aawm.viz.player import asset
 from aawm.tests.study.test_handover import opened, press, warns
 
 
@@ -108,8 +109,10 @@ def test_each_kind_of_evidence_adds_what_methods_are_told(study, tmp_path):
 
 def test_the_page_holds_no_future_and_no_truth(study):
     for item in content(study)["items"]:
-        steps = {len(track) for tracks in item["tracks"].values() for track in tracks}
+        shapes = [shape for stage in item["stages"] for shape in stage["shapes"]]
+        steps = {len(shape[name]) for shape in shapes for name in ("x", "y", "turn") if isinstance(shape.get(name), list)}
         assert steps == {item["context"]} or item["kind"] == "practice"
+        assert all(when < item["steps"] for shape in shapes for when, _ in shape.get("changes", ()))
         assert "happened" not in item or item["kind"] == "practice"
         assert not {"rows", "scenario", "behavior", "store_trial"} & set(item)
 
@@ -134,7 +137,7 @@ def test_visits_ask_what_models_are_asked_and_are_scored_by_concept(study, tmp_p
     key, test = read_key(study / "visits"), trial_set(study / "visits trials", None)
     pages = content(study, "visits")
     for item, shown in zip(key.items, pages["items"], strict=True):
-        steps = len(shown["tracks"]["obj0"][0])
+        steps = shown["steps"]
         assert (steps == VISIT_CONTEXT) == (item.kind == "test") and ("happened" in shown) == (item.kind == "practice")
         assert item.kind != "practice" or item.behavior not in NEW_CONCEPTS
         brought = goals(test.states[item.store_trial, VISIT_CONTEXT:])

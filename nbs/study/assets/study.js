@@ -1,107 +1,32 @@
 "use strict";
 // One study of people: the page holds the stimuli (#study), the words (#words) and the consent text (#consent).
 (() => {
+  const OBJECTS = ["obj0", "obj1", "obj2"], LETTERS = { obj0: "A", obj1: "B", obj2: "C" };
   const part = (name) => JSON.parse(document.getElementById(name).textContent);
   const study = part("study"), words = part("words"), consent = part("consent");
   const say = (name, values = {}) => words[name].replace(/\{(\w+)\}/g, (whole, key) => values[key] ?? whole);
   const PAUSE = 500; // ms before a drawing moves
   const challenge = study.challenge ?? null; // a game on a public page: it tells what happened, and keeps nothing
 
-  const picture = (label, width, height) => {
-    const canvas = element("canvas", { className: `study-${study.scene}`, width, height, ariaLabel: label });
+  const picture = (label, { width, height }) => {
+    const scale = study.scene === "arena" ? 720 / width : 40;
+    const canvas = element("canvas", { className: `study-${study.scene}`, width: scale * width, height: scale * height, ariaLabel: label });
     canvas.setAttribute("role", "img");
     return canvas;
   };
 
-  // stimuli: every track is a first value and differences; arena: cm and degrees, houses: cells and quarter turns
-  for (const item of study.items) {
-    for (const name of Object.keys(item.tracks ?? {})) item.tracks[name] = item.tracks[name].map(unfold);
-    for (const run of item.runs ?? []) run.poses = run.poses.map(unfold);
-  }
-
-  // a house from above, with one agent; furniture, objects and what is held as they are at a step
-  function houseAt(item, run, step) {
-    const pieces = item.house.pieces.map((piece) => piece[5]), objects = item.house.objects.map(([, x, y]) => [x, y]);
-    for (const [when, what, place, ...value] of run.changes) {
-      if (when > step) break;
-      if (what === "piece") pieces[place] = value[0];
-      else objects[place] = value;
-    }
-    const held = item.house.objects.filter((_, place) => objects[place][0] < 0).map(([name]) => words[`thing_${name}`]);
-    return { pieces, objects, held };
-  }
-
-  const isNarrow = () => innerWidth <= 640; // objects are numbered then, and their names stand under the houses
-
-  function drawHouse(canvas, item, agent, time) {
-    const pen = canvas.getContext("2d"), { house } = item, run = item.runs[agent], looks = study.looks;
-    const scale = canvas.width / house.width, last = run.poses[0].length - 1;
-    const step = Math.min(Math.floor(time), last), share = Math.min(time, last) - step, now = houseAt(item, run, step);
-    const box = (x, y, wide, high, color) => { pen.fillStyle = color; pen.fillRect(x * scale, y * scale, wide * scale, high * scale); };
-    const pixel = canvas.width / (canvas.clientWidth || canvas.width), narrow = isNarrow();
-    const label = (text, x, y, wide, size, color = "#000") => {
-      const high = Math.max(size * scale, 11 * pixel); // of the letters: what is smaller cannot be read
-      pen.save();
-      pen.translate(x * scale, y * scale);
-      pen.font = `${high}px system-ui, sans-serif`;
-      const room = (wide * scale) / pen.measureText(text).width;
-      if (room < 1 && !narrow) pen.font = `${high * Math.max(room, 0.55)}px system-ui, sans-serif`;
-      pen.textAlign = "center";
-      pen.textBaseline = "middle";
-      pen.lineWidth = 0.16 * scale;
-      pen.strokeStyle = "#fff";
-      if (color !== "#fff") pen.strokeText(text, 0, 0);
-      pen.fillStyle = color;
-      pen.fillText(text, 0, 0);
-      pen.restore();
-    };
-    box(0, 0, house.width, house.height, looks.wall);
-    for (const [type, x, y, wide, high] of house.rooms) box(x, y, wide, high, looks.rooms[type]);
-    for (const [x, y] of house.doors) box(x, y, 1, 1, "#fff");
-    for (const [place, [, x, y, wide, high]] of house.pieces.entries()) {
-      box(x + 0.06, y + 0.06, wide - 0.12, high - 0.12, now.pieces[place] & study.bits.on ? looks.on : looks.piece);
-      const open = now.pieces[place] & study.bits.open;
-      pen.strokeStyle = "#222";
-      pen.lineWidth = (open ? 0.16 : 0.05) * scale;
-      pen.setLineDash(open ? [0.3 * scale, 0.2 * scale] : []);
-      pen.strokeRect((x + 0.12) * scale, (y + 0.12) * scale, (wide - 0.24) * scale, (high - 0.24) * scale);
-      pen.setLineDash([]);
-    }
-    for (const [name, x, y, wide] of house.pieces) label(words[`thing_${name}`], x + wide / 2, y - 0.12, Math.max(wide, 2) + 0.4, 0.6, "#5a3a00");
-    for (const [place, [x, y]] of now.objects.entries()) {
-      if (x < 0) continue;
-      const low = (x + y) % 2; // neighbours' names stand above and below
-      pen.beginPath();
-      pen.arc((x + 0.5) * scale, (y + 0.5) * scale, 0.14 * scale, 0, 2 * Math.PI);
-      pen.fillStyle = "#000";
-      pen.fill();
-      if (narrow) label(String(place + 1), x + 0.5, y + 0.5, 1, 0.42);
-      else label(words[`thing_${house.objects[place][0]}`], x + 0.5, y + (low ? 0.86 : 0.18), 1.4, 0.42);
-    }
-    const [x, y] = [0, 1].map((axis) => run.poses[axis][step] + share * ((run.poses[axis][step + 1] ?? run.poses[axis][step]) - run.poses[axis][step]) + 0.5);
-    const angle = (run.poses[2][step] * Math.PI) / 2, ahead = [Math.cos(angle), Math.sin(angle)], side = [-ahead[1], ahead[0]], size = narrow ? 1 : 0.62;
-    pen.beginPath();
-    pen.moveTo((x + size * ahead[0]) * scale, (y + size * ahead[1]) * scale);
-    for (const way of [1, -1]) pen.lineTo((x - 0.5 * size * ahead[0] + way * 0.8 * size * side[0]) * scale, (y - 0.5 * size * ahead[1] + way * 0.8 * size * side[1]) * scale);
-    pen.closePath();
-    pen.fillStyle = looks.agents[agent];
-    pen.fill();
-    pen.strokeStyle = "#fff";
-    pen.lineWidth = 0.06 * scale;
-    pen.stroke();
-    label("AB"[agent], x, y, 1, 0.6, "#fff");
-    return now.held;
-  }
+  for (const item of study.items) item.stages.forEach(unpack);
+  const named = (text) => words[`thing_${text}`];
 
   // what the tasks differ in: what is drawn, from which step to which, and what is said beside it
   const arena = {
-    last: (item) => item.tracks.obj0[0].length - 1,
+    last: (item) => item.steps - 1,
     span: (item, place) => [place ? item.context - 1 : 0, item.context - 1], // after the first answer it stands still
     show(item) {
-      const canvas = picture(words.canvas, 720, 720), starts = study.cuts ? [0, ...study.cuts] : [];
+      const canvas = picture(words.canvas, item.stages[0]), starts = study.cuts ? [0, ...study.cuts] : [];
       const visits = starts.map((from, place) => ({ from, to: (starts[place + 1] ?? item.context) - 1, button: element("button", { type: "button", textContent: place + 1 }) }));
       const draw = (time) => {
-        drawRoom(canvas, study, item, time);
+        drawStage(canvas, item.stages[0], Math.min(time, item.steps - 1), study.cuts);
         for (const { from, to, button } of visits) button.setAttribute("aria-current", String(time >= from && time < to + 1));
       };
       const row = visits.length ? [element("p", { className: "study-visits" }, words.visits, ...visits.map(({ button }) => button))] : [];
@@ -122,14 +47,15 @@
     span: (item, place) => [place ? item.stops[place - 1] : 0, item.stops[place]],
     show(item) {
       const parts = [0, 1].map((agent) => {
-        const canvas = picture(say("canvas", { agent: "AB"[agent] }), 40 * item.house.width, 40 * item.house.height), lines = element("p", { className: "study-lines" });
+        const canvas = picture(say("canvas", { agent: "AB"[agent] }), item.stages[agent]), lines = element("p", { className: "study-lines" });
         return { canvas, lines, node: element("div", {}, canvas, lines) };
       });
-      const names = item.house.objects.map(([name], place) => `${place + 1} ${words[`thing_${name}`]}`).join(", ");
+      const names = item.stages[0].shapes.filter(({ short }) => short).map(({ short, text }) => `${short} ${named(text)}`).join(", ");
       let note = null;
       const draw = (time) => {
         for (const [agent, { canvas, lines }] of parts.entries()) {
-          const held = drawHouse(canvas, item, agent, time), texts = [say("holds", { agent: "AB"[agent], what: held.join(", ") || words.nothing })];
+          const shapes = drawStage(canvas, item.stages[agent], Math.min(time, item.stops.at(-1)), [], named), held = shapes.filter(({ short, hidden }) => short && hidden);
+          const texts = [say("holds", { agent: "AB"[agent], what: held.map(({ text }) => named(text)).join(", ") || words.nothing })];
           if (note?.hear) texts.push(say("hear", { what: words[`sound_${note.hear[agent]}`] }));
           if (note?.say) texts.push(say("says", { what: sentence(note.say[agent]) }));
           lines.replaceChildren(...texts.map((text) => element("span", { textContent: text })));
