@@ -19,7 +19,6 @@ from ..files import free_folder, replacing
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
 from .observers import LEARNER_LINES, observer_lines
-from .released import rows_of_files
 from .scores import FACTS, score_table
 from ..small_files import outside_name
 from .stage import RATE, TEST
@@ -99,8 +98,16 @@ def read_answers(
         if Path(table).suffix not in (".csv", ".parquet"):
             raise UsageError(f"{table}: give a .csv or .parquet table with the columns file and surprise")
         table = read_parquet(table) if Path(table).suffix == ".parquet" else read_csv(table, dtype=str, keep_default_na=False)
+    if missing := [column for column in ("file", "surprise") if column not in table]:
+        raise BadData(f"{name} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
     values: dict[str, float] = {}
-    for row, file, text in rows_of_files(table, name, "surprise", files):
+    rows: dict[str, int] = {}
+    for row, (path, text) in enumerate(zip(table["file"], table["surprise"]), 1):
+        file = Path(str(path)).name
+        if file not in files:
+            raise BadData(f"{name}, row {row}: {file!r} is none of the files, which are {min(files)} to {max(files)}")
+        if rows.setdefault(file, row) != row:
+            raise BadData(f"{name}, row {row}: {file} is there already, in row {rows[file]}; keep one row for each file")
         try:
             values[file] = float(str(text))
         except (TypeError, ValueError):  # a list, or no number
