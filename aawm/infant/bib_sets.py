@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import BadData, check_name, whole_number
-from .filming import Item, Take, Trial, Video
+from .filming import Take, Trial, Video
 from aawm.infant.layouts import (
     STOPS_WITHIN, Detour, apart, around, chase, clear_cells, sampled, motion, oriented, place, random_cell, scattered_walls,
     walk_frames, walled
@@ -58,7 +58,7 @@ def make_item(
     item: int,
     seed: int = 0,
     balanced: bool = False,
-) -> Item:  # a list of `Video`
+) -> list[Video]:
     "All videos of one item; the same numbers give the same bytes."
     make = MAKERS[check_name(name, MAKERS, "set")]
     item = whole_number(item, "item", 0)
@@ -68,10 +68,10 @@ def make_item(
     rng = np.random.default_rng((seed, place, item // 2 if balanced else item, balanced))
     cast, scenes = make(rng, bool(item % 2), balanced)
     facts = [(name, item, scene.condition, scene.outcome, scene.member, scene.ending) for scene in scenes]
-    return Item(
+    return [
         Video(*fact, tuple(cast), (*scene.history, scene.test), scene.branch, seed)
         for fact, scene in zip(facts, scenes)
-    )
+    ]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #75f0dbd2
 def tell_apart(

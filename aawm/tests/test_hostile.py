@@ -22,7 +22,6 @@ from aawm.data.authors.released import import_released
 from aawm.errors import BadData, Refused
 from aawm.evaluation.exchange import read_arrays
 from aawm.files import resolve, sha256
-from aawm.infant.recorded import check_video
 from aawm.infant.released import read_file
 from aawm.models import build, load_weights
 from aawm.models.base import read_state_dict
@@ -330,11 +329,3 @@ def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
         )
     assert read_raw_trial(folder)["bad"]
 
-
-def test_videos(tmp_path, marker):
-    pytest.importorskip("av")
-    (tmp_path / "000010loe.mp4").write_bytes(
-        b"#EXTM3U\nfile:///etc/hostname\n" + pickle.dumps(Payload(marker))
-    )
-    with pytest.raises(BadData, match="cannot be read as a video"):
-        check_video(tmp_path / "000010loe.mp4", [1])

@@ -262,42 +262,6 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
     assert set(found["set"].values) == {"efficiency_time"}
 
 
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    "A pair whose files have names of their own."
-    videos = [video for item in range(2) for video in infant.make_item("multi_agent", item)]
-    files = write_files(videos, tmp_path_factory.mktemp("odd") / "files")
-    for path in sorted(files.iterdir()):
-        path.rename(files / f"scene {path.name[5]} {path.name.removesuffix('.json.gz')[-1]}.json.gz")
-    return files
-
-
-def test_names_that_do_not_fit_are_mapped_by_a_table(odd, tmp_path):
-    with pytest.raises(BadData, match="is no name of a released video"):
-        infant.import_released(odd, tmp_path / "a")
-    rows = [f"{path.name},{700 + int(path.name[6]):06d}ma{path.name[8]}" for path in sorted(odd.iterdir())]
-    (tmp_path / "names.csv").write_text("\n".join(["file,name", *rows]))
-    store, left_out = infant.import_released(odd, tmp_path / "b", names=tmp_path / "names.csv")
-    episodes = infant.open_episodes(store)
-    assert not left_out and episodes["item"].values.tolist() == [700, 700, 701, 701]
-    assert set(episodes["set"].values) == {"multi_agent"} and sorted(
-        episodes["outcome"].values[:2]
-    ) != ["E", "E"]
-
-
-@pytest.mark.parametrize("text, message", [
-    ("old,new\n", "lacks the column file and name"),
-    ("file,name\nno.json,000001lou\n", "row 1: 'no.json' is none of the files"),
-    ("file,name\nscene 0 e.json.gz,000001lou\nscene 0 e.json.gz,000001loe\n", "row 2: scene 0 e.json.gz is there already, in row 1"),
-    ("file,name\nscene 0 e.json.gz,one\n", "row 1: 'one' is no released name"),
-])
-def test_a_fault_in_the_table_of_names_names_its_row(odd, tmp_path, text, message):
-    (tmp_path / "names.csv").write_text(text)
-    with pytest.raises(BadData, match=message):
-        infant.import_released(odd, tmp_path / "store", names=tmp_path / "names.csv")
-    assert not (tmp_path / "store").exists()
-
-
 def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):
     store, _ = infant.import_released(REAL, tmp_path / "store")
     card = infant.dataset_card(store)
@@ -335,24 +299,6 @@ def test_what_is_left_out_is_listed(tmp_path):
     with pytest.raises(UsageError, match="not there"):
         infant.import_released(tmp_path / "nowhere", tmp_path / "other")
     assert len(read_file(REAL[0])) == 9
-
-
-def test_a_video_must_have_as_many_frames(tmp_path):
-    av = pytest.importorskip("av")
-    from aawm.infant.released import check_video
-
-    path = tmp_path / "a.mp4"
-    with av.open(str(path), "w") as video:
-        stream = video.add_stream("mpeg4", rate=25)
-        stream.width = stream.height = 64
-        for _ in range(12):
-            for packet in stream.encode(av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8), "rgb24")):
-                video.mux(packet)
-        for packet in stream.encode():
-            video.mux(packet)
-    check_video(path, [5, 7])
-    with pytest.raises(BadData, match="12 frames, its trials 13"):
-        check_video(path, [5, 8])
 
 
 def test_training_files_may_have_any_name_where_the_set_is_said(tmp_path):
