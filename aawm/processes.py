@@ -16,6 +16,8 @@ import types
 from collections.abc import Iterator
 from multiprocessing.connection import wait
 
+from .on_demand import own_code, use_code
+
 # %% ../nbs/08_processes.ipynb #b5176a58
 def cores() -> int:
     "Return the cores that this process may use."
@@ -48,6 +50,7 @@ def end_with_parent() -> None:
 
 
 def start_worker() -> None:
-    "Begin a worker: leave Ctrl-C to the parent, and end when the parent does."
+    "Leave Ctrl-C to the parent, end when it does, and import the code of one's own that it has imported: what a worker does first."
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    use_code(own_code())

@@ -10,7 +10,7 @@ __all__ = ['OBJECTS', 'AGENTS', 'ENTITIES', 'OBJECT_INDEX', 'AGENT_INDEX', 'OBJE
            'SCENARIO_ROLES', 'SCENARIOS', 'SCENARIO_BEHAVIOR', 'SINGLE_GOAL_SCENARIOS', 'MULTI_GOAL_SCENARIOS',
            'GATHERING_SCENARIOS', 'VISITS', 'VISIT_STEPS', 'VISIT_CONTEXT', 'CONCEPTS', 'NEW_CONCEPTS',
            'KNOWN_CONCEPTS', 'VISIT_SCENARIO', 'OBJECT_EVENTS', 'EVENTS', 'NEVER', 'NO_LOG', 'flatten', 'unflatten',
-           'positions', 'front', 'frame_to_step', 'register_scenario', 'cuts', 'event_object']
+           'positions', 'front', 'frame_to_step', 'place_observer', 'register_scenario', 'cuts', 'event_object']
 
 # %% ../nbs/01_schema.ipynb #b8ef46be
 from typing import TYPE_CHECKING, TypeVar
@@ -102,6 +102,18 @@ MOVED_THRESHOLD = 0.1  # the released threshold on true trials, m
 START_X = (-4.0, 4.0)
 START_Z = (-3.0, 5.0)
 START_DISTANCE = 1.0  # smallest distance between any two starts, m
+
+# %% ../nbs/01_schema.ipynb #observ02
+def place_observer(
+    x: float = 0.0,  # m
+    z: float = -6.0,  # m
+) -> None:
+    "Let the observer stand at a place of the floor from now on, in this process; `UsageError` where robots and objects start there."
+    outside = max(START_X[0] - x, x - START_X[1], START_Z[0] - z, z - START_Z[1])
+    if not (outside >= GOAL_RADIUS and max(abs(x), abs(z)) <= ROOM / 2 - 1):
+        least = f"{GOAL_RADIUS:g} m from where things start and 1 m from the walls"
+        raise UsageError(f"the observer cannot stand at ({x:g}, {z:g}): keep {least}")
+    OBSERVER[[0, 2]] = GOAL[[0, 2]] = x, z
 
 # %% ../nbs/01_schema.ipynb #15898562
 BEHAVIORS = ("single-step", "multi-step", "collaborative", "adversarial", "chasing", "random", "mimicry", "static")

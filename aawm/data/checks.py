@@ -16,7 +16,8 @@ import pandas as pd
 import xarray as xr
 
 from aawm.data.trials import (
-    CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, SUBJECT_TABLE, TRIAL_TABLE, changes, data_hash, open_events, open_trials, state_hash
+    CHUNK, LAYOUT, LOG_TABLE, ROW_TABLE, SUBJECT_TABLE, TRIAL_TABLE, changes, code_hint, data_hash, open_events, open_trials,
+    state_hash
 )
 from ..errors import BadData
 from ..events import first_pickup, goals, pickups
@@ -279,6 +280,7 @@ def verify(
     "Check every file and every number of a store; raise `BadData` with all that is wrong."
     manifest = verify_store(path, LAYOUT)
     if faults := content_faults(path, manifest):
-        raise BadData(f"{path}: {len(faults)} faults: {'; '.join(faults)}; leave these trials out, or generate the store again")
+        hint = code_hint(manifest["settings"]) or "leave these trials out, or generate the store again"
+        raise BadData(f"{path}: {len(faults)} faults: {'; '.join(faults)}; {hint}")
     counts = {name: manifest["counts"][name] for name in ("trials", "events")}
     return counts | {"bytes": sum(record["bytes"] for record in manifest["files"].values()), "data_hash": manifest["data_hash"]}

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
            'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'data_hash', 'changes', 'first_steps',
-           'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials', 'take_trial',
-           'visit_panels', 'trial_panel', 'show_trial']
+           'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials', 'code_hint',
+           'take_trial', 'visit_panels', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -21,6 +21,7 @@ import pandas as pd
 import xarray as xr
 
 import aawm.store
+from ..on_demand import code_marks
 from ..errors import BadData, UsageError
 from ..files import digest
 from aawm.schema import (
@@ -214,6 +215,13 @@ def open_trials(path: str | Path | xr.Dataset) -> xr.Dataset:
     return trials
 
 # %% ../../nbs/data/01_trials.ipynb #ada6b535
+def code_hint(settings: dict) -> str:  # "" where nothing is missing
+    "Say with which code of one's own trials were made that is not named here."
+    code = settings.get("code")
+    missing = sorted(set(code) - set(code_marks())) if isinstance(code, dict) else []
+    return f"name the code that they were made with: --code {' --code '.join(missing)}" if missing else ""
+
+
 def take_trial(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store

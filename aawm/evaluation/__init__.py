@@ -8,17 +8,15 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'CopyLast', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
-           'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'choice_table', 'fitted_rules', 'read_past',
-           'rule_table']
+           'task_named', 'difference', 'compared', 'verdict', 'score_row', 'VISIT_TASKS', 'BestFit', 'IdealObserver',
+           'VisitWorld', 'choice_table', 'fitted_rules', 'read_past', 'rule_table', 'rescore', 'same_trials']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
 from .compare import compared, difference, verdict
-from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
     Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
-    model_fields, other_data, read_evaluation, save, score_row,
+    model_fields, other_data, read_evaluation, rescore, same_trials, save, score_row,
 )
 from aawm.evaluation.rollouts import (
     ConstantVelocity, Faced, CopyLast, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
@@ -38,6 +36,6 @@ _all_ = [
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
-    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
-    "fitted_rules", "read_past", "rule_table",
+    "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
+    "fitted_rules", "read_past", "rule_table", "rescore", "same_trials",
 ]  # fmt: skip

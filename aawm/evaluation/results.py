@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'KEPT', 'IDENTITY',
            'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'Evaluation', 'thresholds',
-           'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model', 'refuse_shared',
-           'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name', 'check_output', 'save',
-           'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations',
-           'model_fields', 'main_variant', 'joined_outcomes', 'score_row']
+           'changed_numbers', 'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model',
+           'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name',
+           'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather',
+           'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -32,15 +32,17 @@ import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
 from .rollouts import NAIVE_BASELINES, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
-from .scores import CURVE_COLUMNS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, joined, score
+from aawm.evaluation.scores import (
+    CLASS_METRICS, CURVE_COLUMNS, EVENT_METRICS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, class_metrics, joined, score,
+)  # fmt: skip
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
-from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
+from .tasks import MEASURED, Protocol, Scoring, as_protocol, trial_set
 from .visits import VISIT_WORLDS
-from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
+from ..models.base import MODELS, WorldModel, build, choose_device, defined_at
 from ..models.weights import load_weights, place_of_weights, run_settings
-from ..on_demand import named_in_code
+from ..on_demand import code_marks, named_in_code
 from ..files import check_place, commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
@@ -73,6 +75,7 @@ class RecordForm(Form):
     goal_samples: Count  # rollouts behind the scores of second and third goals
     sensitivity: bool = False  # scored under other thresholds too
     keep: Count = 24  # rollouts kept of each scenario
+    changes: dict[str, float] = {}  # numbers of `MEASURED` that are not the benchmark's
     data_hash: str
     parameters: Count
     counts: dict[str, Count | dict[str, Count]]  # trials, rollouts, rolled-out steps, and rows of each task
@@ -82,6 +85,7 @@ class RecordForm(Form):
     faults: dict[str, Count]  # how many rollouts failed which test
     batch_size: Count
     device: str
+    code: dict[str, Sha256] = {}  # files of one's own that scenarios, rules, tasks or the model come from
     seconds: dict[str, float]  # of the rollouts, which several scorings can share, and of the scoring
     versions: dict[str, str]
     commit: str  # of the repository, "unknown" outside of one
@@ -142,8 +146,10 @@ class Evaluation:
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(scoring: Scoring) -> dict:
-    "The numbers that labels depend on."
-    return {
+    "The numbers that labels and requests depend on; of the steps in requests those that are not the benchmark's."
+    steps = {name: getattr(scoring, name) for name in ("later", "pickup_lead", "error_horizon", "loss_horizon")}
+    steps = {name: number for name, number in steps.items() if number != MEASURED[name]}
+    return steps | {
         "goal_radius": scoring.goal_radius,
         "moved_truth": scoring.moved_truth,
         "moved_rollout": scoring.moved_rollout,
@@ -154,6 +160,12 @@ def thresholds(scoring: Scoring) -> dict:
         "pickup_near": NEAR,
         "pickup_end_share": END_SHARE,
     }
+
+
+def changed_numbers(record: dict) -> str:
+    "Say in a sentence what an evaluation measured otherwise than the benchmark does; nothing where it did not."
+    words = [f"{name} {value:g} (not {MEASURED[name]:g})" for name, value in record.get("changes", {}).items()]
+    return f" Measured with {', '.join(words)}." if words else ""
 
 # %% ../../nbs/evaluation/06_results.ipynb #749ff384
 def rollouts_record(scorer: Scorer) -> dict[str, Any]:  # fields of a record
@@ -202,7 +214,7 @@ def model_record(
             "aawm": aawm.__version__, "python": platform.python_version(), "torch": torch.__version__,
             "numpy": np.__version__
         },
-        "commit": commit()
+        "commit": commit(), "code": code_marks()
     }
 
 # %% ../../nbs/evaluation/06_results.ipynb #ca32341b
@@ -227,8 +239,6 @@ def outside_model(
     name: str,  # `module:Class`, or `file.py:Class`, as a user typed it; a function or an instance will do, too
 ) -> object:  # anything `as_model` accepts
     "A trained model of a user's own, made without arguments; `ModelContractError` where that fails."
-    module, _, _ = name.rpartition(":")
-    trust_code(module)
     kind = named_in_code(name, "model")
     if not isinstance(kind, type):
         return kind
@@ -291,7 +301,7 @@ def score_evaluation(
 ) -> Evaluation:
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
-    tables = score(scorer, find_tasks(protocol.tasks))
+    tables = score(scorer, protocol.chosen)
     others = {
         "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
     } if protocol.sensitivity else {}
@@ -615,6 +625,45 @@ def joined_outcomes(
 ) -> pd.DataFrame:  # `model, variant, seed, scoring` and `OUTCOME_COLUMNS`
     "A row for each scored object of each trial of each evaluation; `UsageError` where evaluations are of other trials."
     return gather(find_evaluations(folder, **fields), across="scoring").outcomes
+
+# %% ../../nbs/evaluation/06_results.ipynb #5a3e7101
+def rescore(
+    outcomes: pd.DataFrame,  # as `gather` has them, of any trials
+) -> pd.DataFrame:  # `model, variant, seed` and `SCORE_COLUMNS`, over all behaviours
+    "Score outcomes anew; the truth is its own ceiling."
+    rows = []
+    for (*names, task, target), part in outcomes.groupby([*IDENTITY, "task", "target"], sort=False):
+        metrics = CLASS_METRICS if task == "move" else EVENT_METRICS
+        scored = class_metrics(part.assign(row=part.trial, ceiling=part.truth), pd.Series(dtype=bool), metrics)
+        rows += [(*names, task, target, metric, "all", *values) for metric, values in scored.items()]
+    return pd.DataFrame(rows, columns=[*IDENTITY, *SCORE_COLUMNS])
+
+
+def same_trials(results: Results) -> pd.DataFrame:
+    """Score models that are drawn side by side on the trials that all of them have, task by task.
+
+    Parameters
+    ----------
+    results
+        Evaluations of one scoring, as `gather` lays them side by side.
+
+    Returns
+    -------
+    DataFrame
+        The scores: those of `results` where all models have the same trials, else new ones over all behaviours; ceilings stay.
+    """
+    outcomes = results.outcomes
+    keys = ["task", "target"]
+    who = outcomes.groupby(list(IDENTITY)).ngroup()
+    have = who.groupby([outcomes[key] for key in (*keys, "trial")]).transform("nunique")
+    wanted = who.groupby([outcomes[key] for key in keys]).transform("nunique")
+    uneven = outcomes[have < wanted][keys].drop_duplicates()
+    if not len(uneven):
+        return results.scores
+    shared = rescore(outcomes[have == wanted].merge(uneven))
+    marked = results.scores.merge(uneven, how="left", on=keys, indicator=True)
+    kept = results.scores[((marked._merge == "left_only") | (marked.metric == "ceiling")).to_numpy()]
+    return pd.concat([kept, shared[shared.metric != "ceiling"]], ignore_index=True)
 
 # %% ../../nbs/evaluation/06_results.ipynb #57a11e00
 def score_row(

@@ -25,7 +25,7 @@ from ..events import goal_distance, goal_entries, goals, moves, object_paths, ow
 from ..events.labels import OWN_RULES, length_of
 from aawm.schema import (
     BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, POSITION, ROLES, SCENARIO_ROLES, STATE_SIZE, STEPS,
-    flatten, positions, unflatten
+    flatten, place_observer, positions, unflatten
 )
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ba483329
@@ -487,6 +487,7 @@ class ScoreTables(NamedTuple):
 
 def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:
     "All tables from rollouts and truth."
+    place_observer(*scorer.test.observer)
     scores: list[tuple] = []
     curves: list[pd.DataFrame] = []
     outcomes: list[pd.DataFrame] = []

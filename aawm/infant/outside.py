@@ -6,6 +6,7 @@
 __all__ = ['FORMS', 'FILES', 'KEY', 'LENGTHS', 'OWN', 'write_film', 'write_requests', 'read_answers', 'score_answers']
 
 # %% ../../nbs/infant/21_outside.ipynb #be1dd2e2
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ from ..files import free_folder, atomic_write
 from .drawing import film_of
 from .episodes import make_batch, open_episodes
 from .observers import LEARNER_LINES, observer_lines
-from .released import rows_of_files
 from .scores import FACTS, score_table
 from .stage import RATE, TEST
+from ..processes import cores
 from ..readers import outside_name, read_csv, read_parquet
 
 # %% ../../nbs/infant/21_outside.ipynb #c6c7ed10
@@ -68,8 +69,9 @@ def write_requests(
     order = np.random.default_rng(seed).permutation(episodes.sizes["episode"])
     with atomic_write(out.resolve()) as folder:
         (folder / FILES).mkdir(parents=True)
-        rows = []
-        for number, row in enumerate(tqdm(order, disable=not progress, unit="video")):
+
+        def write(numbered: tuple[int, int]) -> tuple:
+            number, row = numbered
             frames, lengths = film_of(make_batch(episodes, [row]), size)
             name = f"{number:05d}.{form}"
             if form == "mp4":
@@ -77,7 +79,10 @@ def write_requests(
             else:
                 with atomic_write(folder / FILES / name) as temporary, open(temporary, "wb") as file:
                     np.savez_compressed(file, frames=frames, lengths=lengths)
-            rows.append((name, *lengths))
+            return name, *lengths
+
+        with ThreadPoolExecutor(cores()) as threads:  # drawing and packing leave Python to others
+            rows = list(tqdm(threads.map(write, enumerate(order)), total=len(order), disable=not progress, unit="video"))
         table = pd.DataFrame(rows, columns=["file", *(f"trial_{trial}" for trial in range(TEST + 1))])
         table.to_csv(folder / FILES / LENGTHS, index=False)
         facts = pd.DataFrame({name: episodes[name].values[order] for name in FACTS})
@@ -98,8 +103,16 @@ def read_answers(
         if Path(table).suffix not in (".csv", ".parquet"):
             raise UsageError(f"{table}: give a .csv or .parquet table with the columns file and surprise")
         table = read_parquet(table) if Path(table).suffix == ".parquet" else read_csv(table, dtype=str, keep_default_na=False)
+    if missing := [column for column in ("file", "surprise") if column not in table]:
+        raise BadData(f"{name} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
     values: dict[str, float] = {}
-    for row, file, text in rows_of_files(table, name, "surprise", files):
+    rows: dict[str, int] = {}
+    for row, (path, text) in enumerate(zip(table["file"], table["surprise"]), 1):
+        file = Path(str(path)).name
+        if file not in files:
+            raise BadData(f"{name}, row {row}: {file!r} is none of the files, which are {min(files)} to {max(files)}")
+        if rows.setdefault(file, row) != row:
+            raise BadData(f"{name}, row {row}: {file} is there already, in row {rows[file]}; keep one row for each file")
         try:
             values[file] = float(str(text))
         except (TypeError, ValueError):  # a list, or no number

@@ -6,28 +6,26 @@
 __all__ = ['CODES', 'KNOWN_BAD', 'FILE_NAME', 'UNNUMBERED', 'LARGEST_VIDEO', 'ICONS', 'OWN_SHAPE', 'RECTANGLES', 'KEYS', 'UNSEEN',
            'stem_of', 'set_and_item', 'read_file', 'flat_frames', 'trials_of', 'are_numbers', 'things_in', 'sprite',
            'rectangle', 'has_old_names', 'seen_in', 'cells_of', 'read_trial', 'gate_of', 'facts_of', 'read_released',
-           'video_of', 'import_released', 'film_beside', 'released_files', 'rows_of_files', 'read_names']
+           'video_of', 'import_released', 'released_files']
 
 # %% ../../nbs/infant/13_released.ipynb #1e7f6f24
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from tqdm.auto import tqdm
 
 from ..errors import BadData, UsageError, check_name
 from ..files import free_folder, visible_files
 from .episodes import write_videos
 from .filming import Trial, Video
-from .recorded import check_video, film_names, videos_in
 from aawm.infant.stage import (
     AGENT_SHAPES, CELL, CELLS, COLORS, FIXED_SHAPES, HALF_SIZES, LIT, NEVER, OBJECT_SHAPES, SETS, SIZE,
     SOCIAL_SETS, STATE, TEST, TRAINING_SETS, TRIALS, VISIBLE, Entity
 )
-from ..readers import in_form, parse_json, read_bytes, read_csv
+from ..readers import in_form, parse_json, read_bytes
 
 # %% ../../nbs/infant/13_released.ipynb #82f22d19
 CODES = dict(zip(SETS, ("lo", "ma", "ig", "ep", "et", "ei", "in", "ii", "ik", "im", "ap", "hh", "be", "ga")))
@@ -260,14 +258,12 @@ def facts_of(name: str, member: str, same_agent: bool) -> tuple:  # condition, o
 def read_released(
     path: str | Path,  # of a `.json` or `.json.gz`
     set: str = "",  # its set, where its folder and name do not say it
-    called: str = "",  # the name that it would have as released, where its own says nothing
     place: int = 0,  # among the files
 ) -> tuple:  # `Video`, list of what was left out of it
     "One released file; `BadData` where it is damaged."
-    as_released = Path(path).with_name(called or Path(path).name)
-    name, item, member = set_and_item(as_released, set, place)
+    name, item, member = set_and_item(path, set, place)
     try:
-        return video_of(trials_of(read_file(path), path), name, item, member, as_released)
+        return video_of(trials_of(read_file(path), path), name, item, member, path)
     except BadData as fault:
         raise fault if Path(path).name in str(fault) else BadData(f"{path}: {fault}") from fault
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as fault:
@@ -310,24 +306,18 @@ def import_released(
     out: str | Path,  # folder of the store, new
     set: str = "",  # the files' set, for files whose folder and name do not say it
     skip_bad: bool = False,  # leave out files with a fault, instead of stopping
-    videos: bool = False,  # the `.mp4` beside each file is what observers of pictures see; needs the package av
     progress: bool = False,
-    names: str | Path = "",  # a CSV `file,name`, for files whose own names do not fit
 ) -> tuple:  # folder of the store, list of (file, what was left out and why)
     "Released files into a store of episodes."
     by_identity: dict[tuple, tuple[Path, Video]] = {}
     left_out: list[tuple[str, str]] = []
     free_folder(out)
-    paths = released_files(files)
-    called = read_names(names, {path.name for path in paths}) if names else {}
-    for place, path in enumerate(tqdm(paths, disable=not progress, unit="file")):
+    for place, path in enumerate(tqdm(released_files(files), disable=not progress, unit="file")):
         try:
             if stem_of(path) in KNOWN_BAD:
                 left_out.append((path.name, KNOWN_BAD[stem_of(path)]))
                 continue
-            video, notes = read_released(path, set, called.get(path.name, ""), place)
-            if videos:
-                check_video(film_beside(path), [len(trial.states) for trial in video.trials])
+            video, notes = read_released(path, set, place)
             identity = video.set, video.item, video.condition, video.member
             if identity in by_identity:
                 raise BadData(f"{path} is the same video as {by_identity[identity][0]}: {' '.join(map(str, identity))}")
@@ -340,21 +330,9 @@ def import_released(
         left_out += [(path.name, note) for note in notes]
     if not by_identity:
         raise BadData(f"none of {len(left_out)} files can be imported; the first: {left_out[0][0]}: {left_out[0][1]}")
-    chosen = [by_identity[identity] for identity in sorted(by_identity)]
-    kept = [video for _, video in chosen]
+    kept = [by_identity[identity][1] for identity in sorted(by_identity)]
     settings = {"set": sorted({video.set for video in kept}), "source": "released files", "left_out": left_out}
-    films = [film_beside(path) for path, _ in chosen] if videos else []
-    names_of_films = film_names(films)
-    if videos:
-        settings["videos"] = names_of_films
-    with videos_in(out, dict(zip(names_of_films, films))):
-        store = write_videos(out, kept, settings)
-    return store, left_out
-
-
-def film_beside(path: str | Path) -> Path:
-    "The video beside a released file."
-    return Path(path).with_name(f"{stem_of(path)}.mp4")
+    return write_videos(out, kept, settings), left_out
 
 # %% ../../nbs/infant/13_released.ipynb #ca1d90d4
 def released_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -368,37 +346,3 @@ def released_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     if not paths:
         raise UsageError("no files to import; give .json or .json.gz files, or folders of them")
     return paths
-
-# %% ../../nbs/infant/13_released.ipynb #65ab14e8
-def rows_of_files(
-    table: pd.DataFrame,
-    where: object,  # its file, for messages
-    column: str,  # beside `file`
-    files: Collection[str],  # names that may stand in it
-) -> Iterator[tuple[int, str, object]]:  # number from 1, file, value of the column
-    "The rows of a table that says something of each file; `BadData` names the row that names another file, or one again."
-    if missing := [name for name in ("file", column) if name not in table]:
-        raise BadData(f"{where} lacks the column {' and '.join(missing)}; it has {', '.join(map(str, table.columns)) or 'none'}")
-    rows: dict[str, int] = {}
-    for row, (path, value) in enumerate(zip(table["file"], table[column]), 1):
-        file = Path(str(path)).name
-        if file not in files:
-            raise BadData(f"{where}, row {row}: {file!r} is none of the files, which are {min(files)} to {max(files)}")
-        if file in rows:
-            raise BadData(f"{where}, row {row}: {file} is there already, in row {rows[file]}; keep one row for each file")
-        rows[file] = row
-        yield row, file, value
-
-
-def read_names(
-    table: str | Path,  # a CSV with the columns `file` and `name`
-    files: Collection[str],  # names of the files there are
-) -> dict:  # name of a file -> its name as released
-    "What files would be called as released; `BadData` names the row."
-    names_by_file = {}
-    for row, file, name in rows_of_files(read_csv(table, dtype=str, keep_default_na=False), table, "name", files):
-        if not FILE_NAME.match(stem_of(str(name))):
-            raise BadData(f"{table}, row {row}: {name!r} is no released name; expected six digits, two letters, e or u, as in 000010loe")
-        names_by_file[file] = str(name)
-    return names_by_file
-

@@ -6,17 +6,18 @@
 __all__ = ['BEGIN', 'END', 'BEGIN_HIDDEN', 'END_HIDDEN', 'YOUR_CODE', 'YOUR_WORDS', 'CELL_KINDS', 'CHECKED_BY', 'SETUP',
            'LESSONS', 'NBGRADER_CONFIGURATION', 'COPIES', 'SHARED', 'without_part', 'kind_of', 'with_own_import',
            'instructor_copy', 'student_copy', 'setup_cell', 'hosted_copy', 'say_slips_in_words', 'slide_type',
-           'slides_copy', 'is_lesson', 'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trials',
-           'lesson_model']
+           'slides_copy', 'is_lesson', 'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trial',
+           'lesson_trials', 'lesson_model']
 
 # %% ../../nbs/lessons/11_copies.ipynb #60d618b0
 import copy
+from functools import partial
 import itertools
 import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 from tqdm import tqdm
@@ -26,6 +27,10 @@ from ..errors import BadData, EnvironmentProblem, UsageError, check_name
 from ..files import REGISTER, claim, commit, digest, folder_lock, has_changed, repository_root, resolve, visible_files, write_text
 from ..models import MODELS, WorldModel
 from ..models.weights import SHIPPED, load_weights, weights_name
+from ..processes import cores
+
+if TYPE_CHECKING:
+    from aawm.sim import RawTrial
 
 # %% ../../nbs/lessons/11_copies.ipynb #838905c9
 BEGIN = "### BEGIN SOLUTION"
@@ -258,6 +263,13 @@ def lesson_folder() -> Path:
     return found[0] if found else resolve("data/lessons")
 
 # %% ../../nbs/lessons/11_copies.ipynb #c581a402
+def lesson_trial(scenarios: tuple[str, ...], seed: int, place: int, fidelity: str) -> tuple[int, "RawTrial"]:
+    "Simulate the trial at a place of a lesson's store."
+    from aawm.sim import simulate
+
+    return place, simulate(scenarios[place % len(scenarios)], 1000 * seed + place)
+
+
 def lesson_trials(
     scenarios: Iterable[str] = ("gathering_static", "gathering_random"),  # taken in turn
     trials: int = 240,
@@ -266,9 +278,8 @@ def lesson_trials(
 ) -> Path:  # a trial store
     "A small store for lessons, simulated if it is not there yet."
     from aawm.data.making.collect import store_trials
-    from aawm.data.making.generate import code_hash
+    from aawm.data.making.generate import code_hash, simulated_trials
     from aawm.store import MANIFEST
-    from aawm.sim import simulate
 
     scenarios = tuple(scenarios)
     folder = lesson_folder() if folder is None else Path(folder)
@@ -279,9 +290,9 @@ def lesson_trials(
     with folder_lock(folder, patience=-1):
         if not (store / MANIFEST).is_file():
             shutil.rmtree(store, ignore_errors=True)  # what a killed run may have left
-            wanted = itertools.islice(itertools.cycle(scenarios), trials)
-            bar = tqdm(enumerate(wanted), "simulating", trials, unit="trial", disable=None)  # on a terminal
-            store_trials(store, (simulate(scenario, 1000 * seed + place) for place, scenario in bar), seed)
+            drawn = simulated_trials(range(trials), seed, "", cores(), partial(lesson_trial, scenarios))
+            bar = tqdm(drawn, "simulating", trials, unit="trial", disable=None)  # on a terminal
+            store_trials(store, [raw for _, raw in sorted(bar, key=lambda one: one[0])], seed)
     return store
 
 # %% ../../nbs/lessons/11_copies.ipynb #a15e0002

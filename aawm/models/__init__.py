@@ -8,7 +8,7 @@ __all__ = ['load_released', 'load_weights', 'pretrained', 'MODELS', 'VARIANTS', 
            'MultistepConfig', 'MultistepPredictor', 'Oracle', 'DiscreteConfig', 'DiscreteRSSM', 'ContinuousConfig',
            'ContinuousRSSM', 'DeltaConfig', 'MultistepDelta', 'SGNet', 'SGNetConfig', 'Transformer',
            'TransformerConfig', 'Chooser', 'ChooserConfig', 'EventTransformer', 'EventTransformerConfig',
-           'GenericEventTransformer', 'StrongOracle']
+           'StrongOracle']
 
 # %% ../../nbs/models/00_overview.ipynb #c73abd59
 from pathlib import Path
@@ -19,7 +19,6 @@ from aawm.models.base import (
     read_state_dict, register, variants_of,
 )
 from .chooser import Chooser, ChooserConfig
-from .event.generic import GenericEventTransformer
 from .event.model import EventTransformer, StrongOracle
 from .event.network import EventTransformerConfig
 from .multistep import DeltaConfig, MultistepConfig, MultistepDelta, MultistepPredictor
@@ -37,7 +36,7 @@ _all_ = [
     "MultistepPredictor", "Oracle", "DiscreteConfig", "DiscreteRSSM", "ContinuousConfig", "ContinuousRSSM",
     "DeltaConfig", "MultistepDelta", "SGNet", "SGNetConfig", "Transformer", "TransformerConfig", "Chooser",
     "ChooserConfig", "EventTransformer",
-    "EventTransformerConfig", "GenericEventTransformer", "StrongOracle",
+    "EventTransformerConfig", "StrongOracle",
 ]
 
 # %% ../../nbs/models/00_overview.ipynb #f1ae1234

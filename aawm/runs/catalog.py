@@ -17,11 +17,15 @@ from .sources import notebook_cells
 # %% ../../nbs/runs/09_catalog.ipynb #90198f76
 def profile_lines(paper: str = FIRST_PAPER) -> dict:  # name -> its numbers
     "Return the profiles of a paper, with the numbers that say how large each is."
-    profiles = read_paper(paper)["profiles"]
+    manifest = read_paper(paper)
     lines = {}
-    for name, values in profiles.items():
+    for name, values in manifest["profiles"].items():
         untrained = values.get("train", True) is False  # then nothing is made of training trials
-        shown = [f"{key} {value}" for key, value in values.items() if type(value) is int and not (untrained and key == "trials")]
+        shown = [
+            f"{key} {value}"
+            for key, value in values.items()
+            if type(value) is int and key not in manifest.get("measured", ()) and not (untrained and key == "trials")
+        ]
         lines[name] = ", ".join(["shipped weights", *shown] if untrained else shown)
     return lines
 

@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 from ..errors import AawmError, Interrupted, check_name
 from ..files import commit, content_hash, folder_lock, machine, read_json, resolve, write_json
 from .cluster import check_scheduler, connected, visible_gpus
+from ..on_demand import use_code
 from .manifest import FIRST_PAPER, Job, file_name, fill, plan, profile_values, read_paper
 from .notebooks import KernelDied, check_parameters, execute
 from .sources import versions
@@ -107,6 +108,7 @@ def work(
         return None
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would fetch memory anew at every training step
     warm_kernels(imports)
+    use_code(values.get("own_code", {}))
     gpus = visible_gpus()
     place = get_worker().name  # a number on this machine
     gpu = gpus[place % len(gpus)] if gpus and isinstance(place, int) else ""
@@ -186,6 +188,11 @@ def run_jobs(
     estimates = manifest.get("estimates", {}).get(profile.split("-custom-")[0], {})
     times = Times(jobs, estimates)
     expected = {job.name: max(0.0, times.expected(job.name)) for job in remaining}  # max takes 0 for NaN
+    ahead = dict(expected)  # until the last job that waits for it has ended, too
+    for job in reversed(remaining):
+        for need in job.needs:
+            if need in ahead:
+                ahead[need] = max(ahead[need], expected[need] + ahead[job.name])
     longest = {"seconds": max([3 * 3600, *expected.values()]), "memory_mb": max(3200, estimates.get("memory_mb", 0))}
     live = progress and sys.stderr.isatty()
     failures: dict[str, AawmError] = {}
@@ -201,7 +208,7 @@ def run_jobs(
             wanted = str(job.parameters.get("device", "")).startswith("cuda") and (scheduler or visible_gpus())
             future = client.submit(
                 work, job, values, imports, *[futures[need] for need in job.needs if need in futures],
-                key=(f"{job.name.split()[0]}-{run}", job.name), retries=1, priority=expected[job.name],
+                key=(f"{job.name.split()[0]}-{run}", job.name), retries=1, priority=ahead[job.name],
                 resources={"GPU": 1} if wanted else None,
             )
             futures[job.name] = future

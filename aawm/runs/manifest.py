@@ -21,6 +21,7 @@ import yaml
 
 from ..errors import AawmError, BadData, UsageError, check_name, whole_number
 from ..files import digest, resolve, sha256
+from ..on_demand import own_code, use_code
 from ..readers import read_text
 from .sources import module_file, notebook_digest, room_digest, versions
 
@@ -51,7 +52,9 @@ def read_paper(
         raise BadData(f"cannot read the manifest {path}: {' '.join(str(fault).split())[:200]}") from fault
     if not isinstance(manifest, dict) or not {"profiles", "jobs"} <= set(manifest):
         raise BadData(f"{path} is no manifest: it needs `profiles` and `jobs`")
-    return FOLDERS | {"packages": list(PACKAGES)} | manifest
+    code = [str(resolve(path.parent / str(file))) for file in manifest.get("code", [])]
+    use_code(code)
+    return FOLDERS | {"packages": list(PACKAGES)} | manifest | {"code": code}
 
 
 def paper_rules(
@@ -121,24 +124,26 @@ def profile_values(
     manifest: dict | None = None,  # as `read_paper` gives it
     name: str = "",  # results are kept under `<profile>-custom-<name>`; made from the changed values where empty
 ) -> dict:  # name -> value, with `profile`, the name under which results are kept
-    "Return the values of a profile. With changes, results are kept apart, under a name of their own, and the paper's rules check all values."
+    "Return the values of a profile. With changes or code of one's own, results are kept apart, and the paper's rules check all values."
     manifest = manifest or read_paper()
     values = dict(manifest["profiles"][check_name(profile, manifest["profiles"], "profile")])
     changed = all_typed(changes or {}, values)
     for one, value in changed.items():
         items = value if isinstance(value, list) else [value]
-        if not items and values[one] or len({*map(str, items)}) < len(items):
+        if not items and values[one] or len({*map(str, items)}) < len(items) and not isinstance(items[0], float):
             raise UsageError(f"{one} must name something, each once; got {','.join(map(str, items)) or 'nothing'}")
         for item in items:
-            if isinstance(item, int):
+            if isinstance(item, int) and not isinstance(item, bool):
                 whole_number(item, one, 0, 2**63 - 1 if "seed" in one else 10**9)
             if isinstance(item, float) and not math.isfinite(item):
                 raise UsageError(f"{one} must be a finite number, got {item}")
     if name and not re.fullmatch(r"\w[\w.-]{0,60}", name, re.ASCII):
         raise UsageError(f"{name!r} cannot name a run: take letters, digits, hyphens and underscores")
-    ending = name or (digest(changed)[:6] if changed else "")
+    code = own_code()
+    typed_code = sorted(Path(file).name for file in set(code) - set(manifest.get("code", ())))
+    ending = name or (digest([changed, typed_code] if typed_code else changed)[:6] if changed or typed_code else "")
     kept_apart = f"{profile}-custom-{ending}" if ending else profile
-    values = {"profile": kept_apart} | values | changed
+    values = {"profile": kept_apart} | values | changed | ({"own_code": code} if code else {})
     values |= {name: fill(value, {"profile": kept_apart}) for name, value in values.items() if "$profile" in str(value)}
     if changed and hasattr(rules := paper_rules(manifest), "check_values"):
         rules.check_values(values)
@@ -232,7 +237,10 @@ def plan(
             digests |= {part: code_part_digest(part, rules) for part in code if part not in digests}
             code = {part: digests[part] for part in code}
             key = digest(
-                [filled, code, notebook_digest(filled["notebook"]), versions(packages), [jobs[other].key for other in needs]]
+                [
+                    filled, code, notebook_digest(filled["notebook"]), versions(packages),
+                    [jobs[other].key for other in needs], *(sorted(values["own_code"].values()) if "own_code" in values else [])
+                ]
             )
             folder, executed = fill([manifest["data"], entry.get("executed", "")], known)
             jobs[name] = Job(

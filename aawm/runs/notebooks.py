@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AawmError, UsageError, first_line
 from ..files import commit, machine, read_json, atomic_write, repository_root, resolve
+from ..on_demand import own_code
 from .manifest import all_typed
 from .sources import notebook_cells, notebook_content, versions
 
@@ -187,6 +188,8 @@ def execute(
 
     parameters = check_parameters(notebook, parameters)
     given = nbformat.reads(json.dumps(notebook_content(notebook)), as_version=4)
+    if code := own_code():
+        given.cells.insert(1, nbformat.v4.new_code_cell(f"from aawm.on_demand import use_code\n\nuse_code({code!r})"))
     output = resolve(output)
     failed = output.with_suffix(".failed.ipynb")
     logging.getLogger("papermill").setLevel(logging.CRITICAL)  # what it finds is raised, and said once

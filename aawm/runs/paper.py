@@ -17,9 +17,10 @@ def check_values(
     values: dict,  # as `profile_values` gives them; names that are not there are not checked
 ) -> None:
     "Refuse values that a job would stumble over later: unknown names, and empty counts."
-    from aawm.evaluation import SCORINGS
+    from aawm.evaluation import SCORINGS, find_tasks
     from aawm.evaluation.rollouts import NAIVE_BASELINES
     from aawm.models import VARIANTS
+    from aawm.schema import SCENARIO_ROLES
     from aawm.sim import FIDELITIES
     from aawm.training import preset_settings
 
@@ -28,6 +29,9 @@ def check_values(
             raise UsageError(f"{name} is {values[name]}; it must be at least 1")
     variants = [check_name(variant, VARIANTS, "variant") for variant in values.get("variants", ())]
     check_name(values.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity")
+    for name in values.get("scenarios", ()):
+        check_name(name, SCENARIO_ROLES, "scenario")
+    find_tasks(values.get("tasks") or None)
     # it may be another machine's
     check_name(values.get("device", "auto").partition(":")[0], ("auto", "cpu", "cuda"), "device")
     for name, offered in (("scorings", SCORINGS), ("plain_worlds", NAIVE_BASELINES)):
@@ -66,7 +70,7 @@ def model_modules(
 ) -> dict:  # module -> its file
     "Return the modules that a model's class is made of."
     if model in registered_classes():
-        module, _ = registered_classes()[model]["corrected"]
+        module = registered_classes()[model]["corrected"]
     else:
         from aawm.models import model_class
 

@@ -16,7 +16,7 @@ from ..evaluation import Protocol, evaluate, trial_set
 from ..files import digest
 from ..models import pretrained
 from ..schema import STEP_SECONDS
-from .build import page_item, room_look, study_page, study_words
+from .build import ARENA, page_item, study_page, study_words
 from .stimuli import balanced, practice_item, task_items
 
 # %% ../../nbs/study/07_challenge.ipynb #c4a11e05
@@ -49,7 +49,7 @@ def challenge_page(
         outcomes = evaluate(model, store, asked, progress=False).outcomes
         right = (outcomes.prediction == outcomes.truth).groupby(outcomes.trial).all()  # every object foretold as it came
         others.append([label, int(right.reindex(chosen).sum())])
-    page = room_look() | {"task": "pickups", "version": aawm.__version__, "seed": SEED, "speed": 1.0, "minutes": 2}
+    page: dict = ARENA | {"task": "pickups", "version": aawm.__version__, "seed": SEED, "speed": 1.0, "minutes": 2}
     page["items"] = [page_item(test, item) | {"trial": f"t{place:03d}", "kind": "test"} for place, item in enumerate(items)]
     page["challenge"] = {
         "title": "Can you do better?", "you": "You", "others": others, "again": "Once more", "end": "How did you do?",

@@ -13,7 +13,8 @@ import pandas as pd
 
 from ..data import open_trials
 from ..errors import BadData, UsageError
-from ..evaluation.scores import EVENT_METRICS, SCORE_COLUMNS, class_metrics
+from ..evaluation import rescore
+from ..evaluation.scores import SCORE_COLUMNS
 from ..evaluation.visits import by_concept, pasts_of, rule_table
 from ..readers import read_csv
 from ..schema import OBJECTS
@@ -58,11 +59,7 @@ def beside_people(
     same = outcomes.merge(asked, on=["task", "trial", "object"])
     if any(len(part) < len(asked) for _, part in same.groupby(who)) or not (len(same) and (same.truth == same.known).all()):
         raise UsageError(f"{folder}: people saw other trials than models; build the study with the store that models are evaluated on")
-    rows = []
-    for (*names, task, target), part in same.groupby([*who, "task", "target"], sort=False):
-        scored = class_metrics(part.assign(row=part.trial, ceiling=part.truth), pd.Series(dtype=bool), EVENT_METRICS)
-        rows += [(*names, task, target, metric, "all", *values) for metric, values in scored.items()]
-    return pd.concat([pd.DataFrame(rows, columns=[*who, *SCORE_COLUMNS]), people_scores(folder)])
+    return pd.concat([rescore(same), people_scores(folder)])
 
 
 def people_curves(

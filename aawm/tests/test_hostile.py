@@ -173,16 +173,9 @@ def test_a_weights_file_that_names_code(tmp_path, marker, weights):
     file = write_code(tmp_path, marker)
     for name in (f"{file}:Mine", "stranger:Mine"):
         write_tensors(weights, load(weights.read_bytes()), RECORD | {"model": name})
-<<<<<<< HEAD
-        with pytest.raises(Refused, match="--trust-code") as fault:
+        with pytest.raises(Refused, match="--code") as fault:
             load_weights(weights)
         assert weights.name in str(fault.value) and weights_record(weights)["model"] == name
-=======
-        for read in (load_weights, weights_record):
-            with pytest.raises(Refused, match="--code") as fault:
-                read(weights)
-            assert weights.name in str(fault.value)
->>>>>>> code/main
 
 
 def test_a_run_folder_that_names_code(tmp_path, marker):

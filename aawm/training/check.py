@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 
 from ..errors import ModelContractError, UsageError, check_name, first_line, own_code, place_of
 from ..models import WorldModel, build, make_config
-from ..models.base import ModelAdapter, check_weights, choose_device, defined_at, saved_state, trust_code, variants_of
+from ..models.base import ModelAdapter, check_weights, choose_device, defined_at, saved_state, variants_of
 from ..on_demand import named_in_code
 from ..schema import STATE_SIZE, STEPS, WINDOW
 
@@ -406,7 +406,6 @@ def made(model: object, variant: str, settings: dict) -> WorldModel:
         return model
     with own_code(f"{model} cannot be built:"):
         if isinstance(model, str) and ":" in model:
-            trust_code(model.rpartition(":")[0])
             own = named_in_code(model, "model")
             model = model if isinstance(own, type) and issubclass(own, WorldModel) else own
         if isinstance(model, type) and not issubclass(model, WorldModel) and hasattr(model, "rollout"):

@@ -24,7 +24,7 @@ from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
 def with_plans(preset: tuple) -> tuple:
-    "Return a preset with planned events, and with more weight on what robots hold; the generic form, which has no rules, goes without."
+    "Return a preset with planned events, and with more weight on what robots hold."
     settings, training = preset
     return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
 
@@ -47,7 +47,6 @@ SMOKE = {
     "transformer": ({}, SMOKE_TRAINING),
     "sgnet": ({"hidden_size": 32}, dataclasses.replace(SMOKE_TRAINING, context=10, clip=10.0)),
     "event_transformer": with_plans(SMOKE_EVENT),
-    "event_transformer_generic": SMOKE_EVENT,
     "strong_oracle": with_plans(SMOKE_EVENT),
 }
 
@@ -98,7 +97,6 @@ LAPTOP = {
     ),
     "sgnet": ({"hidden_size": 96, "chunks": 4, "relations": True}, dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0)),
     "event_transformer": with_plans(LAPTOP_EVENT),
-    "event_transformer_generic": LAPTOP_EVENT,
     "strong_oracle": with_plans(LAPTOP_EVENT),
 }
 
@@ -127,7 +125,7 @@ GPU = {
     "rssm_continuous": enlarge(6000, "rssm_continuous", recurrent_size=384, latents=128, hidden_size=512),
     "transformer": enlarge(20_000, "transformer", width=256, layers=4, heads=8),
     "sgnet": enlarge(2000, "sgnet", hidden_size=192),
-    "event_transformer": with_plans(GPU_EVENT), "event_transformer_generic": GPU_EVENT,
+    "event_transformer": with_plans(GPU_EVENT),
     "strong_oracle": with_plans(GPU_EVENT)
 }
 
@@ -168,7 +166,7 @@ PAPER = {
         {"hidden_size": 512, "latents": 32, "dropout": 0.2},
         dataclasses.replace(PAPER_TRAINING, steps=1000 * EPOCH, learning_rate=1e-4, clip=10.0)
     ),
-    "event_transformer": with_plans(PAPER_EVENT), "event_transformer_generic": PAPER_EVENT,
+    "event_transformer": with_plans(PAPER_EVENT),
     "strong_oracle": with_plans(PAPER_EVENT)
 }
 
@@ -187,7 +185,7 @@ VISITS = {
     "transformer": (LAPTOP["transformer"][0] | {"reach": 0}, dataclasses.replace(VISITS_TRAINING, steps=300, batch=8)),
     "sgnet": (LAPTOP["sgnet"][0], dataclasses.replace(VISITS_TRAINING, steps=90, clip=10.0)),
     "chooser": ({}, dataclasses.replace(VISITS_TRAINING, steps=600, batch=96, learning_rate=3e-3)),
-    "event_transformer": with_plans(VISITS_EVENT), "event_transformer_generic": VISITS_EVENT,
+    "event_transformer": with_plans(VISITS_EVENT),
     "strong_oracle": with_plans(VISITS_EVENT),
 }
 

@@ -6,13 +6,14 @@
 __all__ = ['ATTEMPTS', 'trial_seed', 'draw_trial', 'as_steps']
 
 # %% ../../../nbs/data/making/01_draw.ipynb #aa57f7d4
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..trials import KIND_COLUMNS, ROLE_COLUMNS, first_steps, state_hash
 from ...errors import EnvironmentProblem
-from ...schema import frame_to_step
+from ...schema import frame_to_step, place_observer
 
 if TYPE_CHECKING:
     from aawm.sim import RawTrial
@@ -34,12 +35,16 @@ def draw_trial(
     root_seed: int,
     index: int,
     fidelity: str | None = None,  # of the simulator; `None`: its default
+    scenarios: Sequence[str] = (),  # to draw from, all equally likely; none: the nine of the benchmark
+    observer: Sequence[float] = (),  # x and z of where it stands, m; none: (0, -6)
 ) -> dict:  # `index`, `state` `[300, 5, 7]`, `pickup_step`, `goal_step`, `row`, `events`, `rejected`
     "Simulate the trial at a place of a store, drawing again while it is rejected."
     from aawm.sim import FIDELITIES, draw_scenario, simulate
 
     fidelity = fidelity or FIDELITIES[0]
-    scenario = draw_scenario(root_seed, index)
+    place_observer(*observer)
+    drawn = int(np.random.default_rng([root_seed, index, len(scenarios)]).integers(len(scenarios))) if scenarios else 0
+    scenario = scenarios[drawn] if scenarios else draw_scenario(root_seed, index)
     rejected: list[dict] = []
     for attempt in range(ATTEMPTS):
         seed = trial_seed(root_seed, index, attempt)

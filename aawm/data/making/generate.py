@@ -27,9 +27,11 @@ import aawm
 from .draw import draw_trial
 from ..selections import VALIDATION_SHARE, split_trials
 from ..trials import LAYOUT, logged_events, store_entries
-from ...errors import AawmError, EnvironmentProblem, check_name, first_line, whole_number
+from ...errors import AawmError, EnvironmentProblem, UsageError, check_name, first_line, whole_number
 from ...files import digest
+from ...on_demand import code_marks, own_code, use_code
 from ...processes import cores, start_worker, without_main_script
+from ...schema import SCENARIO_ROLES, place_observer
 from ...store import ARRAYS, Layout, build_store, open_array
 
 # %% ../../../nbs/data/making/02_generate.ipynb #4861b16b
@@ -82,7 +84,8 @@ def draw_alone(draw: Callable, root_seed: int, index: int, fidelity: str) -> dic
         with process_pool(1) as executor, without_main_script():
             return executor.submit(draw, root_seed, index, fidelity).result()
     except BrokenProcessPool as fault:
-        call = f"{draw.__module__}.{draw.__name__}({root_seed}, {index}, {fidelity!r})"
+        whole = getattr(draw, "func", draw)
+        call = f"{whole.__module__}.{whole.__name__}({root_seed}, {index}, {fidelity!r})"
         raise EnvironmentProblem(f"the process that simulates trial {index} died twice; try `{call}` alone, or give it memory") from fault
 
 # %% ../../../nbs/data/making/02_generate.ipynb #f42ef7c9
@@ -131,8 +134,9 @@ def simulator_hash() -> str:  # 64 hexadecimal digits
     return digest({**SIMULATOR_SETTINGS, "code": code_hash(visits=True), "processor": platform.machine()})
 
 
-def draw_alike(simulator: str, draw: Callable, root_seed: int, index: int, fidelity: str) -> dict:
-    "Draw a trial where the simulator is the one that is asked for."
+def draw_alike(simulator: str, code: dict, draw: Callable, root_seed: int, index: int, fidelity: str) -> dict:
+    "Draw a trial where the simulator, and the code of one's own, are those that are asked for."
+    use_code(code)
     if simulator_hash() != simulator:
         raise EnvironmentProblem(
             f"the worker on {socket.gethostname()} has another simulator; install the same aawm, MuJoCo and NumPy there, and run the same again"
@@ -147,7 +151,7 @@ def trials_elsewhere(
     executor: Executor, indices: Iterable[int], root_seed: int, fidelity: str, draw: Callable,
 ):  # yields what `draw_trial` gives, in any order
     "Simulate trials on an executor that is not ours."
-    alike = functools.partial(draw_alike, simulator_hash(), draw)
+    alike = functools.partial(draw_alike, simulator_hash(), own_code(), draw)
     try:
         yield from submitted_trials(executor, alike, AT_ONCE, deque(indices), {}, root_seed, fidelity)
     except AawmError:
@@ -196,7 +200,7 @@ def gathered_entries(
 # %% ../../../nbs/data/making/02_generate.ipynb #d5974656
 def generate(
     path: str | Path, trials: int, seed: int = 0, workers: int | Executor | None = None, fidelity: str | None = None,
-    progress: bool = True, chunk: int | None = None
+    progress: bool = True, chunk: int | None = None, scenarios: Sequence[str] = (), observer: Sequence[float] = ()
 ) -> Path:
     """Simulate trials into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes.
 
@@ -216,6 +220,10 @@ def generate(
         Show a bar.
     chunk : int or None
         Trials in a chunk, the most that a kill may cost; `None` takes 25 in stores of under 1,000 trials, else 250.
+    scenarios : sequence of str
+        Of `aawm.schema.SCENARIO_ROLES`, your own among them, all equally likely; none takes the nine of the benchmark.
+    observer : sequence of float
+        Where the observer stands, x and z in m; none leaves it at (0, -6).
 
     Returns
     -------
@@ -235,6 +243,14 @@ def generate(
     fidelity = FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
     trials = whole_number(trials, "trials", 1)
     seed = whole_number(seed, "seed", 0)
+    for name in scenarios:
+        check_name(name, SCENARIO_ROLES, "scenario")
+    if len(observer) not in (0, 2):
+        raise UsageError(f"the observer stands at two numbers, x and z; got {list(observer)}")
+    place_observer(*observer)
+    place = list(map(float, observer))
+    own = {"scenarios": list(scenarios), "observer": place, "code": code_marks()}
+    draw = functools.partial(draw_trial, scenarios=tuple(scenarios), observer=place)
     chunk = whole_number(chunk or LAYOUT.chunk_for(trials), "chunk", 1)
     workers = cores() if workers is None else workers
     if not isinstance(workers, Executor):
@@ -244,12 +260,13 @@ def generate(
         indices = [index for places in chunks.values() for index in places]
         processes = workers if isinstance(workers, Executor) else max(1, min(workers, len(indices)))
         drawn = tqdm(
-            simulated_trials(indices, seed, fidelity, processes), total=trials, initial=trials - len(indices),
+            simulated_trials(indices, seed, fidelity, processes, draw), total=trials, initial=trials - len(indices),
             unit="trial", desc="simulating", disable=not progress
         )
         yield from gathered_chunks(chunks, drawn)
 
     command = f"aawm generate {path} --trials {trials} --seed {seed} --fidelity {fidelity}"
+    command += "".join(f" --scenario {name}" for name in scenarios)
     settings = {  # all that the content of a generated store depends on
         **SIMULATOR_SETTINGS,
         "trials": trials,
@@ -261,6 +278,7 @@ def generate(
         "made_by": "aawm.data.generate",
         "format_version": LAYOUT.version,
         "validation_share": VALIDATION_SHARE,
+        **{name: value for name, value in own.items() if value},
     }
     return build_store(
         path, LAYOUT, {"trial": trials}, settings, make,

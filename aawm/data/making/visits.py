@@ -171,7 +171,7 @@ def generate_visits(
     subjects : int or None
         How many trials, each of six visits of 50 steps (8.3 s); `None` takes 20,000, for a test 1,440.
     scenes : int or None
-        Scenes that visits are taken from, each with three outcomes; `None` takes 4,000, for a test 320.
+        Scenes that visits are taken from, each with three outcomes; `None` takes a fifth of subjects, for a test four to a group.
     seed : int
         Root of every random stream.
     test : bool
@@ -206,11 +206,12 @@ def generate_visits(
     fidelity = FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
     concepts = tuple(check_name(name, CONCEPTS, "concept") for name in concepts or (CONCEPTS if test else KNOWN_CONCEPTS))
     subjects = whole_number(subjects or (1440 if test else 20_000), "subjects", 1)
-    scenes = whole_number(scenes or (320 if test else 4000), "scenes", 2 * VISITS if test else round(2 * VISITS / VALIDATION_SHARE))
     seed = whole_number(seed, "seed", 0)
     chunk = whole_number(chunk or LAYOUT.chunk_for(subjects), "chunk", 1)
     workers = cores() if workers is None else workers
     each = len(concepts) * len(OBJECTS)
+    fewest = 2 * VISITS if test else round(2 * VISITS / VALIDATION_SHARE)
+    scenes = whole_number(scenes or max(fewest, 4 * (subjects // each) if test else subjects // 5), "scenes", fewest)
     if len(set(concepts)) != len(concepts) or (test and (subjects % each or subjects // each > scenes - VISITS)):
         raise UsageError(
             f"a test of {len(concepts)} different concepts has groups of {each} subjects, and {VISITS} scenes more than groups; "

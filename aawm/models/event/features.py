@@ -120,7 +120,6 @@ def aloft(
 # %% ../../../nbs/models/event/01_features.ipynb #96303997
 def holders(
     states: torch.Tensor,  # `[B, T, 5, 7]`
-    grasping: bool = True,  # False: nobody holds anything, what moves is pushed (an ablation)
 ) -> torch.Tensor:  # int64 `[B, T - 1, 3]`: who moves each object from each step to the next
     "Say who holds each object, read off the states."
     scene = Scene.of(states)
@@ -131,8 +130,6 @@ def holders(
     distance = (scene.objects[..., :, None, GROUND] - scene.place[..., None, :, :]).norm(dim=-1)[:, :-1]
     nearest = distance.min(-1)
     near = nearest.values < NEAR
-    if not grasping:
-        return torch.where(moved, PUSHED, STILL)
     return torch.where((moved | aloft) & near, nearest.indices + 1, torch.where(moved, PUSHED, STILL))
 
 # %% ../../../nbs/models/event/01_features.ipynb #a91ee5e2

@@ -18,7 +18,7 @@ from aawm.models.event.features import (
 )
 from .intents import hindsight_intents
 from .loss import EventLabels, event_labels, event_nll, intent_nll, step_weights, token_nll
-from .network import NEVER_AGAIN, EventProbabilities, EventTransformerConfig, Network, plan_facts
+from .network import NEVER_AGAIN, EventTransformerConfig, Network, plan_facts
 from .sampling import sample_futures, sequences_at_once
 from .tokens import Codebooks, fit_codebooks, tokenise
 from ...schema import AGENTS, STEPS, flatten, unflatten
@@ -29,7 +29,6 @@ class EventReader(WorldModel):
 
     Config = EventTransformerConfig
     config: EventTransformerConfig
-    grasping = True  # False: nobody holds anything, whatever moves is pushed (an ablation)
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -46,22 +45,15 @@ class EventReader(WorldModel):
         return Codebooks(self.network.motion.codebook, self.network.carry.held.codebook, self.network.carry.pushed.codebook)
 
     def calibrate(self, states: torch.Tensor):
-        fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries, self.grasping)
+        fitted = fit_codebooks(unflatten(states), self.config.motions, self.config.carries)
         for name, book in vars(self.codebooks).items():
             book.copy_(getattr(fitted, name))
-
-    def observe(
-        self, states: torch.Tensor, before: torch.Tensor, start: torch.Tensor, step: torch.Tensor,
-        end: torch.Tensor | None
-    ):
-        "Return what each agent sees `[B, agent, T, features]`; see `features`."
-        return features(states, before, start, step, end)
 
     def read(self, states: torch.Tensor, end: torch.Tensor | None, first: int = 0):
         "Return hidden `[B, agent, T, width]` after each of `states [B, T, 5, 7]` from step `first` on, and keys and values."
         before = torch.cat([states[:, :1], states[:, :-1]], 1)[:, first:]
         steps = torch.arange(first, states.shape[1], device=states.device)
-        return self.network.trunk(self.observe(states[:, first:], before, states[:, 0], steps, end), steps)
+        return self.network.trunk(features(states[:, first:], before, states[:, 0], steps, end), steps)
 
     def read_landmarks(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor | None):
         "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
@@ -82,10 +74,6 @@ class EventTransformer(EventReader):
     "Causal transformer over whole trials that samples motion tokens given intents, and ranks its rollouts by the events it expects."
 
     shown = ("samples", "event_threshold", "seed")
-
-    def expected_events(self, expected: EventProbabilities, context: Context) -> EventProbabilities:
-        "Return the events that rollouts are ranked by; a model that knows them better overrides this."
-        return expected
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
         end = unflatten(batch["end_state"]) if "end_state" in self.privileged else None
@@ -131,7 +119,7 @@ def event_transformer_loss(
     "Return negative log-likelihood of trials in tokens, of intents, and of events."
     c = model.config
     network = model.network
-    trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0, model.grasping)
+    trials = tokenise(states, model.codebooks, c.noise if model.training else 0.0)
     labels = hindsight_intents(states, trials.holder)
     events = event_labels(states)
     events = EventLabels(events.time[..., :-1], events.moved[..., :-1])  # of all steps that a step follows
@@ -165,12 +153,11 @@ class StrongOracle(EventTransformer):
 # %% ../../../nbs/models/event/07_model.ipynb #772c81e8
 def with_settings(
     model: EventTransformer,
-    kind: type | None = None,  # a class of the same network that samples or ranks otherwise; `None`: the model's own
     **settings: object,  # fields of its `Config` that do not affect weights
 ) -> EventTransformer:  # another model; the first stays as it is
     "Return the same weights with other settings."
     config = make_config(model.Config, dataclasses.asdict(model.config) | settings)
-    made = (kind or type(model))(config, model.variant)
+    made = type(model)(config, model.variant)
     made.load_state_dict(model.state_dict())
     made.name = model.name
     return made.to(next(model.parameters()).device).train(model.training)

@@ -16,10 +16,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
+from ...events.tensors import EVENT_KINDS, Watch, near_goal, onsets, path_ahead
 from ..base import Context, sample_categorical
 from ..streams import CounterRNG, streams_of
-from .features import PUSHED, Scene, aloft, grasped_by, holders, seen_from, within_reach
+from .features import PUSHED, Scene, aloft, features, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, Network, guided,
     plan_facts, ring_buffer, ring_place, sample_token, steps_in_reach,
@@ -98,6 +98,7 @@ def expected_event_score(
     horizon: int | None = None,  # steps that a rollout will have in the end; `None`: those that it has
     ahead: EventProbabilities | None = None,  # of rollouts that go on: at the last step of each `[B, K, ...]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step
+    seen: Watch | None = None,  # of the B K rollouts, where they were followed; else their events are labelled
 ) -> torch.Tensor:  # `[B, K]`: over the events of each rollout, the sum of their probabilities less `threshold`
     "Say how far the events of each rollout are those that the model expects."
     trials, samples, steps = imagined.shape[:3]
@@ -105,9 +106,12 @@ def expected_event_score(
     end = left.clamp(max=horizon)
     gain = probability_before(expected.time, end)[:, None] - threshold
     gain_of_moves = expected.moved.sigmoid()[:, None] - threshold
-    paths = clipped_paths(last, imagined, left)
-    happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # whoever does it
-    travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
+    if seen is None:
+        paths = clipped_paths(last, imagined, left)
+        happens, travelled = onsets(paths).any(-1).any(1), path_ahead(paths)[..., 0]  # whoever does it
+    else:
+        happens, travelled = seen.happened(), seen.travelled
+    happens, travelled = (part.unflatten(0, (trials, samples)) for part in (happens.to(imagined.dtype), travelled))
     moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     if ahead is not None:
         still_to_come = after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain)
@@ -289,6 +293,7 @@ class Futures:
     kept: list[tuple[torch.Tensor, ...]]  # of each block: keys and values `[2 N, heads, window, size]`
     spare: torch.Tensor  # memory of the same shape, see `in_order`
     sampled: torch.Tensor  # `[N, horizon, 5, 7]`, filled step by step
+    watch: Watch | None  # of their events, where there are rollouts to choose from
 
     def __repr__(self) -> str:
         return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
@@ -328,7 +333,7 @@ def begin_futures(
     is_short = int(context.lengths.min()) < c.window
     outset = Outset(
         model=model, samples=samples, horizon=horizon, streams=streams, weights=token_weights(model.network),
-        expected=model.expected_events(model.network.events(read), context),
+        expected=model.network.events(read),
         left=STEPS - context.lengths, last=last, held=grasped_at_end(states, context.lengths),
         lengths=lengths, start=states[rows, 0], end=None if end is None else end[rows],
         ring_lengths=lengths.repeat_interleave(len(AGENTS)) if is_short else None,
@@ -339,7 +344,8 @@ def begin_futures(
     return outset, Futures(
         now=last[rows], hidden=hidden[rows], held=outset.held[rows], ahead=ahead,
         intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None), kept=kept,
-        spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:])
+        spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:]),
+        watch=Watch.of(last[rows]) if samples > 1 else None,
     )
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e5
@@ -380,6 +386,8 @@ def sample_next(
     intended = outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
     futures.now, motion, futures.held = sample_step(outset.model, before, outset.start, intended, noise, outset.weights)
     futures.sampled[:, step - 1] = futures.now
+    if futures.watch:
+        futures.watch.follow(futures.now, step <= outset.left.repeat_interleave(outset.samples))
     if step == outset.horizon:
         return
     there_before, there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (before, futures.now))
@@ -387,7 +395,7 @@ def sample_next(
     # the trunk's output after the present state
     model = outset.model
     place = (outset.lengths + step - 1)[:, None]
-    seen = model.observe(futures.now[:, None], before[:, None], outset.start, place, outset.end)
+    seen = features(futures.now[:, None], before[:, None], outset.start, place, outset.end)
     ring = ring_place(outset.ring_lengths, step, model.config.window)
     kept = [(*pair, *ring) for pair in futures.kept]
     futures.hidden = model.network.trunk(seen, place.repeat_interleave(len(AGENTS), 0), kept)[0][:, :, 0]
@@ -414,7 +422,7 @@ def score_futures(
     held_at_start = outset.held.any(1)
     return expected_event_score(
         outset.expected, outset.last, imagined, outset.left, threshold, held_at_start, outset.horizon, ahead,
-        held
+        held, futures.watch
     )
 
 
@@ -436,6 +444,7 @@ def resample(
     futures.sampled[:, :step] = futures.sampled[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held", "ahead"):
         setattr(futures, name, getattr(futures, name)[rows])
+    futures.watch = futures.watch and futures.watch.rows(rows)
     return rows
 
 

@@ -77,12 +77,11 @@ def fit_codebooks(
     states: torch.Tensor,  # training trials `[N, T, 5, 7]`
     motions: int,  # tokens
     carries: int,  # tokens
-    grasping: bool = True,  # see `holders`
 ) -> Codebooks:
     "Return codebooks that cover the training trials."
     motion = own_motion(Scene.of(states[:, 1:]), Scene.of(states[:, :-1])).reshape(-1, 3)
     motion = codebook(motion, MOTION_SCALE, motions, MOTION_RADIUS, (1.0, -1.0, -1.0))
-    holder = holders(states, grasping)
+    holder = holders(states)
     slid, there = object_changes(states, states, holder)
     held = there[(holder > STILL) & (holder < PUSHED) & needs_token(slid)]
     carry = (
@@ -165,10 +164,9 @@ def tokenise(
     states: torch.Tensor,  # `[B, T, 5, 7]`
     codebooks: Codebooks,
     noise: float = 0.0,  # spread of the input noise, scaled m
-    grasping: bool = True,  # see `holders`
 ) -> TokenTrials:
     "Return trials in tokens, each chosen to lead back to the true path."
-    holder = holders(states, grasping)
+    holder = holders(states)
     after = Scene.of(states[:, 1:])
     still = own_motion(after, Scene.of(states[:, :-1])).abs().sum(-1) < STANDING
     shown = with_input_noise(states, holder, functional.pad(~still, (0, 0, 1, 0)), noise) if noise else states
