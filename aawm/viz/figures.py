@@ -343,13 +343,15 @@ def fig3(
         draw_panels(columns, table, panels, styles, len(columns))
         if len(strip):
             axes = columns[-1]
-            draw_heat(axes, strip.pivot(index="series", columns="offset", values="difference").reindex(list(names)))
+            cells = strip.pivot(index="series", columns="offset", values="difference").reindex(list(names))
+            draw_heat(axes, cells.rename(columns="{:.0f}".format))
             panel_title(axes, letter, STRIP)
-            axes.set(yticks=[], xlabel="steps past pickup; recall less false")
+            axes.set(yticks=[], xlabel="steps past pickup")
             table = pd.concat([table, strip.assign(panel=letter, title=STRIP)], ignore_index=True)
         bars = table[table.title != STRIP]
         falsely = "objects delivered in rollouts that truly were not"
-        add_note(figure, [*note_sentences(bars, falsely, scoring, interval, any(panel.bounds for panel in panels)), remark], BROAD)
+        said = note_sentences(bars, falsely, scoring, interval, any(panel.bounds for panel in panels))
+        add_note(figure, [*said, f"{letter}: recall less the false rate." if len(strip) else "", remark], BROAD)
     return figure, table
 
 # %% ../../nbs/viz/03_figures.ipynb #e418fa25
