@@ -8,14 +8,12 @@ __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'tria
            'ConstantVelocity', 'Faced', 'FrozenWorld', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
            'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
-           'task_named', 'difference', 'compared', 'verdict', 'nearest_object', 'right_object', 'score_row',
-           'VISIT_TASKS', 'BestFit', 'IdealObserver', 'VisitWorld', 'choice_table', 'fitted_rules', 'read_past',
-           'rule_table']
+           'task_named', 'difference', 'compared', 'verdict', 'score_row', 'VISIT_TASKS', 'BestFit', 'IdealObserver',
+           'VisitWorld', 'choice_table', 'fitted_rules', 'read_past', 'rule_table']
 
 # %% ../../nbs/evaluation/00_overview.ipynb #dc975054
 from .claims import CLAIMS, paper_ledger
 from .compare import compared, difference, verdict
-from .pairs import nearest_object, right_object
 from aawm.evaluation.results import (
     Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
     model_fields, other_data, read_evaluation, save, score_row,
@@ -37,6 +35,6 @@ _all_ = [
     "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
-    "nearest_object", "right_object", "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
+    "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",
     "fitted_rules", "read_past", "rule_table",
 ]  # fmt: skip

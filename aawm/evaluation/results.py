@@ -38,7 +38,7 @@ from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
 from ..training.folder import run_settings, trained_model
-from .tasks import Protocol, Scoring, as_protocol, find_tasks, trial_set
+from .tasks import Protocol, Scoring, as_protocol, trial_set
 from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at, trust_code
 from ..models.weights import place_of_weights
@@ -293,7 +293,7 @@ def score_evaluation(
 ) -> Evaluation:
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
-    tables = score(scorer, find_tasks(protocol.tasks))
+    tables = score(scorer, protocol.chosen)
     others = {
         "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
     } if protocol.sensitivity else {}

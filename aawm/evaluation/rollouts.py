@@ -21,7 +21,7 @@ import itertools
 import types
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from tqdm.auto import tqdm
 
 from ..errors import EnvironmentProblem, ModelContractError, UsageError, out_of_memory, own_code, whole_number
 from ..events import event_panel
+from ..events.labels import length_of
 from ..events.tensors import near_goal
 from ..files import digest, read_json, write_json
 from ..models.base import MODELS, OutsideModel, WorldModel, choose_device, defined_at, float32_products
@@ -76,7 +77,7 @@ def longest_way(
 ) -> np.ndarray:  # float64 `[n]`, m
     "How far the thing that moves farthest goes between two states."
     with np.errstate(invalid="ignore"):
-        return np.linalg.norm(positions(after).astype(np.float64) - positions(before), axis=-1).max(-1, initial=0.0)
+        return length_of(positions(after).astype(np.float64) - positions(before)).max(-1, initial=0.0)
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #a5f0c004
 def failed_tests(
@@ -85,19 +86,26 @@ def failed_tests(
     before: np.ndarray | None = None,  # `[rollout, 35]`: the step before each, where it is known
 ) -> np.ndarray:  # int64 `[steps]`: the place in `ROLLOUT_TESTS` of the test that a step fails, -1 where it fails none
     "Which steps no rollout may have."
+    some = lambda mask: mask.any(-1) if mask.any() else np.zeros(len(mask), dtype=bool)  # mostly none at all
     any_steps = np.diff(first, append=len(steps)) > 0
     first = first[any_steps]
     before = None if before is None else before[any_steps]
     fails = np.full(len(steps), NEVER, dtype=np.int64)
     for start in range(0, len(steps), TESTED_AT_ONCE):
         block = steps[start : start + TESTED_AT_ONCE]
-        way = longest_way(np.concatenate([steps[max(start - 1, 0)][None], block[:-1]]), block)
+        place = positions(block).reshape(len(block), -1)
         begins = (first >= start) & (first < start + len(block))
-        way[first[begins] - start] = 0.0 if before is None else longest_way(before[begins], steps[first[begins]])
-        endless = ~np.isfinite(block).all(-1)
-        far = (np.abs(positions(block)) > FARTHEST).any((-2, -1))
+        own = first[begins] - start
+        # few steps are so long that their ways need to be known
+        with np.errstate(invalid="ignore"):
+            long = np.append(start > 0, some(np.abs(np.diff(place, axis=0)) > LONGEST_STEP / 2))
+        long[own] = False
+        at = np.flatnonzero(long)
+        way = np.zeros(len(block))
+        way[at] = longest_way(steps[at + start - 1], block[at])
+        way[own] = 0.0 if before is None else longest_way(before[begins], block[own])
         fails[start : start + len(block)] = np.select(
-            [endless, far, way > LONGEST_STEP], range(len(ROLLOUT_TESTS)), NEVER
+            [some(~np.isfinite(block)), some(np.abs(place) > FARTHEST), way > LONGEST_STEP], range(len(ROLLOUT_TESTS)), NEVER
         )
     return fails
 
@@ -110,18 +118,29 @@ class Rollouts:
     steps: np.ndarray  # float32 `[sum of horizons, 35]`
     # float32 `[request, 35]`: the last step shown to each, where it is known
     before: np.ndarray | None = None
-    # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
-    broken: np.ndarray = field(init=False)
-    # int64 `[request]`: which of `ROLLOUT_TESTS` that step fails, -1 where there is none
-    failed: np.ndarray = field(init=False)
 
     def __post_init__(self):
         self.offset = np.cumsum(self.requests.horizon.values) - self.requests.horizon.values
+
+    @functools.cached_property
+    def failures(self) -> np.ndarray:  # int64 `[2, request]`: see `broken` and `failed`
+        "The first step of each rollout that fails a test, and which test."
         fails = failed_tests(self.steps, self.offset, self.before)
         bad = np.flatnonzero(fails != NEVER)
         request, first = np.unique(np.searchsorted(self.offset, bad, side="right") - 1, return_index=True)
-        self.broken, self.failed = np.full((2, len(self)), NEVER, dtype=np.int64)
-        self.broken[request], self.failed[request] = bad[first] - self.offset[request], fails[bad[first]]
+        found = np.full((2, len(self)), NEVER, dtype=np.int64)
+        found[:, request] = bad[first] - self.offset[request], fails[bad[first]]
+        return found
+
+    @functools.cached_property
+    def broken(self) -> np.ndarray:  # int64 `[request]`: steps rolled out before the first that fails a test, -1 where none does
+        "How far each rollout goes before it fails."
+        return self.failures[0]
+
+    @functools.cached_property
+    def failed(self) -> np.ndarray:  # int64 `[request]`: which of `ROLLOUT_TESTS` that step fails, -1 where there is none
+        "What is wrong with each rollout."
+        return self.failures[1]
 
     def __len__(self):
         return len(self.requests)
@@ -138,7 +157,7 @@ class Rollouts:
         horizon = np.unique(self.requests.horizon.values[which])
         if len(horizon) > 1:
             raise UsageError(f"rollouts of one length can be taken together, these have {horizon.tolist()} steps")
-        return self.steps[self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0)]
+        return self.steps.take(self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0), axis=0)
 
     def beside(self, test: TrialSet, request: int = 0) -> Picture:
         "One rollout beside the truth, from above, with the events of both by the strict rules."
@@ -160,10 +179,11 @@ def as_trials(
     requested = rollouts.requests.iloc[which]
     row, start, context, horizon = (requested[name].values[:, None] for name in REQUEST)
     step = np.arange(STEPS)
-    rolled = rollouts.steps[rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1)]
-    place = np.minimum(step, context - 1) if before == "true" else np.broadcast_to(context - 1, (len(requested), STEPS))
-    shown = np.float32(0) if before == "zero" else test.flat[row, start + place]
-    laid = np.where((step < context)[..., None], shown, rolled)
+    laid = rollouts.steps.take(rollouts.offset[which][:, None] + np.clip(step - context, 0, horizon - 1), axis=0)
+    shown = step < context
+    of, at = np.nonzero(shown)
+    place = start[of, 0] + (at if before == "true" else context[of, 0] - 1)
+    laid[shown] = 0 if before == "zero" else test.steps.take(STEPS * row[of, 0] + place, axis=0)
     return laid.reshape(*laid.shape[:2], *test.states.shape[2:])
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #88603337
@@ -178,9 +198,8 @@ def true_rollouts(requests: pd.DataFrame, test: TrialSet) -> Rollouts:
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
     first = (requests.start + requests.context).values
     step = np.minimum(np.repeat(first, horizon) + ahead, STEPS - 1)
-    return Rollouts(
-        requests, test.flat[np.repeat(requests.row.values, horizon), step], before=shown_last(requests, test)
-    )
+    place = STEPS * np.repeat(requests.row.values, horizon) + step
+    return Rollouts(requests, test.steps.take(place, axis=0), before=shown_last(requests, test))
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #7620c905
 class PlainWorld:
@@ -500,7 +519,8 @@ def batch_inputs(
     )
     step = torch.arange(STEPS, device=states.device)
     true = states[row[:, None], (start[:, None] + step).clamp(max=STEPS - 1)] if start.any() else states[row]
-    shown = true.masked_fill((step >= context[:, None])[..., None], torch.nan)
+    hidden = (step >= context[:, None])[..., None]
+    shown = true.masked_fill(hidden, torch.nan) if "true_states" in privileged else true.masked_fill_(hidden, torch.nan)
     inputs = {"end_state": lambda: states[row, -1], "true_states": lambda: true}
     return shown, context, {name: inputs[name]() for name in privileged} or None
 

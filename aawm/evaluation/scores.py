@@ -5,26 +5,27 @@
 # %% auto #0
 __all__ = ['Rule', 'LABELLED_AT_ONCE', 'NEARNESS', 'EVENT_METRICS', 'CLASS_METRICS', 'FALSE_RATE', 'SCORE_COLUMNS',
            'CURVE_COLUMNS', 'TRIAL_CURVE_COLUMNS', 'BIN', 'CHOICES', 'ERRORS_AT_ONCE', 'OUTCOME_COLUMNS', 'event_rule',
-           'Scorer', 'nearness', 'label_once', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics', 'joined',
-           'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves', 'by_behavior',
-           'told_outcomes', 'score_events', 'score_choices', 'score_errors', 'ScoreTables', 'score']
+           'Scorer', 'nearness', 'label', 'true_labels', 'outcome_rows', 'share', 'class_metrics', 'ranking_metrics',
+           'joined', 'rollout_errors', 'error_metrics', 'trial_rows', 'curve_rows', 'error_sums', 'loss_curves',
+           'by_behavior', 'told_outcomes', 'score_events', 'score_choices', 'score_errors', 'ScoreTables', 'score']
 
 # %% ../../nbs/evaluation/04_scores.ipynb #dc97660c
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from .intervals import mean_interval, metric_counts, ranking_interval, share_interval
-from .rollouts import Rollouts, as_trials, true_rollouts
+from .rollouts import REQUEST, Rollouts, as_trials, true_rollouts
 from .tasks import LOSS_STRIDE, TrialSet, Scoring, Task
 from ..events import goal_distance, goal_entries, goals, moves, object_paths, own_events, pickups
-from ..events.labels import OWN_RULES
+from ..events.labels import OWN_RULES, length_of
 from aawm.schema import (
-    BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, ROLES, SCENARIO_ROLES, STATE_SIZE, positions
+    BEHAVIORS, KNOWN_CONCEPTS, MOVED_THRESHOLD, NEW_CONCEPTS, OBJECT_INDEX, OBJECTS, POSITION, ROLES, SCENARIO_ROLES, STATE_SIZE, STEPS,
+    flatten, positions, unflatten
 )
 
 # %% ../../nbs/evaluation/04_scores.ipynb #ba483329
@@ -67,23 +68,28 @@ class Scorer:
     def __repr__(self) -> str:
         return f"Scorer({self.scoring.name}: {len(self.plan)} rows, {self.rollouts})"
 
+    @cached_property
+    def parts(self) -> dict[str, pd.DataFrame]:
+        "The rows of each task."
+        return {str(name): rows.reset_index(drop=True) for name, rows in self.plan.groupby("task", sort=False)}
+
     def rows(self, task: Task) -> pd.DataFrame:
         "What is requested of a task."
-        return self.plan[self.plan.task == task.name].reset_index(drop=True)
+        return self.parts.get(task.name, self.plan[:0])
 
     def split(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
         "The rows of a task that count, and those that are left out."
         rows = self.rows(task)
-        counts = rows.left_out == ""
+        counts = (rows.left_out == "").to_numpy()
         return rows[counts].reset_index(drop=True), rows[~counts]
 
 # %% ../../nbs/evaluation/04_scores.ipynb #0132c9bf
-LABELLED_AT_ONCE = 256  # rollouts labelled together; bounds memory
+LABELLED_AT_ONCE = 64  # rollouts labelled together: what a core holds near itself
 NEARNESS = 1e-3  # how much of a goal's score nearness makes: it parts ties alone
 
 
 def nearness(
-    states: np.ndarray,  # `[n, 300, 5, 7]`
+    states: np.ndarray,  # `[n, 300, 5, 3 or 7]`
     final: bool,  # at the last step
 ) -> np.ndarray:  # `[n, 3]`: 1 at the goal, less far from it
     "How near each object comes to the goal."
@@ -91,34 +97,48 @@ def nearness(
     return 1 / (1 + (far[..., -1] if final else far.min(-1)))
 
 
-def label_once(
+def label(
     scorer: Scorer,
     task: Task,
-    samples: tuple[Rollouts, ...],
-    which: list[np.ndarray],  # int `[n]` for each of these: its requests, of the same rows of the plan
-    near: bool,  # say how near objects come to the goal, too
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # bool `[n, 3]`: truth, ceiling; `[sample, n, 3]`: bool; `nearness`, or 0
-    "What truly happens to each object, and what rollouts have happen: laid out together, then labelled."
+    rollouts: Rollouts,
+    which: np.ndarray,  # int `[n]`: its requests
+    truth: bool = False,  # these are the true steps, whose moves have a threshold of their own
+    near: bool = False,  # say how near objects come to the goal, too
+) -> tuple[np.ndarray, np.ndarray]:  # `[n, 3]`: bool, what happens to each object; `nearness`, or 0
+    "What rollouts have happen, laid out as trials."
     scoring = task.rules(scorer.scoring)
-    before = "last" if scoring.rollout_alone else "zero" if scoring.blank_context and task.measure == "move" else "true"
-    truth = true_rollouts(samples[0].requests.iloc[which[0]], scorer.test)
-    every = np.arange(len(truth.broken))
-    whole = as_trials(truth, every, scorer.test, "true" if before == "zero" else before)
-    beside = as_trials(truth, every, scorer.test, before) if before == "zero" else whole
-    rolled = [as_trials(each, part, scorer.test, before) for each, part in zip(samples, which)]
-    close = np.stack(
-        [nearness(states, task.final) if near else np.zeros((len(states), len(OBJECTS))) for states in rolled]
-    )
+    moved = scoring.moved_truth if truth else scoring.moved_rollout
+    rule = event_rule(task.measure, scoring, moved, task.final)
+    blank = scoring.blank_context and task.measure == "move" and not truth
+    before = "last" if scoring.rollout_alone else "zero" if blank else "true"
     exact = np.float64 if scoring.rollout_alone else np.float32  # a wild but finite rollout overflows nowhere
-    rules = [
-        event_rule(task.measure, scoring, moved, task.final)
-        for moved in (scoring.moved_truth, scoring.moved_rollout)
-    ]
-    happens = rules[0](whole.astype(exact, copy=False))
-    other = task.measure == "move" and scoring.moved_truth != scoring.moved_rollout
-    ceiling = rules[1](beside.astype(exact, copy=False)) if other else happens
-    predicted = np.stack([rules[1](states.astype(exact, copy=False)) for states in rolled])
-    return happens, ceiling, predicted, close
+    happens = np.zeros((len(which), len(OBJECTS)), dtype=bool)
+    close = np.zeros(happens.shape)
+    for first in range(0, len(which), LABELLED_AT_ONCE):
+        here = slice(first, first + LABELLED_AT_ONCE)
+        states = as_trials(rollouts, which[here], scorer.test, before)
+        states = states[..., slice(None) if task.measure in OWN_RULES else POSITION].astype(exact)
+        happens[here] = rule(states)
+        if near:
+            close[here] = nearness(states, task.final)
+    return happens, close
+
+
+def true_labels(
+    scorer: Scorer,
+    task: Task,
+    requests: pd.DataFrame,  # `[n]`
+) -> tuple[np.ndarray, np.ndarray]:  # bool `[n, 3]`: truth, ceiling
+    "What truly happens to each object, and what the rule for rollouts says of the true steps; found once for all models."
+    scoring = task.rules(scorer.scoring)
+    known = scorer.test.known
+    question = (task.measure, OWN_RULES.get(task.measure), task.final, scoring, requests.to_numpy().tobytes())
+    if question not in known:
+        steps = true_rollouts(requests, scorer.test)
+        happens, _ = label(scorer, task, steps, np.arange(len(requests)), truth=True)
+        other = task.measure == "move" and scoring.moved_truth != scoring.moved_rollout
+        known[question] = happens, label(scorer, task, steps, np.arange(len(requests)))[0] if other else happens
+    return known[question]
 
 # %% ../../nbs/evaluation/04_scores.ipynb #c1f9843e
 def outcome_rows(
@@ -136,9 +156,8 @@ def outcome_rows(
     samples = (scorer.rollouts, *(scorer.further if ranked and task.name == "multi_goal" else ()))
     answered = [rows.request.to_numpy(), *(each.find(rows) for each in samples[1:])]
     _, index, answer = np.unique(answered[0], return_index=True, return_inverse=True)
-    chunks = np.split(index, range(LABELLED_AT_ONCE, len(index), LABELLED_AT_ONCE))
-    labelled = [label_once(scorer, task, samples, [numbers[chunk] for numbers in answered], ranked) for chunk in chunks]
-    happens, ceiling, predicted, near = (np.concatenate(parts, axis=-2) for parts in zip(*labelled))
+    happens, ceiling = true_labels(scorer, task, scorer.rollouts.requests.iloc[answered[0][index]][REQUEST])
+    predicted, near = zip(*(label(scorer, task, each, numbers[index], near=ranked) for each, numbers in zip(samples, answered)))
     place = answer, rows.object.to_numpy(dtype=np.int64)
     # nothing else tells whether it truly happened
     by_rule = task.measure == "move" or task.measure in OWN_RULES
@@ -220,16 +239,17 @@ def rollout_errors(
     rollouts = scorer.rollouts
     scoring = scorer.scoring
     which = rows.request.to_numpy()
-    predicted = rollouts.take(which)
+    by_place = scoring.error_features == "positions"
+    features = POSITION if by_place else slice(None)
+    predicted = unflatten(rollouts.take(which))[..., features].astype(np.float64)
     broken = rollouts.broken[which] >= 0
     predicted[broken] = np.nan_to_num(predicted[broken], nan=0.0, posinf=0.0, neginf=0.0)
-    step = rows.context.to_numpy()[:, None] + np.arange(predicted.shape[1])
-    true = scorer.test.flat[rows.row.to_numpy()[:, None], step]
-    predicted_at = positions(predicted).astype(np.float64)
-    true_at = positions(true).astype(np.float64)
-    by_place = scoring.error_features == "positions"
-    apart = predicted_at - true_at if by_place else (predicted.astype(np.float64) - true)[..., None, :]
-    error = np.sqrt(np.square(apart, out=apart).sum(-1))
+    first = STEPS * rows.row.to_numpy() + rows.context.to_numpy()
+    true = scorer.test.steps.take(first[:, None] + np.arange(predicted.shape[1]), axis=0)
+    true = unflatten(true)[..., features].astype(np.float64)
+    predicted_at = predicted[..., POSITION]
+    true_at = true[..., POSITION]
+    error = length_of(predicted_at - true_at) if by_place else np.sqrt(np.square(flatten(predicted - true)).sum(-1, keepdims=True))
     if scoring.nonfinite_fails:
         error[broken] = np.inf
     return error, predicted_at, true_at
@@ -241,9 +261,11 @@ def error_metrics(
 ) -> dict:  # metric -> (value, low, high, count, left out)
     "ADE and FDE over trials, and over those with a finite rollout."
     table = {}
-    for ending, part in (("", values), ("_finite", values[np.isfinite(values).all(1)])):
-        mean = part.mean(0) if len(part) else np.full(2, np.nan)
-        low, high = mean_interval(part, np.ones_like(part))
+    finite = values[np.isfinite(values).all(1)]
+    for ending, part in (("", values), ("_finite", finite)):
+        if not ending or len(finite) < len(values):
+            mean = part.mean(0) if len(part) else np.full(2, np.nan)
+            low, high = mean_interval(part, np.ones_like(part))
         for place, metric in enumerate(("ade", "fde")):
             table[metric + ending] = (float(mean[place]), float(low[place]), float(high[place]), len(part), left_out)
     return table
@@ -302,9 +324,9 @@ def error_sums(
         np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX]
         for before, path in zip(last, (predicted, true))
     ]
-    covered = [np.linalg.norm(np.diff(path, axis=1), axis=-1) for path in covered]  # [n, step, object]
+    covered = [length_of(np.diff(path, axis=1)) for path in covered]  # [n, step, object]
     still = covered[1].sum(1) <= MOVED_THRESHOLD
-    by_object = np.linalg.norm((predicted - true)[:, :, OBJECT_INDEX], axis=-1)
+    by_object = length_of((predicted - true)[:, :, OBJECT_INDEX])
     path = covered[0].cumsum(1)
     broken = ~np.isfinite(error).all((1, 2))
     by_object[broken], path[broken] = np.inf, np.inf
@@ -412,7 +434,7 @@ def score_choices(scorer: Scorer, task: Task) -> tuple[list[tuple], pd.DataFrame
     return (table if len(row) else []), told_outcomes(rows, test)
 
 # %% ../../nbs/evaluation/04_scores.ipynb #402c541c
-ERRORS_AT_ONCE = 512  # rollouts whose errors are in memory together
+ERRORS_AT_ONCE = 64  # rollouts whose errors are taken together
 
 
 def score_errors(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -51,8 +51,8 @@ class TrialSet:
     data_hash: str  # of the store they are from
     split: str | None  # "validation", "train", or `None` for both
     group: np.ndarray | None = None  # int64 `[trial]`: trials that are resampled together, those of one last scene; `None`: each alone
-    # radius -> what `first_inside` found
-    known_inside: dict[float, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    # what was found out about the truth, by question: each is put once for all models and protocols
+    known: dict[tuple, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self):
         return len(self.states)
@@ -66,6 +66,10 @@ class TrialSet:
         return flatten(self.states)
 
     @cached_property
+    def steps(self) -> np.ndarray:  # float32 `[trial x 300, 35]`: trials end to end, the same memory
+        return self.flat.reshape(-1, self.flat.shape[-1])
+
+    @cached_property
     def behavior(self) -> np.ndarray:  # `[trial]`, names of `schema.BEHAVIORS`
         return np.array([SCENARIO_BEHAVIOR[check_name(name, SCENARIO_BEHAVIOR, "scenario")] for name in self.scenario], dtype=object)
 
@@ -75,9 +79,9 @@ class TrialSet:
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
         "The first step at which each object is nearer to the goal than a radius (m), -1 never."
-        if radius not in self.known_inside:
-            self.known_inside[radius] = first_goal(self.states, radius=radius)
-        return self.known_inside[radius]
+        if ("inside", radius) not in self.known:
+            self.known["inside", radius] = first_goal(self.states, radius=radius)
+        return self.known["inside", radius]
 
     @cached_property
     def lift_start(self) -> np.ndarray:  # int64 `[trial, 3]`: step at which the lift of a picked-up object starts, -1 never
@@ -210,10 +214,8 @@ def plan_rows(
     columns = {name: np.broadcast_to(np.asarray(value).reshape(-1, 1), objects.shape) for name, value in wide.items()}
     columns |= {"object": objects, "truth": np.broadcast_to(truth, objects.shape)}
     plan = pd.DataFrame({name: np.ravel(value) for name, value in columns.items()})
-    plan = plan.assign(task="", target=target, start=start, left_out="")[list(PLAN_COLUMNS)]
-    plan.loc[plan.context < 1, "left_out"] = "nothing to show"
-    plan.loc[plan.context >= STEPS, "left_out"] = "nothing to predict"
-    return plan
+    left_out = np.select([plan.context < 1, plan.context >= STEPS], ["nothing to show", "nothing to predict"], "")
+    return plan.assign(task="", target=target, start=start, left_out=left_out)[list(PLAN_COLUMNS)]
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #ed694794
 def leave_out_begun(
@@ -536,19 +538,24 @@ class Protocol:
             object.__setattr__(self, name, value)
 
     @property
+    def chosen(self) -> tuple[Task, ...]:
+        "Its tasks, found once."
+        return cast(tuple[Task, ...], self.tasks)
+
+    @property
     def rules(self) -> Scoring:
         "The constants of its scoring."
         return SCORINGS[self.scoring]
 
     def plan(self, test: TrialSet) -> pd.DataFrame:
         "One plan for all its tasks."
-        return plan_tasks(find_tasks(self.tasks), test, self.rules, self.curve_trials, self.seed, self.cap)
+        return plan_tasks(self.chosen, test, self.rules, self.curve_trials, self.seed, self.cap)
 
     def record(self) -> dict[str, Any]:
         "Its fields, as a record keeps them."
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         named = {
-            "tasks": [task.name for task in find_tasks(self.tasks)], "split": self.split or "all",
+            "tasks": [task.name for task in self.chosen], "split": self.split or "all",
             "evaluation_seed": fields.pop("seed")
         }
         return fields | named

@@ -42,7 +42,6 @@ from aawm.evaluation import (
 )
 from aawm.evaluation.compare import difference
 from aawm.evaluation.intervals import DRAWS
-from aawm.evaluation.pairs import nearest_object, right_object
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
 from aawm.evaluation.rollouts import PLAIN_WORLDS, REQUEST, as_model, on_device
 from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
@@ -944,9 +943,3 @@ def test_a_stopped_evaluation_goes_on_where_it_was(asked, test, tmp_path, change
     done = sum(world.batches[3:])
     assert done == len(asked[1]) - (sum(world.batches[:2]) if change == "nothing" else 0)
     assert np.array_equal(steps, roll_out(world, asked[1], test, progress=False).steps)
-
-
-def test_a_rollout_of_nothing_names_no_right_object(store):
-    lost = lambda states, context, horizon, **others: torch.full((len(states), horizon, 35), torch.nan)
-    assert right_object(lost, store, None)["value"] == 0
-    assert right_object(TrueWorld(), store, None)["value"] > nearest_object(store, None)["value"] > 0.7
