@@ -188,6 +188,11 @@ def run_jobs(
     estimates = manifest.get("estimates", {}).get(profile.split("-custom-")[0], {})
     times = Times(jobs, estimates)
     expected = {job.name: max(0.0, times.expected(job.name)) for job in remaining}  # max takes 0 for NaN
+    ahead = dict(expected)  # until the last job that waits for it has ended, too
+    for job in reversed(remaining):
+        for need in job.needs:
+            if need in ahead:
+                ahead[need] = max(ahead[need], expected[need] + ahead[job.name])
     longest = {"seconds": max([3 * 3600, *expected.values()]), "memory_mb": max(3200, estimates.get("memory_mb", 0))}
     live = progress and sys.stderr.isatty()
     failures: dict[str, AawmError] = {}
@@ -203,7 +208,7 @@ def run_jobs(
             wanted = str(job.parameters.get("device", "")).startswith("cuda") and (scheduler or visible_gpus())
             future = client.submit(
                 work, job, values, imports, *[futures[need] for need in job.needs if need in futures],
-                key=(f"{job.name.split()[0]}-{run}", job.name), retries=1, priority=expected[job.name],
+                key=(f"{job.name.split()[0]}-{run}", job.name), retries=1, priority=ahead[job.name],
                 resources={"GPU": 1} if wanted else None,
             )
             futures[job.name] = future

@@ -66,7 +66,7 @@ def model_modules(
 ) -> dict:  # module -> its file
     "The modules that a model's class is made of."
     if model in registered_classes():
-        module, _ = registered_classes()[model]["corrected"]
+        module = registered_classes()[model]["corrected"]
     else:
         from aawm.models import model_class
 

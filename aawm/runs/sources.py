@@ -9,15 +9,17 @@ __all__ = ['code_digest', 'read_module', 'notebook_content', 'notebook_cells', '
 
 # %% ../../nbs/runs/01_sources.ipynb #3b8524e3
 import ast
+import contextlib
 import functools
 import importlib.util
 import json
+import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..errors import BadData
-from ..files import digest, repository_root, resolve
+from ..files import digest, read_json, repository_root, resolve, sha256, write_json
 
 # %% ../../nbs/runs/01_sources.ipynb #a35d925c
 def code_digest(
@@ -31,19 +33,31 @@ def code_digest(
     return digest(ast.dump(tree))
 
 
-@functools.cache  # until the file changes: parsing is most of what a plan takes
+@functools.cache  # until the file changes
 def read_module(
     file: Path, changed: int
-) -> tuple[list[tuple[int, str, str]], str]:  # imports, as level, module and name ("": the module itself); `code_digest`
-    "Parse a file once for both: what it imports anywhere in its code, and a hash of what it does."
+) -> list:  # imports, as level, module and name ("": the module itself); `code_digest`; models, as name, variant
+    "Parse a file once for all: what it imports anywhere in its code, a hash of what it does, and the models that it registers."
+    # parsing is most of what a plan takes, so what was read of these very bytes is kept
+    key = digest([sys.version, sha256(file), sha256(module_file("aawm.runs.sources") or file)])
+    kept = resolve("data/scratch/sources") / f"{key}.json"
+    if known := read_json(kept, []):
+        return known
     tree = ast.parse(file.read_text(encoding="utf-8"))
     found = []
+    models = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(0, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             found += [(node.level, node.module or "", alias.name) for alias in node.names]
-    return found, code_digest(tree)
+        elif isinstance(node, ast.ClassDef):
+            calls = [call for call in node.decorator_list if isinstance(call, ast.Call) and ast.unparse(call.func) == "register"]
+            models += [[*map(ast.literal_eval, call.args), "corrected"][:2] for call in calls]
+    known = [found, code_digest(tree), models]
+    with contextlib.suppress(OSError):  # a folder that nobody may write to
+        write_json(kept, known)
+    return known
 
 # %% ../../nbs/runs/01_sources.ipynb #06e44e3d
 def notebook_content(
@@ -129,17 +143,13 @@ def room_modules(
 
 
 @functools.cache
-def registered_classes() -> dict[str, dict[str, tuple[str, ast.ClassDef]]]:  # model -> variant -> module, class
+def registered_classes() -> dict[str, dict[str, str]]:  # model -> variant -> module
     "The models that come with the package, read and not imported."
-    classes: dict[str, dict[str, tuple[str, ast.ClassDef]]] = {}
+    classes: dict[str, dict[str, str]] = {}
     for module in sorted(room_modules("aawm.models")):
-        file = module_file(module)
-        nodes = ast.parse(file.read_text(encoding="utf-8")).body if file else []
-        for kind in (node for node in nodes if isinstance(node, ast.ClassDef)):
-            for call in kind.decorator_list:
-                if isinstance(call, ast.Call) and ast.unparse(call.func) == "register":
-                    name, variant = [*map(ast.literal_eval, call.args), "corrected"][:2]
-                    classes.setdefault(name, {})[variant] = module, kind
+        if file := module_file(module):
+            for name, variant in read_module(file, file.stat().st_mtime_ns)[2]:
+                classes.setdefault(name, {})[variant] = module
     return dict(sorted(classes.items()))
 
 # %% ../../nbs/runs/01_sources.ipynb #49314874
