@@ -4,9 +4,12 @@
 
 # %% auto #0
 __all__ = ['EVENT_KINDS', 'FAR', 'next_true', 'runs_around', 'largest_in_runs', 'displaced', 'paths_of', 'carried', 'carries',
-           'near_goal', 'onsets', 'steps_to', 'path_ahead']
+           'near_goal', 'onsets', 'steps_to', 'path_ahead', 'Watch']
 
 # %% ../../nbs/events/04_tensors.ipynb #3c502491
+import dataclasses
+from dataclasses import dataclass
+
 import torch
 from torch.nn import functional
 
@@ -145,3 +148,74 @@ def path_ahead(
     "How far each object still travels."
     change = states[:, :, OBJECT_INDEX, POSITION].double().diff(dim=1).norm(dim=-1)
     return functional.pad(change.flip(1).cumsum(1).flip(1), (0, 0, 0, 1)).transpose(1, 2)
+
+# %% ../../nbs/events/04_tensors.ipynb #watch002
+@dataclass
+class Watch:
+    "What `onsets` and `path_ahead` find in N trials so far, whoever brings it about."
+
+    place: torch.Tensor  # float64 `[N, 5, 3]`, m: now
+    lowest: torch.Tensor  # float64 `[N, object]`, m: height until now
+    travelled: torch.Tensor  # float64 `[N, object]`, m
+    there: torch.Tensor  # bool `[N, object]`: near the observer now
+    delivered: torch.Tensor  # bool `[N, object]`
+    picked: torch.Tensor  # bool `[N, object]`: in a carry that is over
+    # of the carry that goes on, if it is one, each `[N, agent, object]`: its steps, 0 where there is none; where it began from
+    # and its top, m; its largest change of height, m, and after how many steps
+    length: torch.Tensor
+    low: torch.Tensor
+    top: torch.Tensor
+    change: torch.Tensor
+    peak: torch.Tensor
+
+    def __repr__(self) -> str:
+        return f"Watch(of {len(self.place)} trials, {int(self.happened().sum())} events)"
+
+    @classmethod
+    def of(cls, states: torch.Tensor) -> "Watch":
+        "Begin with the first step of trials `[N, 5, 7]`."
+        place = states[..., POSITION].double()
+        objects = place[:, OBJECT_INDEX]
+        there = near_goal(objects)
+        none = torch.zeros(len(place), len(AGENTS), len(OBJECTS), dtype=torch.float64, device=place.device)
+        no = torch.zeros_like(there)
+        count = none.long()
+        return cls(place, objects[..., HEIGHT], none[:, 0], there, no, no, count, none, none, none, count)
+
+    def rows(self, rows: torch.Tensor) -> "Watch":
+        "Some of the trials, in some order."
+        return Watch(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+
+    def accepted(self) -> torch.Tensor:  # bool `[N, agent, object]`
+        "Which carries that go on are pickups, if they end here."
+        steady = torch.minimum(self.peak, self.length - 1 - self.peak) <= END_SHARE * (self.length - 1) + 1e-9
+        return (self.length > LONGEST_TOUCH) & (self.top - self.low > LEAST_RISE) & steady
+
+    def happened(self) -> torch.Tensor:  # bool `[N, kind, object]`
+        "The events until now."
+        return torch.stack([self.picked | self.accepted().any(1), self.delivered], 1)
+
+    def follow(self, states: torch.Tensor, goes_on: torch.Tensor) -> None:
+        "Take the next step of trials `[N, 5, 7]`; those that do not go on, bool `[N]`, rest."
+        place = torch.where(goes_on[:, None, None], states[..., POSITION].double(), self.place)
+        objects, agents = place[:, OBJECT_INDEX], place[:, AGENT_INDEX]
+        way = objects - self.place[:, OBJECT_INDEX]
+        self.travelled = self.travelled + way.norm(dim=-1)
+        moved = way.abs().sum(-1)
+        height = objects[..., HEIGHT]
+        alone = (height > LIFTED[0]) & (height < LIFTED[1]) & (moved > MOVING) & moved.isfinite()
+        near = (objects[:, None] - agents[:, :, None])[..., list(GROUND_PLANE)].norm(dim=-1) < NEAR
+        could = alone[:, None] & near
+        self.picked = self.picked | (self.accepted() & ~could).any(1)
+        self.lowest = torch.fmin(self.lowest, height)
+        self.length = torch.where(could, self.length + 1, 0)
+        begins = self.length == 1
+        change = way[..., HEIGHT].abs()[:, None].expand_as(self.change)
+        largest = begins | could & (change > self.change)
+        self.peak = torch.where(largest, self.length - 1, self.peak)
+        self.change = torch.where(largest, change, self.change)
+        self.low = torch.where(begins, self.lowest[:, None], self.low)
+        self.top = torch.where(begins, height[:, None], torch.maximum(self.top, height[:, None]))
+        there = near_goal(objects)
+        self.delivered = self.delivered | there & ~self.there
+        self.place, self.there = place, there
