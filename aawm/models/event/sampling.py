@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
-           'after_choice', 'clipped_paths', 'with_pickups', 'expected_event_score', 'planned_events', 'plans_of',
-           'crossed_out', 'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights',
-           'sample_step', 'in_order', 'Outset', 'Futures', 'at_context_end', 'begin_futures', 'read_now',
-           'sample_intents', 'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
+           'after_choice', 'with_pickups', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out',
+           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step',
+           'in_order', 'Outset', 'Futures', 'at_context_end', 'begin_futures', 'read_now', 'sample_intents',
+           'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...events.tensors import EVENT_KINDS, near_goal, onsets, path_ahead
+from ...events.tensors import EVENT_KINDS, Watch, near_goal
 from ..base import Context, sample_categorical
 from ..streams import Streams, streams_of
 from .features import PUSHED, Scene, aloft, features, grasped_by, holders, seen_from, within_reach
@@ -57,19 +57,6 @@ def after_choice(
     "How probable a wanted event is in one of several ways to go on, and another one in all of them."
     return torch.where(gain > 0, 1 - (1 - chance) ** CHOICES, chance**CHOICES)
 
-# %% ../../../nbs/models/event/06_sampling.ipynb #a12d8da4
-def clipped_paths(
-    last: torch.Tensor,  # the last state shown `[B, 5, 7]`
-    imagined: torch.Tensor,  # `[B, K, steps, 5, 7]`
-    left: torch.Tensor,  # int64 `[B]`: steps of the trial after the context
-) -> torch.Tensor:  # `[B * K, 1 + steps, 5, 7]`
-    "Rollouts from the last state shown on, at rest from where their trials are over."
-    trials, samples, steps = imagined.shape[:3]
-    paths = torch.cat([last[:, None, None].expand(-1, samples, 1, -1, -1), imagined], 2)
-    past_end = torch.arange(steps + 1, device=left.device) > left[:, None]
-    frozen = paths.gather(2, left.clamp(max=steps).view(-1, 1, 1, 1, 1).expand(-1, samples, 1, *paths.shape[3:]))
-    return torch.where(past_end[:, None, :, None, None], frozen, paths).flatten(0, 1)
-
 # %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
 def with_pickups(
     happens: torch.Tensor,  # `[B, K, kind, object]`
@@ -98,6 +85,7 @@ def expected_event_score(
     horizon: int | None = None,  # steps that a rollout will have in the end; `None`: those that it has
     ahead: EventProbabilities | None = None,  # of rollouts that go on: at the last step of each `[B, K, ...]`
     held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step
+    seen: Watch | None = None,  # of the B K rollouts, where they were followed
 ) -> torch.Tensor:  # `[B, K]`: over the events of each rollout, the sum of their probabilities less `threshold`
     "How far the events of each rollout are those that the model expects."
     trials, samples, steps = imagined.shape[:3]
@@ -105,9 +93,12 @@ def expected_event_score(
     end = left.clamp(max=horizon)
     gain = probability_before(expected.time, end)[:, None] - threshold
     gain_of_moves = expected.moved.sigmoid()[:, None] - threshold
-    paths = clipped_paths(last, imagined, left)
-    happens = onsets(paths).any(-1).any(1).unflatten(0, (trials, samples)).to(imagined.dtype)  # whoever does it
-    travelled = path_ahead(paths)[..., 0].unflatten(0, (trials, samples))
+    if seen is None:
+        seen = Watch.of(last.repeat_interleave(samples, 0))
+        for step, now in enumerate(imagined.flatten(0, 1).unbind(1)):
+            seen.follow(now, step < left.repeat_interleave(samples))
+    happens = seen.happened().unflatten(0, (trials, samples)).to(imagined.dtype)  # whoever does it
+    travelled = seen.travelled.unflatten(0, (trials, samples))
     moved = (travelled > MOVE_THRESHOLD).to(imagined.dtype)
     if ahead is not None:
         still_to_come = after_choice(probability_before(ahead.time, (end - steps)[:, None]), gain)
@@ -295,6 +286,7 @@ class Futures:
     kept: list[tuple[torch.Tensor, ...]]  # of each block: keys and values `[2 N, heads, window, size]`
     spare: torch.Tensor  # memory of the same shape, see `in_order`
     sampled: torch.Tensor  # `[N, horizon, 5, 7]`, filled step by step
+    watch: Watch | None  # of their events, where there are rollouts to choose from
 
     def __repr__(self) -> str:
         return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
@@ -345,7 +337,8 @@ def begin_futures(
     return outset, Futures(
         now=last[rows], hidden=hidden[rows], held=outset.held[rows], ahead=ahead,
         intent=sample_categorical(intents, step_noise(streams, 0)["intent"], streams is None), kept=kept,
-        spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:])
+        spare=torch.empty_like(kept[0][0]), sampled=last.new_empty(len(rows), horizon, *last.shape[1:]),
+        watch=Watch.of(last[rows]) if samples > 1 else None,
     )
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #f5d0d1e5
@@ -386,6 +379,8 @@ def sample_next(
     intended = outset.model.condition(hidden, now, outset.start, intent, plan)[:, :, 0]
     futures.now, motion, futures.held = sample_step(outset.model, before, outset.start, intended, noise, outset.weights)
     futures.sampled[:, step - 1] = futures.now
+    if futures.watch:
+        futures.watch.follow(futures.now, step <= outset.left.repeat_interleave(outset.samples))
     if step == outset.horizon:
         return
     there_before, there = (near_goal(states[:, OBJECT_INDEX, POSITION]) for states in (before, futures.now))
@@ -420,7 +415,7 @@ def score_futures(
     held_at_start = outset.held.any(1)
     return expected_event_score(
         outset.expected, outset.last, imagined, outset.left, threshold, held_at_start, outset.horizon, ahead,
-        held
+        held, futures.watch
     )
 
 
@@ -442,6 +437,7 @@ def resample(
     futures.sampled[:, :step] = futures.sampled[:, :step].index_select(0, rows)
     for name in ("now", "hidden", "intent", "held", "ahead"):
         setattr(futures, name, getattr(futures, name)[rows])
+    futures.watch = futures.watch and futures.watch.rows(rows)
     return rows
 
 
