@@ -584,7 +584,7 @@ def build_store(
             settings = settings | {"maker": digest(inspect.getsource(inspect.getmodule(maker) or maker))}
     chunk = chunk or layout.chunk_for({**layout.sizes, **sizes}[layout.dim])
     work = Construction(Path(path), layout, sizes, json.loads(json.dumps(settings)), chunk)
-    if work.path.parent.name != UNFINISHED:  # a store that another one is made from
+    if work.path.parent.name != UNFINISHED or (work.path.parents[1] / MANIFEST).exists():  # else another store is made from it
         check_place(work.path)
     if work.path.exists() and not work.path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")

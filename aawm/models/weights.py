@@ -34,7 +34,7 @@ from aawm.models.base import (
 # %% ../../nbs/models/07_weights.ipynb #36b02aa1
 SHIPPED = "data/weights"  # the folder that comes with the package
 LARGEST = 65504.0  # that half precision can hold
-LONGEST_RECORD = 1_000_000  # letters; records of this package have under 3,000
+LONGEST_RECORD = 10_000_000  # letters; records of this package have under 3,000, and 13 for each trial of the training
 MOST_PARAMETERS = 1_000_000_000  # of a model that a file asks for
 OF_FILE = ("file", "sha256", "bytes", "source")  # what a card or a run says of its own files
 # by setting; counting the parameters of a billion layers never ends
@@ -53,6 +53,7 @@ class Record(Form):
     training: dict[Line, bool | int | float | str] = {}
     data_hash: Line = ""
     parameters: int = 0
+    trained_on: str = ""  # a mark for each trial
     choice: dict[Line, object] = {}
     started_from: dict[Line, Line] = {}  # `file` and `sha256` of the weights that training started from
     lengthened: dict[Line, int] = {}  # steps planned before -> step at which the run was made longer
@@ -76,8 +77,13 @@ def tensor_digest(
     return sha.hexdigest()
 
 
-def remember(model: WorldModel, known: dict) -> None:
-    "Note on a model what a card or a run says of its weights; `record_of` has it, until they change."
+def remember(
+    model: WorldModel,
+    known: dict,  # what a card or a run says of its weights
+    trials: str = "",  # the marks of the trials that they were trained on; empty: not known
+) -> None:
+    "Note on a model where its weights come from; `record_of` has it, until they change."
+    model.trained_on = set(trials.split()) or None
     model.seed = known.get("seed")
     model.known = {name: known[name] for name in known if name not in OF_FILE}
     model.known_weights = tensor_digest(model.state_dict(), "")
@@ -151,6 +157,8 @@ def ship_weights(
 ) -> Path:
     "Write a weights file in half precision, and its card; a tensor with larger numbers than it holds stays as it is."
     record = dict(record_of(model) if record is None else record)
+    if model.trained_on:
+        record["trained_on"] = " ".join(sorted(model.trained_on))
     scores = record.pop("scores", {})
     if missing := {"model", "variant", "config", "seed"} - set(record):
         raise UsageError(f"the record of weights needs {', '.join(sorted(missing))}")
@@ -174,7 +182,9 @@ def write_card(
         scoring: {name: value for name, value in values.items() if math.isfinite(value)}
         for scoring, values in scores.items()
     }
-    card = weights_record(path) | {
+    record = weights_record(path)
+    record.pop("trained_on", None)  # for programs alone
+    card = record | {
         "file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": finite
     } | more
     write_json(path.with_suffix(".json"), card)
@@ -326,7 +336,7 @@ def load_weights(
     card = Card(read_card(path, record))
     model = stated_build(record, path)
     model.load_state_dict(check_weights(model, weights, path))
-    remember(model, card)
+    remember(model, card, record.get("trained_on", ""))
     model.card = card
     return model.to(device).eval()
 

@@ -85,7 +85,7 @@ def test_killed_and_gone_on_gives_the_weights_of_an_undisturbed_run(name, tmp_pa
 def test_a_run_ends_with_its_folder_in_order(tmp_path):
     folder = run("oracle", tmp_path / "with space and ümlaut", model_settings={"recurrent_size": 16})
     assert sorted(path.name for path in folder.iterdir()) == [
-        "log.csv", "settings.json", "weights.safetensors", "weights.sha256"
+        "log.csv", "settings.json", "trained_on.txt", "weights.safetensors", "weights.sha256"
     ]
     settings = run_settings(folder)
     assert settings["config"]["recurrent_size"] == 16 and settings["data_hash"] == "of noise" and settings[
