@@ -75,26 +75,28 @@ class VisitWorld(PlainWorld):
 class IdealObserver(VisitWorld):
     "Bayes' rule over all characters of all concepts."
 
+    name = "ideal_observer"
     given_concepts = True
 
     def __init__(self) -> None:
         from aawm.sim.visit_histories import ideal
 
-        super().__init__("ideal_observer", lambda past: int(ideal(past).argmax()))
+        super().__init__(self.name, lambda past: int(ideal(past).argmax()))
 
 
 class BestFit(VisitWorld):
     "What the characters say that fit most of the five visits."
 
+    name = "best_fit"
     given_concepts = True
 
     def __init__(self) -> None:
         from aawm.sim.visit_histories import best_fit
 
-        super().__init__("best_fit", lambda past: int(best_fit(past).argmax()))
+        super().__init__(self.name, lambda past: int(best_fit(past).argmax()))
 
 
-VISIT_WORLDS: dict[str, Callable[[], PlainWorld]] = {"ideal_observer": IdealObserver, "best_fit": BestFit}
+VISIT_WORLDS: dict[str, Callable[[], PlainWorld]] = {world.name: world for world in (IdealObserver, BestFit)}
 
 # %% ../../nbs/evaluation/13_visits.ipynb #34ce28a8
 def pasts_of(trials: xr.Dataset | str | Path) -> "tuple[list[Past], pd.DataFrame]":

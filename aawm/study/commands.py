@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from ..options import Anew
 
 # %% ../../nbs/study/05_commands.ipynb #05ba330b
@@ -68,6 +69,8 @@ def score(
     "Check and score people's answers by the definitions of models; name whoever is left out, and why."
     from aawm.study.score import read_key, score_study
 
+    if out.resolve() == folder.resolve():
+        raise UsageError(f"{out} is the study that is scored; choose another folder for its tables")
     faults: list = []
     scores, people = score_study(folder, answers, out, None if strict else faults, replace)
     rule = read_key(folder)

@@ -1,29 +1,37 @@
 """Kinds of faults, each held by one rule: nothing is written over, and a call runs only what was typed."""
 
+import itertools
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import click
+import numpy as np
 import pandas as pd
 import pytest
 import typer
 
 from aawm import cli, infant
 from aawm.data import open_trials, store_trials
-from aawm.evaluation import Protocol, evaluate, other_data, save
+from aawm.data.authors.raw import write_raw_trial
+from aawm.evaluation import Protocol, evaluate, read_evaluation, save, trained_words
 from aawm.errors import AawmError, BadData, UsageError, whole_number
 from aawm.evaluation.rollouts import as_model
 from aawm.files import REGISTER, content_hash
 from aawm.marple.pairs import generate_pairs
+from aawm.models.weights import ship_weights
 from aawm.on_demand import named_in_code
 from aawm.runs.catalog import figure_choices
 from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.sim import simulate
 from aawm.tests.conftest import ROOT
-from aawm.training import fit
+from aawm.training import fit, load_run
 
+QUICK = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
+SMALL = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
 CLASS = ROOT / "nbs/study/assets/class/goals"
 
 
@@ -33,13 +41,14 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     store_trials(folder / "trials", [simulate("random_random", seed, fidelity="planar") for seed in range(4)])
     save(evaluate("frozen_world", folder / "trials", Protocol(["move"], split=None), progress=False), folder / "evaluation")
-    quick = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
-    small = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
-    fit("multistep_predictor", folder / "trials", folder / "run", model_settings=small, training_settings=quick, progress=False)
+    fit("multistep_predictor", folder / "trials", folder / "run", model_settings=SMALL, training_settings=QUICK, progress=False)
     infant.generate(folder / "videos", "efficiency_path", 1, progress=False)
     generate_pairs(folder / "pairs", pairs=1, houses=1, progress=False)
     infant.write_requests(folder / "videos", folder / "asked", size=8, progress=False)
     files = [f"{number:05d}.npz" for number in range(len(list((folder / "asked/files").glob("*.npz"))))]
+    write_raw_trial(simulate("random_random", 9, "planar"), folder / "raw", 0)
+    for name in ("x.zip", "x.npz"):
+        (folder / name).write_text("somebody's work")
     pd.DataFrame({"file": files, "surprise": range(len(files))}).to_csv(folder / "answers.csv", index=False)
     return folder
 
@@ -69,6 +78,7 @@ FOLDERS = {
     "study score": f"study score {CLASS} {CLASS}/answers.csv --out OUT"
 }
 ELSEWHERE = {"choose-threshold": "writes into its run", "reproduce": "names its folders itself", "compare": "reads"}
+FROM_NOTHING = {"generate", "figure", "lessons", "infant generate", "marple generate", "marple train", "study build"}
 
 
 def call(capsys, monkeypatch, place, words, out) -> tuple[int, str]:
@@ -79,21 +89,24 @@ def call(capsys, monkeypatch, place, words, out) -> tuple[int, str]:
     return end.value.code or 0, capsys.readouterr().err
 
 
+def command_of(verb: str) -> click.Command:
+    command = typer.main.get_command(cli.app)
+    for name in verb.split():
+        command = command.commands[name]
+    return command
+
+
+def all_verbs(command: click.Command, path: str = ""):
+    inner = getattr(command, "commands", {})
+    yield from (verb for name, one in inner.items() for verb in all_verbs(one, f"{path} {name}".strip()))
+    if not inner:
+        yield path
+
+
 def test_every_verb_that_writes_is_tried():
-    verbs = []
-
-    def walk(command: click.Command, path: str) -> None:
-        for name, one in getattr(command, "commands", {}).items():
-            walk(one, f"{path} {name}".strip())
-        writes = [
-            part for part in command.params
-            if part.name in ("out", "output", "card", "save") or "write" in str(getattr(part, "help", "")) and part.name != "seed"
-        ]
-        if path and writes:
-            verbs.append(path)
-
-    walk(typer.main.get_command(cli.app), "")
-    assert not set(verbs) - {*FILES, *FOLDERS, *ELSEWHERE}
+    for verb in {*all_verbs(typer.main.get_command(cli.app))} - {*FILES, *FOLDERS, *ELSEWHERE}:
+        for part in command_of(verb).params:
+            assert part.name not in ("out", "output", "card", "save", "folder") and "write" not in str(getattr(part, "help", "")), verb
 
 
 @pytest.mark.parametrize("verb", FILES)
@@ -117,12 +130,27 @@ def test_a_file_is_replaced_only_if_the_package_wrote_it_as_it_is(place, tmp_pat
 
 @pytest.mark.parametrize("verb", [*FILES, *FOLDERS])
 def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypatch, verb):
-    (place / "raw").mkdir(exist_ok=True)
     inside = ("trials", "evaluation", "run", "videos", "pairs")[[*FILES, *FOLDERS].index(verb) % 5]
     before = content_hash(place / inside)
     code, err = call(capsys, monkeypatch, place, (FILES | FOLDERS)[verb], place / inside / "sub/x")
     assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / inside) == before
     assert "belong together" in err or verb.endswith(("import", "import-released")), err  # these look first at what they read
+
+
+@pytest.mark.parametrize("verb", [*FILES, *FOLDERS])
+def test_an_input_is_no_output(place, tmp_path, capsys, monkeypatch, verb):
+    words = (FILES | FOLDERS)[verb].split()
+    out = next(word for word in words if "OUT" in word)
+    inputs = [word for word in words if (place / word).exists()]
+    assert inputs or verb in FROM_NOTHING
+    replaces = any("--replace" in option.opts for option in command_of(verb.removesuffix(" --save")).params)
+    for given in inputs:
+        before = content_hash(place / given)
+        link = tmp_path / f"{len(list(tmp_path.iterdir()))}{Path(given).suffix}"
+        link.symlink_to(place / given)
+        for path, more in itertools.product((given, str(link)), ((), ("--replace",) if replaces else ())):
+            code, err = call(capsys, monkeypatch, place, " ".join([*words, *more]).replace(out, path), path)
+            assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / given) == before, (path, more, err)
 
 
 def program(folder, *words, **environment) -> subprocess.CompletedProcess:
@@ -251,9 +279,38 @@ def test_a_reader_who_has_seen_enough_is_no_fault():
     assert shown.stdout.split()[-1] == "0" and not shown.stderr
 
 
-def test_trials_that_a_run_was_trained_on_are_counted(place):
+def test_trials_that_a_model_was_trained_on_are_counted(place, tmp_path, capsys):
     trials = open_trials(place / "trials")
-    trained = int((trials["split"].values == "train").sum())
-    said = {split: other_data(place / "run", trials, split) for split in ("validation", "train", "all")}
-    assert said["validation"] == "" and said["train"].startswith(f"{trained} of {trained} trials were trained on")
-    assert said["all"].startswith(f"{trained} of {trials.sizes['trial']} trials were trained on")
+    first = np.flatnonzero(trials["split"].values == "train")[0]
+    raws = [simulate("random_random", seed, fidelity="planar") for seed in (int(trials.seed[first]), 7, 8)]
+    store_trials(tmp_path / "others", raws)  # another store, another data hash: one trial is in both
+
+    def trained(model, store=place / "trials", split=None):
+        result = evaluate(model, store, Protocol(["move"], split=split), progress=False)
+        save(result, tmp_path / "evaluation")
+        return read_evaluation(tmp_path / "evaluation").record["trained_on"], trained_words(result.record)
+
+    every = int((trials["split"].values == "train").sum())
+    assert trained(place / "run")[0] == every < len(trials.trial) == 4
+    assert trained(place / "run", split="train")[1].startswith(f"{every} of {every} were trained on; ")
+    assert trained(place / "run", split="validation")[1] == f"0 of {4 - every} were trained on"
+    assert trained(place / "run", tmp_path / "others")[1].startswith("1 of 3 were trained on; ")
+    # whichever way the weights are saved, and whatever starts from them
+    shipped = ship_weights(load_run(place / "run"), tmp_path / "weights.safetensors")
+    assert trained(shipped)[0] == every and "trained_on" not in shipped.with_suffix(".json").read_text()
+    quick = {"model_settings": SMALL, "training_settings": QUICK, "progress": False}
+    store_trials(tmp_path / "new", [simulate("random_random", seed, fidelity="planar") for seed in range(20, 24)])
+    fit("multistep_predictor", tmp_path / "new", tmp_path / "tuned", start=shipped, **quick)
+    assert trained(tmp_path / "tuned")[0] == every
+    # older runs and weights have no list
+    shutil.copytree(place / "run", tmp_path / "older")
+    (tmp_path / "older/trained_on.txt").unlink()
+    with pytest.raises(BadData, match="missing"):
+        load_run(tmp_path / "older")
+    hashes = (tmp_path / "older/weights.sha256").read_text()
+    (tmp_path / "older/weights.sha256").write_text("".join(line + "\n" for line in hashes.split("\n")[:2]))
+    assert trained(tmp_path / "older") == (None, "how many of the trials it was trained on: not known")
+    fit("multistep_predictor", tmp_path / "new", tmp_path / "more", start=tmp_path / "older", **quick)
+    assert trained(tmp_path / "more")[0] is None and trained(tmp_path / "more", tmp_path / "new", "train")[0] > 0
+    assert cli.run_words(["compare", str(place / "run"), "frozen_world", "--trials", str(place / "trials")])[0] == 0
+    assert f"run: {every} of 4 were trained on" in capsys.readouterr().out

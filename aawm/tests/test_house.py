@@ -273,6 +273,15 @@ def test_public_arguments_have_types(modules, room):
     assert count <= 0.05 * total, f"{count} of {total} public arguments have no type:\n{listed}"
 
 
+# lines
+
+
+def test_lines_end_at_newlines_alone(modules):
+    "`splitlines` also breaks at letters that people type, such as U+2028; only the first line of a message may be found so."
+    places = [name for name, tree in modules.items() for node in ast.walk(tree) if getattr(node, "attr", "") == "splitlines"]
+    assert places == ["aawm.errors"]
+
+
 # how pages are stored
 
 

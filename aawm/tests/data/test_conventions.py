@@ -95,6 +95,16 @@ def test_robots_that_do_not_face_their_way_are_said(raw, tmp_path):
     assert any("do not face where they go" in line for line in convention_lines(store))
 
 
+@pytest.mark.parametrize("entity", ["obj1", "agent0"])
+def test_three_metres_in_one_frame_are_said(raw, tmp_path, entity):
+    def jumped(table):
+        there = table[f"{entity}_x"].astype(float)
+        return table.assign(**{f"{entity}_x": there.mask(table.index == 701, there + 3).astype(str)})  # a frame that is not kept
+
+    store = import_raw(clocked(raw, tmp_path / "raw", jumped), tmp_path / "store", workers=1, progress=False)
+    assert any(f"frame 701 {entity}, 3" in line or f"frame 702 {entity}, 3" in line for line in convention_lines(store))
+
+
 def test_files_of_a_raw_trial_are_written_and_read_by_a_text_for_a_path(tmp_path):
     made = simulate("gathering_static", 1, "planar")
     home = write_raw_trial(made, str(tmp_path), 0)

@@ -286,7 +286,7 @@ DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and wha
     "another study": (lambda rows: [row | {"study": "0" * 16} for row in rows], "is of study"),
     "another seed": (lambda rows: [row | {"seed": 9} for row in rows], "seed 9"),
     "too sure": (lambda rows: [rows[0] | {"confidence": 101}, *rows[1:]], "confidence"),
-    "no number": (lambda rows: [rows[0] | {"rt": "nan"}, *rows[1:]], "rt"),
+    "no number": (lambda rows: [rows[0] | {"confidence": "nan"}, *rows[1:]], "confidence"),
     "another object": (lambda rows: [rows[0] | {"answer": "obj9"}, *rows[1:]], "answer"),
     "another trial": (lambda rows: [rows[0] | {"trial": "t999"}, *rows[1:]], "t999"),
     "a row twice": (lambda rows: [rows[0], *rows], "stand there twice"),
@@ -372,13 +372,12 @@ def test_a_comment_costs_nobody(study, key, tmp_path, name, way):
     assert written == "'" * (name == "a formula") + people.comment.iloc[0]
 
 
-@pytest.mark.parametrize("way", ["sep=;", "utf-16", "sorted by time", "a time is missing", "null", "times of Excel"])
+@pytest.mark.parametrize("way", ["sep=;", "utf-16", "sorted by time", "a time is missing", "null", "NA", "times of Excel"])
 def test_forms_of_spreadsheets_and_hosts_cost_nobody(key, tmp_path, way):
     rows = simulate_answers(key, "ann")
-    if way == "a time is missing":
-        rows[3] = rows[3] | {"rt": ""}
-    if way == "null":
-        rows[3] = rows[3] | {"rt": None}
+    missing = {"a time is missing": "", "null": None, "NA": "NA"}
+    if way in missing:
+        rows[3] = rows[3] | {"rt": missing[way]}
     if way == "times of Excel":
         rows.append(dict.fromkeys(rows[0], "") | {"row": "person", "participant": "ann", "started": "01.02.2025 10:00", "ended": "", "blurs": "1,5"})
     if way == "sorted by time":
@@ -390,7 +389,7 @@ def test_forms_of_spreadsheets_and_hosts_cost_nobody(key, tmp_path, way):
         text = pd.DataFrame(rows).to_csv(index=False, sep=";", quoting=csv.QUOTE_ALL)
         file.write_text("sep=;\n" * (way == "sep=;") + text, encoding="utf-16" if way == "utf-16" else "utf-8")
     answers = read_answers([file], key)
-    assert len(answers) == len(simulate_answers(key, "ann")) and answers.rt.isna().sum() == ("time is" in way or way == "null")
+    assert len(answers) == len(simulate_answers(key, "ann")) and answers.rt.isna().sum() == (way in missing)
 
 
 def test_what_a_host_kept_after_each_answer_is_one_person(key, tmp_path):
