@@ -110,7 +110,7 @@ def run_words(
     "Run the program."
     try:
         code = app(args=code_first(sys.argv[1:] if arguments is None else arguments), prog_name="aawm", standalone_mode=False) or 0
-        sys.stdout.flush()
+        print(end="", flush=True)  # a stream that is closed is no stream
     except (BrokenPipeError, SystemExit):  # whoever read has seen enough, as in `aawm list models | head -1`
         sys.stdout = open(os.devnull, "w")
         return 0, ""
@@ -153,7 +153,7 @@ def tell_conventions(store: Path) -> None:
     from aawm.data.checks import convention_lines
 
     for line in convention_lines(store):
-        typer.echo(f"{store}: {line}")
+        typer.echo(one_line(f"{store}: {line}"))
 
 
 SETS = {  # of trials -> what `aawm.data` makes them with, and how many there are by default
@@ -435,7 +435,7 @@ def save_evaluation(
     output: Path,  # a folder
 ) -> None:
     "Save an evaluation, say how many rollouts failed, and show its scores over all behaviours."
-    from aawm.evaluation import save
+    from aawm.evaluation import save, trained_words
     from aawm.evaluation.results import failures
     from aawm.files import visible_files
 
@@ -443,6 +443,7 @@ def save_evaluation(
         typer.echo(f"aawm: warning: {failures(result.record)}; they count as wrong", err=True)
     save(result, output)
     typer.echo(result.scores.query("behavior == 'all'").to_string(index=False))
+    typer.echo(trained_words(result.record))
     typer.echo(f"{output}: {', '.join(file.name for file in visible_files(output))}")
 
 # %% ../nbs/90_cli.ipynb #10f28751
@@ -483,8 +484,6 @@ def evaluate(
     if chosen is None and "answer" in trials:  # six visits
         chosen = list(evaluation.VISIT_TASKS)
     check_name(split, ("validation", "train", "all"), "split")
-    if run.is_dir() and (note := evaluation.other_data(run, trials, split)):
-        typer.echo(f"aawm: note: {note}", err=True)
     warn_of_source(run)
     if ":" in str(run) and not run.exists():
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
@@ -689,6 +688,8 @@ def compare(
     from aawm import evaluation
 
     outcomes, curves = evaluation.compared(names, scoring, trials)
+    for name, trained in outcomes.attrs["trained_on"].items():
+        typer.echo(f"{name}: {trained}")
     for other in names[1:]:
         table = evaluation.difference(outcomes, names[0], other, tuple(metrics.split(",")), curves)
         typer.echo(table.drop(columns="more").round(3).to_string(index=False))

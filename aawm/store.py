@@ -483,7 +483,7 @@ def build_store(
         except OSError as fault:
             raise EnvironmentProblem(f"cannot make what {path} is to hold: {fault}; mend that and run the same again") from fault
 
-    if path.parent.name != UNFINISHED:  # a store that another one is made from
+    if path.parent.name != UNFINISHED or (path.parents[1] / MANIFEST).exists():  # else another store is made from it
         check_place(path)
     if path.exists() and not path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")

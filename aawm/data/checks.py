@@ -129,7 +129,7 @@ def row_faults(
 LOWEST = -0.25
 HIGHEST = 3.0
 UPRIGHT = 0.5  # least share of the up axis that a standing robot's own axis has
-LONGEST_FRAME = 1.0  # farthest that a robot goes in a frame, m
+LONGEST_FRAME = 1.0  # farthest that anything goes in a frame, m
 SAME_RATE = 0.1  # largest departure of a frame rate from another that counts as the same
 
 
@@ -213,11 +213,11 @@ def convention_lines(path: str | Path) -> list[str]:
         found.append(carried[both])
         cosines.append(heading_cosines(state, some.scenario.values))
     lines = [f"{number} of {of} {what}" for what, (number, of) in counts.items() if number]
-    lines += [clock_line(np.concatenate(logged), np.concatenate(found))]
+    lines += [trials.attrs["settings"].get("jumps"), clock_line(np.concatenate(logged), np.concatenate(found))]
     along = np.concatenate(cosines)
     if len(along) and np.median(along) < FACING:
         lines.append(f"robots do not face where they go (median cosine {np.median(along):.2f}): mirrored axes or conjugated quaternions?")
-    return [line for line in lines if line]
+    return [str(line) for line in lines if line]
 
 # %% ../../nbs/data/04_checks.ipynb #5ceed5a7
 def subject_faults(

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
-           'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'data_hash', 'changes', 'first_steps',
-           'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials', 'code_hint',
-           'take_trial', 'visit_panels', 'trial_panel', 'show_trial']
+           'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'trial_marks', 'data_hash', 'changes',
+           'first_steps', 'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials',
+           'code_hint', 'take_trial', 'visit_panels', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -73,6 +73,13 @@ def state_hash(
 ) -> str:  # 64 hexadecimal digits
     "Return the SHA-256 of the numbers of a trial."
     return hashlib.sha256(np.ascontiguousarray(state, dtype="<f4").tobytes()).hexdigest()
+
+
+def trial_marks(
+    states: np.ndarray,  # `[trial, 300, 5, 7]`, or `[trial, 300, 35]`
+) -> list[str]:  # 12 hexadecimal digits of each
+    "Name each trial by the beginning of the hash of its numbers, to know it again in another store."
+    return [state_hash(state)[:12] for state in states]
 
 # %% ../../nbs/data/01_trials.ipynb #20cd3537
 def data_hash(

@@ -6,7 +6,7 @@
 __all__ = ['TASKS', 'SCORINGS', 'Protocol', 'Task', 'Scoring', 'TrialSet', 'trial_set', 'single_goal', 'multi_goal', 'move',
            'find_tasks', 'plan_tasks', 'register_task', 'Rollouts', 'collect', 'roll_out', 'true_rollouts',
            'ConstantVelocity', 'Faced', 'CopyLast', 'NearestCarries', 'TrueWorld', 'Scorer', 'score', 'Evaluation',
-           'Results', 'evaluate', 'evaluate_each', 'other_data', 'check_output', 'save', 'read_evaluation', 'gather',
+           'Results', 'evaluate', 'evaluate_each', 'trained_words', 'check_output', 'save', 'read_evaluation', 'gather',
            'find_evaluations', 'joined_outcomes', 'main_variant', 'model_fields', 'CLAIMS', 'paper_ledger',
            'task_named', 'difference', 'compared', 'verdict', 'score_row', 'VISIT_TASKS', 'BestFit', 'IdealObserver',
            'VisitWorld', 'choice_table', 'fitted_rules', 'read_past', 'rule_table', 'rescore', 'same_trials']
@@ -16,7 +16,7 @@ from .claims import CLAIMS, paper_ledger
 from .compare import compared, difference, verdict
 from aawm.evaluation.results import (
     Evaluation, Results, check_output, evaluate, evaluate_each, find_evaluations, gather, joined_outcomes, main_variant,
-    model_fields, other_data, read_evaluation, rescore, same_trials, save, score_row,
+    model_fields, read_evaluation, rescore, same_trials, save, score_row, trained_words,
 )
 from aawm.evaluation.rollouts import (
     ConstantVelocity, Faced, CopyLast, NearestCarries, Rollouts, TrueWorld, collect, roll_out, true_rollouts,
@@ -33,7 +33,7 @@ _all_ = [
     "TASKS", "SCORINGS", "Protocol", "Task", "Scoring", "TrialSet", "trial_set", "single_goal", "multi_goal", "move",
     "find_tasks", "plan_tasks", "register_task", "Rollouts", "collect", "roll_out", "true_rollouts",
     "ConstantVelocity", "Faced", "CopyLast", "NearestCarries", "TrueWorld", "Scorer", "score", "Evaluation", "Results",
-    "evaluate", "evaluate_each", "other_data", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
+    "evaluate", "evaluate_each", "trained_words", "check_output", "save", "read_evaluation", "gather", "find_evaluations",
     "joined_outcomes", "main_variant", "model_fields", "CLAIMS", "paper_ledger", "task_named", "difference",
     "compared", "verdict",
     "score_row", "VISIT_TASKS", "BestFit", "IdealObserver", "VisitWorld", "choice_table",

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..errors import UsageError, check_name
 from .intervals import metric_counts
-from .results import Evaluation, evaluate, find_evaluations, gather
+from .results import Evaluation, evaluate, find_evaluations, gather, trained_words
 from .tasks import VISIT_TASKS, Protocol
 from ..ledger import LEVEL, ratio, standard_error, tails
 
@@ -177,14 +177,15 @@ def compared(
     Returns
     -------
     tuple of pandas.DataFrame
-        Outcomes and curves by trial, for `difference`; `model` is the name that was given.
+        Outcomes and curves by trial, for `difference`; `model` is the name that was given. `attrs["trained_on"]` of outcomes
+        says of each how many of these trials it was trained on.
 
     Raises
     ------
     UsageError
         Where a name is given twice, or there is nothing behind it; where evaluations are of other trials.
     """
-    if len(set(names)) < len(names) or len(names) < 2:
+    if len({Path(name).resolve() for name in names}) < len(names) or len(names) < 2:
         raise UsageError(f"two or more different names are compared, got {', '.join(names)}")
     entries: dict[str, list[Evaluation | Path]] = {}
     for name in names:
@@ -200,13 +201,16 @@ def compared(
         entries[name] = found
     tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
     hashes: dict[str, str] = {}
+    trained: dict[str, str] = {}
     for name, found in entries.items():
         for seed, item in enumerate(found):
             results = gather([item])
             hashes[results.records[0]["data_hash"]] = name
+            trained[name] = trained_words(results.records[0])
             for table, here in zip(tables, (results.outcomes, results.trial_curves)):
                 table.append(here.assign(model=name, seed=seed, variant="given"))
     if len(hashes) > 1:
         raise UsageError(f"{' and '.join(hashes.values())} were tested on different trials; evaluate both on one store")
     outcomes, curves = (pd.concat(table, ignore_index=True) for table in tables)
+    outcomes.attrs["trained_on"] = trained
     return outcomes, curves

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'KEPT', 'IDENTITY',
-           'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'Evaluation', 'thresholds',
-           'changed_numbers', 'rollouts_record', 'model_record', 'other_data', 'outside_model', 'take_model',
+           'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'trained_words', 'Evaluation', 'thresholds',
+           'changed_numbers', 'rollouts_record', 'model_record', 'trained_among', 'outside_model', 'take_model',
            'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name',
            'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather',
            'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
@@ -38,10 +38,12 @@ from aawm.evaluation.scores import (
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
-from .tasks import MEASURED, Protocol, Scoring, as_protocol, trial_set
+from ..data.trials import trial_marks
+from .tasks import MEASURED, Protocol, Scoring, TrialSet, as_protocol, trial_set
+from ..training.folder import OTHERS
 from .visits import VISIT_WORLDS
 from ..models.base import MODELS, WorldModel, build, choose_device, defined_at
-from ..models.weights import load_weights, place_of_weights, run_settings
+from ..models.weights import load_weights, place_of_weights
 from ..on_demand import code_marks, named_in_code
 from ..files import check_place, commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
@@ -88,6 +90,7 @@ class RecordForm(Form):
     code: dict[str, Sha256] = {}  # files of one's own that scenarios, rules, tasks or the model come from
     seconds: dict[str, float]  # of the rollouts, which several scorings can share, and of the scoring
     versions: dict[str, str]
+    trained_on: Count | None = None  # trials of the test that the model was trained on; not known of older weights and of code from outside
     commit: str  # of the repository, "unknown" outside of one
     files: dict[str, Sha256] = {}  # beside the record
 
@@ -117,6 +120,15 @@ def failures(record: dict) -> str:
     return f"{record['non_finite']} of {record['counts']['rollouts']} rollouts failed" + (f": {why}" if why else "")
 
 
+def trained_words(record: dict) -> str:
+    "How many trials of the test a model was trained on."
+    trained = record.get("trained_on")
+    if trained is None:
+        return "how many of the trials it was trained on: not known"
+    warning = "; these scores say nothing of new trials" if trained else ""
+    return f"{trained} of {record['counts']['trials']} were trained on{warning}"
+
+
 @dataclass(eq=False)
 class Evaluation:
     "Scores, curves and outcomes of one model, with the record of how they came about."
@@ -142,7 +154,7 @@ class Evaluation:
         names = [str(self.record[name]) for name in ("model", "variant", "seed", "scoring")]
         given = f", given {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
-        return f"Evaluation({', '.join(names)}{given}: {sizes}, {failures(self.record)})"
+        return f"Evaluation({', '.join(names)}{given}: {sizes}, {failures(self.record)}, {trained_words(self.record)})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(scoring: Scoring) -> dict:
@@ -218,21 +230,16 @@ def model_record(
     }
 
 # %% ../../nbs/evaluation/06_results.ipynb #ca32341b
-def other_data(
-    run: str | Path,  # the folder of a training run
-    trials: xr.Dataset,  # the Dataset that `open_trials` gives
-    split: str = "validation",  # of them, that is evaluated: or `train`, or `all`
-) -> str:  # a sentence, or "" where its scores are what they seem
-    "Whether a run is to be evaluated on trials that it was trained on, or on a split of other data."
-    own = str(run_settings(run).get("data_hash"))
-    here = str(trials.attrs.get("data_hash"))
-    if own == here:
-        trained = int((trials["split"].values == "train").sum()) * (split != "validation")
-        total = trained if split == "train" else trials.sizes["trial"]
-        return f"{trained} of {total} trials were trained on by {run}; its scores say nothing of new trials" if trained else ""
-    if split == "all":
-        return ""
-    return f"{run} was trained on other trials (data {own[:12]}) than the ones it is evaluated on (data {here[:12]})"
+def trained_among(
+    model: Evaluable,  # as `as_model` gives it
+    test: TrialSet,
+) -> int | None:
+    "Count the trials that a model was trained on; `None` where that is not known."
+    lists: list[Any] = [getattr(part, "trained_on", None) for part in networks_of(model) or [model]]
+    if None in lists:
+        return None
+    known = set().union(*lists)
+    return sum(mark in known for mark in trial_marks(test.states)) or (None if OTHERS in known else 0)
 
 # %% ../../nbs/evaluation/06_results.ipynb #bfdfc70a
 def outside_model(
@@ -352,7 +359,7 @@ def evaluate_each(
     numbers = range(1, first.goal_samples if len(goals) else 1)
     further = tuple(numbered(goals, number) for number in numbers)
     fields |= {
-        "batch_size": batch_size, "device": str(choose_device(device)),
+        "trained_on": trained_among(taken, test), "batch_size": batch_size, "device": str(choose_device(device)),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
     }
     return [

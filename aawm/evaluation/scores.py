@@ -228,7 +228,8 @@ TRIAL_CURVE_COLUMNS = ("curve", "trial", "step", "sum", "number")
 
 def joined(parts: list[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
     "Parts of a table below each other."
-    return pd.concat(parts, ignore_index=True)[list(columns)] if parts else pd.DataFrame(columns=list(columns))
+    filled = [part for part in parts if len(part)]  # an empty one has no types, and would take those of the others
+    return pd.concat(filled, ignore_index=True)[list(columns)] if filled else pd.DataFrame(columns=list(columns))
 
 
 def rollout_errors(

@@ -573,7 +573,7 @@ class Protocol:
 
     @property
     def chosen(self) -> tuple[Task, ...]:
-        "Its tasks, found once."
+        "Return its tasks, found once."
         return cast(tuple[Task, ...], self.tasks)
 
     @property

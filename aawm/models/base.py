@@ -342,6 +342,7 @@ class Declared(nn.Module):
     name: str = ""  # that it is registered under
     shown: tuple[str, ...] = ("seed",)  # settings that its repr shows, where there are
     variants: tuple[str, ...] = ("corrected",)  # which ones this class is
+    trained_on: set[str] | None = None  # marks of the trials of its training, as `trial_marks` has them; `None`: not known
     # what it is given beyond the context, such as `end_state`; marked in every table
     privileged: tuple[str, ...] = ()
     older: dict[str, object] = {}  # settings that older files lack, with what those files mean

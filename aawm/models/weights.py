@@ -34,7 +34,7 @@ SHIPPED = "data/weights"  # the folder that comes with the package
 SETTINGS = "settings.json"  # of a run
 WEIGHTS = "weights.safetensors"  # of a run that is finished
 LARGEST = 65504.0  # that half precision can hold
-LONGEST_RECORD = 1_000_000  # letters; records of this package have under 3,000
+LONGEST_RECORD = 10_000_000  # letters; records of this package have under 3,000, and 13 for each trial of the training
 MOST_PARAMETERS = 1_000_000_000  # of a model that a file asks for
 OF_FILE = ("file", "sha256", "bytes", "source")  # what a card or a run says of its own files
 # by setting; counting the parameters of a billion layers never ends
@@ -52,6 +52,7 @@ class Record(Form):
     privileged: list[Line] = []
     training: dict[Line, object] = {}
     parameters: int = 0
+    trained_on: str = ""  # a mark for each trial
     choice: dict[Line, object] = {}
     started_from: dict[Line, Line] = {}  # `file` and `sha256` of the weights that training started from
     lengthened: dict[Line, int] = {}  # steps planned before -> step at which the run was made longer
@@ -161,6 +162,8 @@ def ship_weights(
 ) -> Path:
     "Write a weights file in half precision, and its card; a tensor with larger numbers than it holds stays as it is."
     record = dict(record_of(model) if record is None else record)
+    if model.trained_on:
+        record["trained_on"] = " ".join(sorted(model.trained_on))
     scores = record.pop("scores", {})
     if missing := {"model", "variant", "config", "seed"} - set(record):
         raise UsageError(f"the record of weights needs {', '.join(sorted(missing))}")
@@ -181,7 +184,9 @@ def write_card(
     "Write the card of a weights file: what it holds, its SHA-256 and how it scores."
     path = Path(path)
     finite = {scoring: {name: value for name, value in values.items() if math.isfinite(value)} for scoring, values in scores.items()}
-    card = weights_record(path) | {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": finite}
+    record = weights_record(path)
+    record.pop("trained_on", None)  # for programs alone
+    card = record | {"file": path.name, "sha256": sha256(path), "bytes": path.stat().st_size, "scores": finite}
     write_json(path.with_suffix(".json"), card | more)
     return path.with_suffix(".json")
 
@@ -322,17 +327,21 @@ def load_weights(
         path = path / WEIGHTS
         if not path.is_file():
             raise BadData(f"{place} is not trained to its end; run the same command again to go on")
-        if weights_record(path) != record:
+        written = weights_record(path)
+        trials = written.pop("trained_on", "")
+        if written != record:
             raise BadData(f"{path.with_name(SETTINGS)} and {path.name} differ: damaged or edited; train again or copy both anew")
         card = record
     else:
         record = weights_record(path)
+        trials = record.get("trained_on", "")
         card = Card(read_card(path, record))
     about = record.get("config", {}), path, record["model"]
     module = within_limits(lambda: build(record), *about) if build else stated_build(record, path)
     read_weights(module, path)
     module.card = card
     if isinstance(module, WorldModel):  # `record_of` has what is known of its weights, until they change
+        module.trained_on = set(trials.split()) or None
         module.seed = card.get("seed")
         module.known = {name: value for name, value in card.items() if name not in OF_FILE}
         module.known_weights = tensor_digest(module.state_dict(), "")

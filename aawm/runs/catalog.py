@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import BadData, UsageError, check_name, first_line
 from ..files import REGISTER, claim, note_written, resolve
-from .manifest import FIRST_PAPER, combinations, fill, paper_rules, profile_values, read_paper
+from .manifest import FIRST_PAPER, combinations, fill, paper_rules, papers, profile_values, read_paper
 from .notebooks import check_parameters, run_notebook
 from .sources import notebook_cells
 
@@ -70,6 +70,7 @@ def list_names(
     if what in OF_PAPERS:
         return profile_lines(paper) if what == "profiles" else figure_lines(paper)
     if paper != FIRST_PAPER:
+        check_name(paper, papers(), "paper")
         raise UsageError(f"--paper goes with {' and '.join(OF_PAPERS)}; what else {paper} has: aawm {paper} --help")
     if what == "scenarios":
         from aawm.schema import SCENARIO_BEHAVIOR, SCENARIO_ROLES

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
 
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
@@ -138,7 +138,7 @@ class AnswerRow(Form):
     trial: PlainName
     kind: Literal["test", "practice", "catch"]
     place: Annotated[int, Field(ge=0, le=PARTS)]
-    rt: Annotated[Annotated[float, Field(ge=0)] | None, BeforeValidator(lambda value: None if value == "" else value)] = None  # ms
+    rt: Annotated[float, Field(ge=0)] | None = None  # ms
     position: Annotated[int, Field(ge=0)]
     replays: Annotated[int, Field(ge=0)]
     started: Annotated[str, StringConstraints(pattern=r"^[0-9TZ:.-]{0,30}$")]  # UTC
@@ -148,14 +148,14 @@ class AnswerRow(Form):
     reloads: Annotated[int, Field(ge=0)]
     comment: str
 
-    @field_validator("started", "ended", "screen", "blurs", "reloads", mode="wrap")
+    @field_validator("rt", "started", "ended", "screen", "blurs", "reloads", mode="wrap")
     @classmethod
     def or_unknown(cls, value: object, check: Callable, info: ValidationInfo) -> object:
         "How somebody took part, as a host or a spreadsheet may have changed it, costs no answer."
         try:
             return check(value)
         except ValidationError:
-            return ABOUT[str(info.field_name)]
+            return ABOUT.get(str(info.field_name))
 
 
 class ChoiceRow(AnswerRow):

@@ -15,12 +15,13 @@ import xarray as xr
 from ..data import open_trials
 from ..data.windows import Windows
 from ..errors import BadData, UsageError
+from ..data.trials import trial_marks
 from ..files import sha256
 from ..models import build, check_weights
 from ..models.base import Batch, WorldModel, model_name
 from ..models.weights import load_weights, place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS, cuts
-from .folder import WEIGHTS, describe_model
+from .folder import OTHERS, WEIGHTS, describe_model
 from .run import train_run
 from .settings import TrainingSettings, training_settings as checked_settings
 
@@ -79,12 +80,12 @@ def started_from(
     place: str | Path,  # a weights file, or the folder of a finished run
     model: str,  # the name of the model that is to be trained
     variant: str,
-) -> dict[str, torch.Tensor]:  # name -> weights
-    "Return weights to start from; `UsageError` where they are of another model."
+) -> WorldModel:
+    "Load the trained model to start from; `UsageError` where it is another model."
     trained = load_weights(place)
     if (trained.name, trained.variant) != (model, variant):
         raise UsageError(f"{place} holds a {trained.name} ({trained.variant}); a {model} ({variant}) cannot start from it")
-    return trained.state_dict()
+    return trained
 
 
 def start_record(
@@ -141,7 +142,8 @@ def fit(
     """
     name = model_name(model)
     settings = checked_settings(training_settings)
-    given = {} if start is None else started_from(start, name, variant)
+    before = None if start is None else started_from(start, name, variant)
+    given = {} if before is None else before.state_dict()
 
     def fresh():
         return build(name, variant, **(model_settings or {}))
@@ -153,6 +155,8 @@ def fit(
     def data(module, device):
         cuts = cuts_of(trials)
         states = split_states(trials, "train", device)
+        marks = {*trial_marks(states.cpu().numpy()), *(before.trained_on or {OTHERS} if before else ())}
+        module.trained_on = marks
         module.calibrate(torch.cat(states.tensor_split(cuts, dim=1)) if cuts else states)
         if given:
             module.load_state_dict(given)

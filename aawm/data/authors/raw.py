@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from ..checks import convention_faults, event_faults, state_faults, step_faults
+from ..checks import LONGEST_FRAME, convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
 from .released import AGENT_IDS, Content, roles_of, staged, trial_table, write_content
 from ..selections import split_trials
@@ -24,7 +24,7 @@ from ...errors import BadData, UsageError, whole_number
 from ...files import visible_files, write_text
 from ...processes import cores, without_main_script
 from ...readers import reading
-from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, STEPS
+from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, POSITION, STEPS
 
 if TYPE_CHECKING:
     from aawm.sim import RawTrial
@@ -110,7 +110,7 @@ def read_event_log(
 # %% ../../../nbs/data/authors/03_raw.ipynb #00e609e5
 def read_raw_trial(
     folder: str | Path,  # of one trial
-) -> dict:  # `name`, `state` `[300, 5, 7]`, `kinds`, `log`, `events`; or `name` and `bad`
+) -> dict:  # `name`, `state` `[300, 5, 7]`, `kinds`, `log`, `events`, `jump` (empty where there is none); or `name` and `bad`
     "Read and check one raw trial; the store keeps every fifth frame."
     folder = Path(folder)
     try:
@@ -133,7 +133,10 @@ def read_raw_trial(
             raise BadData(faults[0].removeprefix("trial 0 "))
     except BadData as fault:
         return {"name": folder.name, "bad": str(fault)}
-    return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist()}
+    ways = np.linalg.norm(np.diff(states[..., POSITION], axis=0), axis=-1)
+    frame, thing = np.unravel_index(ways.argmax(), ways.shape)
+    jump = f"{folder.name} frame {frame + 1} {ENTITIES[thing]}, {ways.max():.2f} m" if ways.max() > LONGEST_FRAME else ""
+    return {"name": folder.name, "state": state, "kinds": kinds, "log": log, "events": events.values.tolist(), "jump": jump}
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #68f37314
 def import_raw(
@@ -189,6 +192,8 @@ def import_raw(
         content = Content(table, events, steps, None, log)
         states = np.memmap(spool, np.float32, "r", shape=(len(kept), STEPS, len(ENTITIES), len(FEATURES)))
         source = {"made_by": "aawm.data.import_raw", "folder": folder.resolve().name, "seed": seed}
+        if jumps := [trial["jump"] for trial in kept if trial["jump"]]:
+            source["jumps"] = f"{len(jumps)} of {len(kept)} trials have something that goes over {LONGEST_FRAME:g} m in a frame: {jumps[0]}"
         if faults := write_content(store, content, lambda chosen: np.array(states[chosen]), source, bad, progress):
             raise BadData(f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder")
     return Path(out)
