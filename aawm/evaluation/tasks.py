@@ -577,6 +577,11 @@ class Protocol:
         return cast(tuple[Task, ...], self.tasks)
 
     @property
+    def chosen(self) -> tuple[Task, ...]:
+        "Its tasks, found once."
+        return cast(tuple[Task, ...], self.tasks)
+
+    @property
     def rules(self) -> Scoring:
         "The constants of its scoring."
         numbers: dict[str, Any] = dict(self.changes)
