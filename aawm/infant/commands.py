@@ -33,12 +33,12 @@ def generate(
         bool,
         typer.Option("--balanced", help="Members of a pair equally long; place and path at chance over a set.")
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1, progress: Progress = True
+    progress: Progress = True
 ):
     "Make the items of a set. The same command goes on where it was stopped."
     from aawm import infant
 
-    store = infant.generate(folder, set_, items, seed=seed, balanced=balanced, workers=workers, progress=progress)
+    store = infant.generate(folder, set_, items, seed=seed, balanced=balanced, progress=progress)
     typer.echo(f"{store}: {infant.open_episodes(store).sizes['episode']} videos of {items} items")
 
 # %% ../../nbs/infant/23_commands.ipynb #3e51098c

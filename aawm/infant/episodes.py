@@ -4,15 +4,13 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'EPISODE_COLUMNS', 'ENTITY_COLUMNS', 'LAYOUT', 'FRAMES', 'LOOKS', 'WHAT', 'HOLDS', 'MADE', 'DIFFERENCES',
-           'LICENCE', 'frame_limit', 'stack', 'episode_rows', 'entity_rows', 'checked_items', 'make_chunk', 'generate',
-           'spread_out', 'as_tables', 'write_videos', 'open_episodes', 'Batch', 'make_batch', 'track_of', 'moving',
-           'actor', 'last_walk', 'goals', 'places', 'statistics', 'dataset_card']
+           'LICENCE', 'frame_limit', 'stack', 'episode_rows', 'entity_rows', 'checked_items', 'generate', 'as_tables',
+           'write_videos', 'open_episodes', 'Batch', 'make_batch', 'track_of', 'moving', 'actor', 'last_walk', 'goals',
+           'places', 'statistics', 'dataset_card']
 
 # %% ../../nbs/infant/08_episodes.ipynb #a1c7d560
 import math
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -28,9 +26,8 @@ from ..errors import AawmError, check_name, whole_number
 from .bib_sets import MAKERS, make_item
 from .filming import Video
 from aawm.infant.stage import (
-    CELLS, COLUMN, ITEMS, NEVER, RATE, ROW, SETS, STATE, STILL_AFTER, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
+    CELLS, COLUMN, ITEMS, NEVER, RATE, ROW, STATE, STILL_AFTER, STILL_BEFORE, TEST, TRAINING_SETS, TRIALS, VISIBLE,
 )
-from ..processes import start_worker, without_main_script
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, write_store
 
 # %% ../../nbs/infant/08_episodes.ipynb #d6081a64
@@ -122,21 +119,6 @@ def checked_items(name: str, items: Sequence[int], seed: int, balanced: bool) ->
             return made
     raise AawmError(f"{name}, item {' and '.join(map(str, items))}: always longer than {limit} frames")
 
-# %% ../../nbs/infant/08_episodes.ipynb #82085868
-def make_chunk(task: tuple) -> tuple:  # number, arrays, rows of both tables
-    "The episodes of one chunk."
-    name, items, seed, balanced, number, episodes, per_item, entities = task
-    first = episodes.start // per_item
-    last = -(-episodes.stop // per_item)
-    # the items of a couple are made together
-    made: dict[int, list[Video]] = {}
-    step = 2 if balanced else 1
-    for start in range(first - first % step, last, step):
-        made |= checked_items(name, range(start, start + step), seed, balanced)
-    videos = [video for item in range(first, last) for video in made[item]]
-    rows = [episode_rows(videos, {name: range(items)}), entity_rows(videos, episodes.start)]
-    return number, stack(videos, frame_limit(name), entities), rows
-
 # %% ../../nbs/infant/08_episodes.ipynb #339dba29
 def generate(
     path: str | Path,  # folder of the store
@@ -144,14 +126,12 @@ def generate(
     items: int,  # how many; a video of nine trials has two or four to an item, a training episode one
     seed: int = 0,
     balanced: bool = False,  # members of a pair equally long; length, place and path at chance over a set
-    workers: int = 1,  # processes; a set of your own is made in one
     progress: bool = True,  # show a bar
 ) -> Path:  # the store
     "Make the items of one set into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes."
     check_name(set, MAKERS, "set")
     items = whole_number(items, "items", 1)
     seed = whole_number(seed, "seed", 0)
-    workers = whole_number(workers, "workers", 1)
     example = make_item(set, 0, seed, balanced)
     per_item = len(example)
     entities = len(example[0].cast)
@@ -159,28 +139,20 @@ def generate(
     settings = {"set": set, "items": items, "seed": seed, "balanced": balanced, "source": "generated"}
 
     def make(missing):
-        tasks = [(set, items, seed, balanced, number, span, per_item, entities) for number, span in missing.items()]
-        # a process of its own does not know what the caller's script has registered
-        processes = workers if set in (*SETS, *TRAINING_SETS) else 1
-        with tqdm(total=len(tasks), unit="chunk", disable=not progress, desc=set) as bar:
-            for chunk in spread_out(make_chunk, tasks, processes):
-                bar.update()
-                yield chunk
+        for number, span in tqdm(missing.items(), unit="chunk", disable=not progress, desc=set):
+            first = span.start // per_item
+            last = -(-span.stop // per_item)
+            made: dict[int, list[Video]] = {}
+            step = 2 if balanced else 1  # the items of a couple are made together
+            for start in range(first - first % step, last, step):
+                made |= checked_items(set, range(start, start + step), seed, balanced)
+            videos = [video for item in range(first, last) for video in made[item]]
+            rows = [episode_rows(videos, {set: range(items)}), entity_rows(videos, span.start)]
+            yield number, stack(videos, sizes["frame"], entities), rows
 
     return build_store(path, LAYOUT, sizes, settings, make, lambda contents: {"tables": as_tables(contents)})
 
 # %% ../../nbs/infant/08_episodes.ipynb #ac49cdf3
-def spread_out(function: Callable, tasks: list, workers: int):
-    "Results of tasks, here or in processes."
-    if workers <= 1 or len(tasks) < 2:
-        yield from map(function, tasks)
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker) as pool:
-        with without_main_script():
-            results = pool.map(function, tasks)
-        yield from results
-
-
 def as_tables(contents: Sequence) -> dict:  # name -> DataFrame
     "The two tables from the rows of all chunks."
     episodes, entities = ([row for content in contents for row in content[k]] for k in (0, 1))

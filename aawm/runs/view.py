@@ -180,8 +180,8 @@ def view_page(names: Sequence[str | Path], trials: str | Path | None = None, mos
             replay = arena_replay(test.states[row, start:], found, context, title, objects, (), placed_anew, tuple(EVENT_WORDS))
             for stage, name in zip(replay.stages[1:], found):
                 stage["name"] = name
-            content = embedded(vars(replay)).encode()
-            replays[f"{trial} {context}"] = base64.b64encode(zlib.compress(content, 9)).decode()
+            flat = embedded(vars(replay)).encode()
+            replays[f"{trial} {context}"] = base64.b64encode(zlib.compress(flat, 9)).decode()
         contexts = asked.context.to_dict()
         rows = [[*row, f"{row[1]} {contexts.get((row[0], row[1]), 'none')}"] for row in rows]
     else:

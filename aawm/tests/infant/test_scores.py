@@ -1,6 +1,5 @@
 """Pairs and crossed scores of whole sets, of parts of them and of imported ones; what is no observer is refused."""
 
-import signal
 
 import pandas as pd
 import pytest
@@ -8,9 +7,7 @@ from typer.testing import CliRunner
 
 from aawm import infant
 from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.infant.bib_sets import MAKERS
 from aawm.infant.commands import app
-from aawm.infant.episodes import spread_out
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores, on_own_scale, score_table, unpaired
 from aawm.infant.stage import SOCIAL_SETS
 
@@ -88,13 +85,6 @@ def test_a_crossed_score_that_is_missing_is_counted(tmp_path):
     ]
 
 
-def test_workers_leave_an_interrupt_to_their_parent_and_know_no_set_of_the_script(tmp_path, monkeypatch):
-    assert list(spread_out(signal.getsignal, [signal.SIGINT] * 2, 2)) == [signal.SIG_IGN] * 2
-    monkeypatch.setitem(MAKERS, "mine", MAKERS["preference"])
-    made = infant.open_episodes(infant.generate(tmp_path / "a", "mine", 30, workers=2, progress=False))
-    assert made.sizes["episode"] == 60
-
-
 @pytest.mark.parametrize("name, kind, message", [
     ("nope:Thing", UsageError, "No module named 'nope'"),
     ("json:Thing", UsageError, "has no attribute 'Thing'"),
@@ -116,7 +106,7 @@ def test_the_list_of_observers_has_a_line_for_each_name():
 
 def test_seeds_and_counts_are_checked(tmp_path):
     store = infant.generate(tmp_path / "a", "preference", 1, progress=False)
-    for wrong in (dict(seed=-1), dict(seed=1.5), dict(workers=0)):
+    for wrong in (dict(seed=-1), dict(seed=1.5)):
         with pytest.raises(UsageError, match="must be a whole number"):
             infant.generate(tmp_path / "b", "preference", **{"items": 1, "progress": False} | wrong)
     with pytest.raises(UsageError, match="items must be"):
