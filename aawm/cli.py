@@ -754,7 +754,7 @@ def view(
     claim(out, reads=[*names, trials], replace=replace)
     page = view_page(names, trials, rows)
     write_text(out, page)
-    typer.echo(f"{out}: {len(page) / 1e6:.1f} MB")
+    typer.echo(f"{out}: {len(page) / 1000:.0f} kB")
 
 # %% ../nbs/90_cli.ipynb #3e0a38dd
 @app.command(epilog="Example: aawm reproduce --profile smoke --set trials=180 --set models=oracle,rssm_discrete")
