@@ -77,13 +77,13 @@ def test_a_script_without_a_guard_and_two_workers_give_the_same_bytes(store, tmp
 HOLD = """
 import time
 import aawm.store
-keep, kept = aawm.store.keep_chunk, []
-def keep_and_hold(*given):
-    keep(*given)
-    kept.append(given)
+write, kept = aawm.store.write_json, []
+def write_and_hold(path, content):
+    write(path, content)
+    kept.extend([path] * path.name.startswith("chunk-"))
     if len(kept) == {chunks}:
         time.sleep(3600)
-aawm.store.keep_chunk = keep_and_hold
+aawm.store.write_json = write_and_hold
 """
 
 
