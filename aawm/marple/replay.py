@@ -83,7 +83,7 @@ def house_stage(run: Run, agent: int, last: int | None = None, say: Callable[[st
             name = say(KINDS[house.objects[place].kind].name)
             events.append([step + 1, f"{'takes' if now < 0 else 'puts down'} the {name}", None, "#222"])
     poses = run.poses[np.minimum(np.arange(last + 1), len(run))]
-    body = {"x": packed(poses[:, 0] + 0.5), "y": packed(poses[:, 1] + 0.5), "turn": packed(np.unwrap(90 * poses[:, 2], period=360))}
+    body: dict = {"x": packed(poses[:, 0] + 0.5), "y": packed(poses[:, 1] + 0.5), "turn": packed(np.unwrap(90 * poses[:, 2], period=360))}
     body |= {"points": [[[0.7, 0], [-0.35, 0.55], [-0.35, -0.55]]], "fill": AGENT_COLORS[agent], "line": "#fff", "wide": 0.06}
     body |= {"text": "AB"[agent], "letters": 0.6, "ink": "#fff", "trail": trail, "grow": 1.6}
     size = {"width": house.width, "height": house.height, "fill": WALL_COLOR}

@@ -11,6 +11,7 @@ import dataclasses
 import platform
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def source_of(model: WorldModel) -> str:
 
 def describe_model(model: WorldModel, data_hash: str) -> dict:
     "Say what fixes the weights of a world model beside settings and seed, for `load_run` to build it from again."
-    about = {"model": model.name, "variant": model.variant, "config": dataclasses.asdict(model.config)}
+    about = {"model": model.name, "variant": model.variant, "config": dataclasses.asdict(cast(Any, model.config))}
     about |= {"source": source} if (source := source_of(model)) else {}
     return about | {"privileged": list(model.privileged), "data_hash": data_hash}
 

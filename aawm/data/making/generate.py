@@ -44,7 +44,11 @@ def process_pool(workers: int):  # an executor; if the block fails, its processe
         yield executor
     except BaseException:
         # a process ended while it writes a result would leave the executor waiting for the rest: only a stuck one is
-        stuck = threading.Timer(3, lambda: [process.kill() for process in set(multiprocessing.active_children()) - others])
+        def end_others():
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+
+        stuck = threading.Timer(3, end_others)
         stuck.start()
         executor.shutdown(cancel_futures=True)
         stuck.cancel()
