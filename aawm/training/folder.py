@@ -55,7 +55,7 @@ def source_of(model: WorldModel) -> str:
     return sha256(Path(file))[:12] if ":" in model.name and file else ""
 
 
-def describe_model(model: WorldModel, data_hash: str) -> dict:
+def describe_model(model: nn.Module, data_hash: str) -> dict:
     "Say what fixes the weights of a world model beside settings and seed, for `load_run` to build it from again."
     about = {"model": model.name, "variant": model.variant, "config": dataclasses.asdict(cast(Any, model.config))}
     about |= {"source": source} if (source := source_of(model)) else {}

@@ -18,7 +18,7 @@ class Panels(PaperEvidence):
     def __init__(self, folder):
         super().__init__(pd.DataFrame(columns=["model", "task", "target"]), pd.DataFrame())
         drawn = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in ("fig3", "fig4", "fig5")])
-        self.bars = drawn[drawn.metric.notna() & drawn.panel.notna() | drawn.metric.notna()].drop_duplicates(["model", "task", "target", "metric"])
+        self.bars = drawn[drawn.metric.notna()].drop_duplicates(["model", "task", "target", "metric"])
         self.lines = drawn[drawn.curve.notna()]
 
     def share(self, model, task, metric="recall", target="object"):
@@ -34,6 +34,11 @@ class Panels(PaperEvidence):
         return [None if np.isnan(mean) else exactly(float(mean)) for mean in means]
 
 
+OLD = "direction" not in pd.read_csv(ROOT / "figures/quick/claims.csv", nrows=1)
+drawn_again = pytest.mark.skipif(OLD, reason="the committed figures are of older code; draw them again")
+
+
+@drawn_again
 @pytest.mark.parametrize("profile", ["quick", "seeds"])
 def test_the_table_of_claims_agrees_with_each_panel(profile):
     "What is shown at 95 % goes the same way in the panel; what is refuted does not."
@@ -42,8 +47,6 @@ def test_the_table_of_claims_agrees_with_each_panel(profile):
     panels = Panels(folder)
     found = {claim.number: most(*claim.check(panels).direction).verdict for claim in CLAIMS}
     assert set(found.values()) <= {HOLDS, FAILS}, "every claim has its numbers in a panel"
-    if "direction" not in ledger:
-        pytest.skip("the table of claims is of older code; draw it again")
     said = ledger[(ledger.scoring == "strict") & (ledger.variant == "corrected")].set_index("claim").direction
     against = {"yes": FAILS, "no": HOLDS}
     assert not [claim for claim, answer in said.items() if against.get(answer) == found[claim]]
@@ -53,8 +56,8 @@ RECORDS = sorted((ROOT / "figures").glob("**/*.json"))
 RECORDS = [path for path in RECORDS if "alt" in json.loads(path.read_text(encoding="utf-8"))]
 
 
+@drawn_again
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: "-".join(path.relative_to(ROOT / "figures").with_suffix("").parts))
 def test_an_alternative_text_is_short(path):
     words = json.loads(path.read_text(encoding="utf-8"))["alt"].split()
-    print(len(words))
     assert 12 <= len(words) <= 65
