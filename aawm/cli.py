@@ -86,7 +86,7 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there
 
 # %% ../nbs/90_cli.ipynb #b1db8ace
 def one_line(words: str) -> str:
-    "A message that stays one line, whatever names it repeats: nothing invisible, no word of more than 200 letters."
+    "Return a message that stays one line, whatever names it repeats: nothing invisible, no word of more than 200 letters."
     shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)
     return re.sub(r"\S{201,}", lambda long: f"{long[0][:100]}...", shown)
 
@@ -292,7 +292,7 @@ def named_values(
     given: list[str] | None,  # words like "steps=300", or None
     option: str = "--set",  # which had them
 ) -> dict:  # name -> value, as text
-    "What an option like `--set` is given, by name."
+    "Read what an option like `--set` is given, by name."
     pairs = [change.partition("=") for change in given or ()]
     names = [name for name, *_ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -421,7 +421,7 @@ def chosen_tasks(
     final: bool,
     thresholds: list[float] | None,
 ) -> list[str] | None:  # names, each once; `None`: no choice was made
-    "The tasks that options ask for; `UsageError` where there is no such task."
+    "Return the tasks that options ask for; `UsageError` where there is no such task."
     from aawm.evaluation import move, multi_goal, single_goal
 
     tasks = [single_goal(offset, final=final) for offset in offsets or ([0] if final else [])]

@@ -94,7 +94,7 @@ def whole_number(
 
 # %% ../nbs/00_errors.ipynb #53a4824d
 def is_users(file: Path) -> bool:
-    "Is this a user's own file, neither the package's nor an installed one?"
+    "Say whether this is a user's own file, neither the package's nor an installed one."
     library = Path(__file__).parent if "__file__" in globals() else Path("aawm").resolve()
     others = {library, Path(traceback.__file__).parent}
     return file.is_file() and not ("site-packages" in file.parts or others & set(file.resolve().parents))
@@ -117,7 +117,7 @@ def first_line(
 
 
 def out_of_memory(fault: BaseException) -> bool:
-    "Is this how a machine or a device says that its memory is full?"
+    "Say whether this is how a machine or a device says that its memory is full."
     words = ("out of memory", "not enough memory", "can't allocate memory")
     return isinstance(fault, MemoryError) or any(word in str(fault) for word in words)
 

@@ -220,7 +220,7 @@ def has_changed(
     place: Path,  # of a file, links followed
     register: Path,
 ) -> bool:
-    "Is a file there that this package did not write, or that was changed since?"
+    "Say whether a file is there that this package did not write, or that was changed since."
     known = read_json(register, {}).get(os.path.relpath(place, register.parent), ())
     return place.exists() and not (place.is_file() and sha256(place) in known)
 

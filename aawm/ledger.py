@@ -206,7 +206,7 @@ def above(
     other: Estimate | Absent | float | None,
     by: float = 0.0,
 ) -> Finding:
-    "Is `one` above `other` by more than `by`?"
+    "Ask whether `one` is above `other` by more than `by`."
     if one is None or isinstance(one, Absent):
         return (one or Absent()).finding()
     if other is None or isinstance(other, Absent):
@@ -224,7 +224,7 @@ def above(
 
 # %% ../nbs/04_ledger.ipynb #d7353e0f
 def below(one: Estimate | Absent | None, other: Estimate | Absent | float | None) -> Finding:
-    "Is `one` below `other`?"
+    "Ask whether `one` is below `other`."
     swapped = above(exactly(other) if isinstance(other, (int, float)) else other, one)
     if swapped.missing:
         return swapped

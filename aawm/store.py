@@ -166,7 +166,7 @@ def file_records(path: str | Path, names: Iterable[str]) -> dict[str, dict]:
 
 
 def chunk_file(layout: Layout, array: str, number: int) -> str:
-    "Name the file of a chunk, relative to the store."
+    "Return the file of a chunk, relative to the store."
     return f"{ARRAYS}/{array}/c.{number}" + ".0" * (len(layout.arrays[array].dims) - 1)
 
 # %% ../nbs/06_store.ipynb #f1b1014c

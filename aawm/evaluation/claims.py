@@ -47,7 +47,7 @@ SHORT = dict(zip((*BASELINES, ORACLE), ("MP", "MD", "RSSM-D", "RSSM-C", "TF", "S
 
 # %% ../../nbs/evaluation/08_claims.ipynb #ee0064ae
 def score_name(task: str, target: str, metric: str) -> str:
-    "How the ledger calls a score."
+    "Name a score as the ledger calls it."
     return f"{task.replace('_', ' ')}{'' if target == 'object' else f' {target}'} {metric}"
 
 # %% ../../nbs/evaluation/08_claims.ipynb #45d13014

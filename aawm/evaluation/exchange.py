@@ -41,7 +41,7 @@ TASK_VERSIONS = {name: 1 for name in TASK_TABLE} | {"taken_back": 2, "pickup": 2
 def task_id(
     name: str,  # of a task
 ) -> str:
-    "A task with its version, such as `single_goal@1`; one with an option has the version of the task without."
+    "Return a task with its version, such as `single_goal@1`; one with an option has the version of the task without."
     family = next((plain for plain in OPTION_TASKS if name.startswith(f"{plain}_") and name not in TASK_VERSIONS), name)
     return f"{name}@{TASK_VERSIONS[check_name(family, TASK_VERSIONS, 'task')]}"
 
@@ -49,7 +49,7 @@ def task_id(
 def task_names(
     tasks: Sequence[str] | None,  # names, with or without a version; `None`: all but those of `MANY_CONTEXTS`
 ) -> list[str]:
-    "Names of tasks; `UsageError` for a version that this package does not score."
+    "Read the names of tasks; `UsageError` for a version that this package does not score."
     names = []
     for task in tasks or (name for name in TASK_TABLE if name not in MANY_CONTEXTS):
         name, at, version = str(task).partition("@")
@@ -118,7 +118,7 @@ def read_arrays(
 def request_parts(
     requests: pd.DataFrame,  # from `collect`
 ) -> np.ndarray:  # int64 `[request]`
-    "The part of each request: within a part, all requests of a trial show the same steps."
+    "Number the part of each request: within a part, all requests of a trial show the same steps."
     windows = requests.assign(end=requests.start + requests.context)[["row", "end", "context"]]
     order = windows.drop_duplicates().sort_values(["row", "end", "context"])
     return windows.merge(order.assign(part=order.groupby("row").cumcount()), how="left").part.to_numpy(dtype=np.int64)
@@ -128,7 +128,7 @@ def part_path(
     path: str | Path,  # as given for all parts
     part: int,
 ) -> Path:
-    "The file of one part: requests.npz becomes requests-0.npz."
+    "Name the file of one part: requests.npz becomes requests-0.npz."
     return Path(path).with_name(f"{Path(path).stem}-{part}{Path(path).suffix}")
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #dcbf0098
@@ -141,7 +141,7 @@ def requests_about(
     seed: int = 0,  # chooses the trials of the loss around events
     privileged: Iterable[str] = (),  # ("end_state",): write the trials' last states besides
 ) -> dict[str, Any]:
-    "What decides which requests there are; `UsageError` for a choice that cannot be."
+    "Record what decides which requests there are; `UsageError` for a choice that cannot be."
     given = [check_name(name, PRIVILEGED_INPUTS, "privileged input") for name in privileged]
     about = {
         "format": FORMAT, "tasks": [task_id(name) for name in task_names(tasks)], "scoring": scoring,
@@ -154,7 +154,7 @@ def requests_about(
 def requests_protocol(
     about: dict[str, Any],  # as `requests_about` gives it
 ) -> Protocol:
-    "The protocol that files of requests stand for."
+    "Return the protocol that files of requests stand for."
     choices = {name: about[name] for name in ("scoring", "split", "curve_trials", "cap", "seed")}
     return Protocol(tasks=task_names(about["tasks"]), keep=0, **choices)
 
@@ -163,7 +163,7 @@ def requests_for(
     test: TrialSet,
     about: dict[str, Any],  # as `requests_about` gives it
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # the plan; the requests of all parts
-    "The plan and the requests that files of requests stand for."
+    "Return the plan and the requests that files of requests stand for."
     plan = requests_protocol(about).plan(test)
     return plan, collect(plan)
 
@@ -173,7 +173,7 @@ def part_about(
     requests: pd.DataFrame,  # of all parts
     part: int,
 ) -> dict:
-    "What the file of one part says of itself."
+    "Record what the file of one part says of itself."
     parts = request_parts(requests)
     own = about | {"part": part, "parts": int(parts.max()) + 1}
     return (own | {"digest": digest([own, requests[parts == part].to_numpy().tolist()]), "aawm": aawm.__version__})
@@ -231,7 +231,7 @@ def check_rollouts(
     path: str | Path,  # for messages
     shown: tuple | None = None,  # the first and the last step shown to each request, `[request, 35]`
 ) -> np.ndarray:  # float32 `[sum of horizons, 35]`, in the order of the requests
-    "The rolled-out steps of a file, checked for shape, type, ids, missing requests and steps too many."
+    "Check the rolled-out steps of a file for shape, type, ids, missing requests and steps too many."
     rollouts = arrays["rollouts"]
     answered = arrays["request"]
     if rollouts.ndim != 3 or rollouts.shape[-1] != STATE_SIZE or not np.issubdtype(rollouts.dtype, np.floating):
@@ -273,7 +273,7 @@ def join_rollouts(
     digests: list,  # of the parts
     test: TrialSet,  # what the requests are of
 ) -> tuple:  # `Rollouts` of all parts; `about` of the files, part by part
-    "The rollouts of all parts, checked; `BadData` where a part is missing."
+    "Join the checked rollouts of all parts; `BadData` where a part is missing."
     part = request_parts(requests)
     abouts = {}
     at = np.repeat(part, requests.horizon)

@@ -24,7 +24,7 @@ DRAWS = 1000  # resamples
 def middle(
     draws: np.ndarray,  # `[DRAWS, ...]`, NaN where a resample has no score
 ) -> tuple:  # lower and upper end, `[...]`
-    "The ends of the middle `LEVEL` of resampled scores."
+    "Return the ends of the middle `LEVEL` of resampled scores."
     draws = np.asarray(draws, dtype=float)
     tail = (1 - LEVEL) / 2
     absent = np.isnan(draws)
@@ -48,7 +48,7 @@ def wilson(
     share: float,
     count: float,  # of trials
 ) -> tuple:  # lower and upper end
-    "The 95 % Wilson interval of a share."
+    "Compute the 95 % Wilson interval of a share."
     if not (np.isfinite(share) and count > 0):
         return np.nan, np.nan
     z = 1.959964
@@ -62,7 +62,7 @@ def share_interval(
     hits: np.ndarray,  # int `[trial]`, of each trial
     of: np.ndarray,  # int `[trial]`
 ) -> tuple:  # lower and upper end
-    "The interval of a share: the sum of `hits` over the sum of `of`."
+    "Compute the interval of a share: the sum of `hits` over the sum of `of`."
     counts = np.stack([hits, of], axis=1)
     total = counts.sum(0)
     if not total[1]:
@@ -92,7 +92,7 @@ def resampled(
     trials: int,  # how many there are
     statistic: Callable[[np.ndarray], np.ndarray],  # from `[draw, trial]`, how often each occurs, to scores `[draw, k]`
 ) -> tuple:  # lower and upper ends, `[k]`
-    "The intervals of any scores."
+    "Compute the intervals of any scores."
     blocks = np.split(drawn_trials(trials), DRAWS // BLOCK_DRAWS)
     return middle(np.concatenate([statistic(often.astype(float)) for often in blocks]))
 
@@ -101,7 +101,7 @@ def mean_interval(
     sums: np.ndarray,  # `[trial, k]`: of the values of each trial; infinite where they are
     numbers: np.ndarray,  # `[trial, k]`: how many values that are
 ) -> tuple:  # lower and upper ends, `[k]`
-    "The intervals of means: the sum of `sums` over the sum of `numbers`."
+    "Compute the intervals of means: the sum of `sums` over the sum of `numbers`."
     sums = np.asarray(sums, dtype=float)
     numbers = np.asarray(numbers, dtype=float)
     if not len(sums):
@@ -125,7 +125,7 @@ def ranking(
     weights: np.ndarray,  # `[draw, n]`
     rate: float,  # of false positives
 ) -> np.ndarray:  # `[draw, 2]`: area under the curve, recall at the rate; NaN where one side is empty
-    "The scores of an order of objects, for many weightings at once."
+    "Score an order of objects, for many weightings at once."
     order = np.argsort(-score, kind="stable")
     last = np.append(np.diff(score[order]) != 0, True)  # of objects with one score
     hit, false = (np.cumsum(weights[:, order] * side[order], axis=1)[:, last] for side in (true, ~true))
@@ -142,7 +142,7 @@ def recall_at(
     wrong: np.ndarray,  # rates along a curve, from 0, never falling
     recall: np.ndarray,  # at each of them
 ) -> float:
-    "The height of a curve at a rate: where it rises straight up, the top; between two points, on the line that joins them."
+    "Read the height of a curve at a rate: where it rises straight up, the top; between two points, on the line that joins them."
     after = np.searchsorted(wrong, rate, side="right")
     if after == len(wrong):
         return recall[-1]
@@ -168,7 +168,7 @@ def metric_counts(
     rows: pd.DataFrame,  # of outcomes: `truth, prediction`
     metric: str,  # "recall", "precision", "f1", "accuracy" or "false_positive"
 ) -> tuple:  # hits, of; `[n]`
-    "What a metric is a ratio of."
+    "Count what a metric is a ratio of."
     true, called = (rows[name].to_numpy(dtype=bool) for name in ("truth", "prediction"))
     table = {
         "recall": lambda: (true & called, true),

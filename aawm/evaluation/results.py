@@ -115,7 +115,7 @@ def no_rollouts() -> Rollouts:
 
 
 def failures(record: dict) -> str:
-    "How many rollouts failed, of how many, and which test."
+    "Say how many rollouts failed, of how many, and which test."
     why = ", ".join(f"{number} {test}" for test, number in record["faults"].items())
     return f"{record['non_finite']} of {record['counts']['rollouts']} rollouts failed" + (f": {why}" if why else "")
 
@@ -147,7 +147,7 @@ class Evaluation:
 
     @property
     def protocol(self) -> Protocol:
-        "What was requested, so that it can be requested again."
+        "Return what was requested, so that it can be requested again."
         return Protocol.of(self.record)
 
     def __repr__(self):
@@ -158,7 +158,7 @@ class Evaluation:
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(scoring: Scoring) -> dict:
-    "The numbers that labels and requests depend on; of the steps in requests those that are not the benchmark's."
+    "List the numbers that labels depend on."
     steps = {name: getattr(scoring, name) for name in ("later", "pickup_lead", "error_horizon", "loss_horizon")}
     steps = {name: number for name, number in steps.items() if number != MEASURED[name]}
     return steps | {
@@ -181,7 +181,7 @@ def changed_numbers(record: dict) -> str:
 
 # %% ../../nbs/evaluation/06_results.ipynb #749ff384
 def rollouts_record(scorer: Scorer) -> dict[str, Any]:  # fields of a record
-    "What was rolled out, what was left out, and what went wrong."
+    "Record what was rolled out, what was left out, and what went wrong."
     wanted = scorer.plan[scorer.plan.left_out == ""]
     goals = wanted[wanted.task == "multi_goal"]
     parts = []
@@ -211,7 +211,7 @@ def model_record(
     model: Evaluable,  # as `as_model` gives it
     seed: int,  # of its training
 ) -> dict:  # fields of a record
-    "Who was evaluated."
+    "Record which model was evaluated."
     networks = networks_of(model)
     if int(seed) < 0:
         raise ValueError(f"its training seed is {seed}")
@@ -245,7 +245,7 @@ def trained_among(
 def outside_model(
     name: str,  # `module:Class`, or `file.py:Class`, as a user typed it; a function or an instance will do, too
 ) -> object:  # anything `as_model` accepts
-    "A trained model of a user's own, made without arguments; `ModelContractError` where that fails."
+    "Build a model of a user's own, made without arguments; `ModelContractError` where that fails."
     kind = named_in_code(name, "model")
     if not isinstance(kind, type):
         return kind
@@ -256,7 +256,7 @@ def outside_model(
 def take_model(
     model: object,  # a run folder, a weights file, `name` or `name@seed` of what ships, a plain world, `module:Class`, or a model
 ) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
-    "The model to evaluate."
+    "Return the model to evaluate."
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
     worlds = {**NAIVE_BASELINES, **VISIT_WORLDS}
@@ -291,7 +291,7 @@ def keep_rollouts(
     scorer: Scorer,
     count: int,  # of each task and scenario
 ) -> Rollouts:  # their requests with `trial`, the place in the store, besides
-    "The rollouts that are kept."
+    "Choose the rollouts that are kept."
     plan = scorer.plan
     rollouts = scorer.rollouts
     rows = plan[(plan.left_out == "") & plan.task.isin(KEPT_TASKS)].drop_duplicates(["task", *REQUEST])
@@ -423,7 +423,7 @@ KEPT = "rollouts.npz"
 def table_name(
     name: str,  # of `TABLES`
 ) -> str:
-    "The file of a table: readable text, but for the long ones."
+    "Name the file of a table: readable text, but for the long ones."
     return f"{name}.{'parquet' if name in LONG else 'csv'}"
 
 # %% ../../nbs/evaluation/06_results.ipynb #2e7124ce
@@ -508,7 +508,7 @@ def read_evaluation(
 def read_kept_rollouts(
     path: str | Path,  # rollouts.npz
 ) -> Rollouts:
-    "The rollouts that were kept; `BadData` where they are none."
+    "Read the rollouts that were kept; `BadData` where they are none."
     arrays = read_npz(path)
     names = (*REQUEST, "trial")
     shapes = {name: (array.shape, array.dtype.kind) for name, array in arrays.items()}
@@ -585,7 +585,7 @@ def find_evaluations(
     folder: str | Path,  # searched with all folders in it
     **fields,  # what the records must say, e.g. `scoring="strict"`; a tuple: one of these
 ) -> list:  # of folders, in order
-    "The folders of saved evaluations; `UsageError` where there is none."
+    "List the folders of saved evaluations; `UsageError` where there is none."
     for name in fields:
         check_name(name, RecordForm.model_fields, "field of a record")
     if not Path(folder).is_dir():
@@ -613,7 +613,7 @@ def find_evaluations(
 def model_fields(
     models: str,  # names, divided by commas; "": all
 ) -> dict:  # for `find_evaluations`
-    "The models that a figure is limited to, from the parameter of its page."
+    "Read the models that a figure is limited to, from the parameter of its page."
     names = tuple(name.strip() for name in models.split(",") if name.strip())
     return {"model": names} if names else {}
 
@@ -621,7 +621,7 @@ def model_fields(
 def main_variant(
     folder: str | Path,  # searched with all folders in it
 ) -> str:
-    "The variant that figures show where both were evaluated: corrected, or the only one."
+    "Choose the variant that figures show where both were evaluated: corrected, or the only one."
     variants = {str(read_json(path / "record.json", {}).get("variant", "")) for path in find_evaluations(folder)}
     return "corrected" if "corrected" in variants else min(variants)
 
@@ -630,7 +630,7 @@ def joined_outcomes(
     folder: str | Path,  # searched with all folders in it
     **fields,  # what the records must say, as for `find_evaluations`
 ) -> pd.DataFrame:  # `model, variant, seed, scoring` and `OUTCOME_COLUMNS`
-    "A row for each scored object of each trial of each evaluation; `UsageError` where evaluations are of other trials."
+    "Join the scored objects of each trial of each evaluation; `UsageError` where evaluations are of other trials."
     return gather(find_evaluations(folder, **fields), across="scoring").outcomes
 
 # %% ../../nbs/evaluation/06_results.ipynb #5a3e7101

@@ -52,14 +52,14 @@ REQUEST = ["row", "start", "context", "horizon"]
 
 
 def to_the_end(requests: pd.DataFrame) -> np.ndarray:  # bool `[n]`
-    "Which rollouts go on to the end of the trial, as the model sees it."
+    "Say which rollouts go on to the end of the trial, as the model sees it."
     return (requests.context + requests.horizon >= STEPS).to_numpy()
 
 
 def collect(
     plan: pd.DataFrame,  # of any number of tasks
 ) -> pd.DataFrame:  # `row, start, context, horizon`, without repeats; those to the end first, and of these the longest
-    "The rollouts that a plan needs."
+    "Collect the rollouts that a plan needs."
     needed = plan.loc[plan.left_out == "", REQUEST].drop_duplicates()
     order = np.lexsort((needed.start, needed.row, needed.context, -needed.horizon, ~to_the_end(needed)))
     return needed.iloc[order].reset_index(drop=True).astype(np.int64)
@@ -75,7 +75,7 @@ def longest_way(
     before: np.ndarray,  # `[n, 35]`
     after: np.ndarray,  # `[n, 35]`
 ) -> np.ndarray:  # float64 `[n]`, m
-    "How far the thing that moves farthest goes between two states."
+    "Measure how far the thing that moves farthest goes between two states."
     with np.errstate(invalid="ignore"):
         return length_of(positions(after).astype(np.float64) - positions(before)).max(-1, initial=0.0)
 
@@ -85,7 +85,7 @@ def failed_tests(
     first: np.ndarray,  # int `[rollout]`: where each begins
     before: np.ndarray | None = None,  # `[rollout, 35]`: the step before each, where it is known
 ) -> np.ndarray:  # int64 `[steps]`: the place in `ROLLOUT_TESTS` of the test that a step fails, -1 where it fails none
-    "Which steps no rollout may have."
+    "Mark the steps that no rollout may have."
     some = lambda mask: mask.any(-1) if mask.any() else np.zeros(len(mask), dtype=bool)  # mostly none at all
     any_steps = np.diff(first, append=len(steps)) > 0
     first = first[any_steps]
@@ -153,14 +153,14 @@ class Rollouts:
         return rows[REQUEST].merge(number, on=REQUEST, how="left").number.fillna(NEVER).to_numpy(dtype=np.int64)
 
     def take(self, which: np.ndarray) -> np.ndarray:  # float32 `[len(which), horizon, 35]`, for requests of one horizon
-        "The rolled-out steps alone."
+        "Return the rolled-out steps alone."
         horizon = np.unique(self.requests.horizon.values[which])
         if len(horizon) > 1:
             raise UsageError(f"rollouts of one length can be taken together, these have {horizon.tolist()} steps")
         return self.steps.take(self.offset[which, None] + np.arange(horizon[0] if len(horizon) else 0), axis=0)
 
     def beside(self, test: TrialSet, request: int = 0) -> Picture:
-        "One rollout beside the truth, from above, with the events of both by the strict rules."
+        "Draw one rollout beside the truth, from above, with the events of both by the strict rules."
         if not 0 <= request < len(self):
             raise UsageError(f"there is no request {request}; there are {len(self)}, counted from 0")
         row, start, context, horizon = self.requests.iloc[request][REQUEST]
@@ -188,12 +188,12 @@ def as_trials(
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #88603337
 def shown_last(requests: pd.DataFrame, test: TrialSet) -> np.ndarray:  # float32 `[request, 35]`
-    "The last step that each request shows."
+    "Return the last step that each request shows."
     return test.flat[requests.row.values, (requests.start + requests.context).values - 1]
 
 
 def true_rollouts(requests: pd.DataFrame, test: TrialSet) -> Rollouts:
-    "What a model that knows everything would roll out: the trials themselves."
+    "Roll out what a model that knows everything would: the trials themselves."
     horizon = requests.horizon.values
     ahead = np.arange(horizon.sum()) - np.repeat(np.cumsum(horizon) - horizon, horizon)
     first = (requests.start + requests.context).values
@@ -279,7 +279,7 @@ def nearest_objects(
     last: torch.Tensor,  # `[B, 5, 7]`, the last shown step
     before: torch.Tensor,  # `[B, 5, 7]`, the step before it
 ) -> tuple:  # int `[B]` object, int `[B]` robot, counted from 0; bool `[B]`: is the object taken?
-    "The object nearest to a standing robot, of those that are not delivered."
+    "Find the object nearest to a standing robot, of those that are not delivered."
     ground = list(GROUND_PLANE)
     robots = last[:, AGENT_INDEX]
     objects = last[:, OBJECT_INDEX]
@@ -340,7 +340,7 @@ AWAY = 0.3  # m over ground from where it began; an object so far off was taken 
 def standing_objects(
     objects: torch.Tensor,  # `[..., 3, 7]`
 ) -> torch.Tensor:  # bool `[..., 3]`
-    "Which objects stand upright."
+    "Say which objects stand upright."
     x, _, z, _ = objects[..., ROTATION].unbind(-1)
     return 1 - 2 * (x * x + z * z) > STANDS
 
@@ -348,7 +348,7 @@ def standing_objects(
 def front_angles(
     states: torch.Tensor,  # `[..., 5, 7]`
 ) -> torch.Tensor:  # `[..., object, robot]`, rad, 0 where the robot points straight at the object
-    "How far each object is off each robot's front."
+    "Measure how far each object is off each robot's front."
     robots = states[..., AGENT_INDEX, :]
     way = states[..., OBJECT_INDEX, None, :] - robots[..., None, :, :]
     right, ahead = (way[..., axis] for axis in GROUND_PLANE)
@@ -360,7 +360,7 @@ def faced_objects(
     last: torch.Tensor,  # `[B, 5, 7]`, the last shown step
     first: torch.Tensor,  # `[B, 5, 7]`, the trial's first step
 ) -> tuple:  # int `[B]` object, int `[B]` robot, counted from 0; bool `[B]`: does the front point at it?
-    "The object that a robot's front points at, of those that stand and are not delivered."
+    "Find the object that a robot's front points at, of those that stand and are not delivered."
     ground = list(GROUND_PLANE)
     robots = last[:, AGENT_INDEX]
     objects = last[:, OBJECT_INDEX]
@@ -379,7 +379,7 @@ def objects_to_follow(
     first: torch.Tensor,  # `[5, 7]`, the trial's first step
     thing: int,  # the object that is fetched next
 ) -> list[int]:  # nearest to the goal first; none where no object was taken before
-    "The objects that are fetched after it."
+    "Order the objects that are fetched after it."
     ground = list(GROUND_PLANE)
     objects = last[OBJECT_INDEX]
     away = (objects - first[OBJECT_INDEX])[:, ground].norm(dim=-1) > AWAY
@@ -456,7 +456,7 @@ def contents_of(
     one: object,
     home: str,  # the module whose functions are looked into
 ) -> list:
-    "What an object holds: its attributes, what it is a method or a part of, or the variables that a function reads."
+    "List what an object holds: its attributes, what it is a method or a part of, or the variables that a function reads."
     if isinstance(one, torch.nn.Module):  # its own parts move with it, what stands in a plain list does not
         return [value for part in one.modules() for name, value in vars(part).items() if not name.startswith("_")]
     if isinstance(one, types.FunctionType) and one.__module__ == home:
@@ -469,7 +469,7 @@ def contents_of(
 def networks_of(
     model: object,  # as `as_model` gives it
 ) -> list[torch.nn.Module]:
-    "The networks behind a model: itself, and what it holds or reads, in lists, dictionaries and objects of its own too."
+    "Find the networks behind a model: itself, and what it holds or reads, in lists, dictionaries and objects of its own too."
     inner = model.inner if isinstance(model, ModelAdapter) else model
     level = [inner, getattr(inner, "rollout", None)]
     seen: dict[int, object] = {}
@@ -522,7 +522,7 @@ def batch_inputs(
     requested: pd.DataFrame,  # requests of one batch
     privileged: tuple,  # what the model declares
 ) -> tuple:  # states `[B, 300, 35]` with the future NaN; contexts `[B]`; the privileged inputs, or `None`
-    "What a model is given for one batch."
+    "Collect what a model is given for one batch."
     row, start, context = (
         torch.tensor(requested[name].tolist(), device=states.device) for name in ("row", "start", "context")
     )
@@ -542,7 +542,7 @@ def next_batch(
     first: int,  # the first that is not rolled out yet
     size: int,  # trials in a batch, at most
 ) -> pd.DataFrame:
-    "The next requests in a row that are equally long, or that go to the end and are about equally long."
+    "Take the next requests in a row that are equally long, or that go to the end and are about equally long."
     requested = requests.iloc[first : first + size]
     whole = to_the_end(requested)
     longest = requested.horizon.cummax()
@@ -559,7 +559,7 @@ def request_streams(
     number: int = 0,  # of the rollout, where there are several of each request
     device: torch.device | str = "cpu",
 ) -> CounterRNG:
-    "The random numbers of each rollout, by its trial and what is shown of it; see `CounterRNG`."
+    "Seed the random numbers of each rollout by its trial and what is shown of it; see `Streams`."
     parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
     streams = CounterRNG(combined(seed, number, *parts))
     streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
@@ -611,7 +611,7 @@ def rollout_key(
     test: TrialSet,
     choices: list,  # seed, mode and number
 ) -> str:
-    "A hash of all that rollouts depend on."
+    "Hash all that rollouts depend on."
     networks = networks_of(model)
     weights = [tensor_digest(network.state_dict(), "") for network in networks]
     settings = repr([getattr(network, "config", None) for network in networks])
@@ -624,7 +624,7 @@ def kept_steps(
     size: int,  # steps of all rollouts
     key: str,
 ) -> tuple[np.ndarray, dict]:  # float32 `[size, 35]`; `key, requests` of what is there
-    "Where rollouts are written, and how many are there already."
+    "Say where rollouts are written, and how many are there already."
     none: dict = {"key": key, "requests": 0}
     if keep is None or not size:
         return np.empty((size, STATE_SIZE), dtype=np.float32), none

@@ -38,7 +38,7 @@ def event_rule(
     moved: float,  # threshold of a move, m
     final: bool = False,  # of a goal: at the last step
 ) -> Rule:
-    "The rule by which an event is read off trials."
+    "Return the rule by which an event is read off trials."
     if measure in OWN_RULES:
         return partial(own_events, measure)
     if measure == "pickup":
@@ -74,11 +74,11 @@ class Scorer:
         return {str(name): rows.reset_index(drop=True) for name, rows in self.plan.groupby("task", sort=False)}
 
     def rows(self, task: Task) -> pd.DataFrame:
-        "What is requested of a task."
+        "Return what is requested of a task."
         return self.parts.get(task.name, self.plan[:0])
 
     def split(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
-        "The rows of a task that count, and those that are left out."
+        "Separate the rows of a task that count from those that are left out."
         rows = self.rows(task)
         counts = (rows.left_out == "").to_numpy()
         return rows[counts].reset_index(drop=True), rows[~counts]
@@ -92,7 +92,7 @@ def nearness(
     states: np.ndarray,  # `[n, 300, 5, 3 or 7]`
     final: bool,  # at the last step
 ) -> np.ndarray:  # `[n, 3]`: 1 at the goal, less far from it
-    "How near each object comes to the goal."
+    "Measure how near each object comes to the goal."
     far = np.nan_to_num(goal_distance(object_paths(states.astype(np.float64))), nan=1e3, posinf=1e3)
     return 1 / (1 + (far[..., -1] if final else far.min(-1)))
 
@@ -146,7 +146,7 @@ def outcome_rows(
     task: Task,
     ordered: bool = True,  # give goals a score; else it is NaN
 ) -> pd.DataFrame:  # the rows that count, with `truth`, `prediction`, `ceiling` (the rule's word on the true steps), `score`
-    "What happened to each object, in truth and in the rollout."
+    "Tabulate what happened to each object, in truth and in the rollout."
     rows, _ = scorer.split(task)
     if not len(rows):
         return rows.astype({"truth": bool}).assign(
@@ -181,7 +181,7 @@ def share(
     hits: np.ndarray,  # int `[trial]`
     of: np.ndarray,  # int `[trial]`
 ) -> tuple[float, float, float, int]:  # the share, NaN where it is of nothing; the ends of its interval; what it is a share of
-    "A share over trials."
+    "Compute a share over trials."
     total = int(of.sum())
     return (float(hits.sum() / total) if total else float("nan"), *share_interval(hits, of), total)
 
@@ -236,7 +236,7 @@ def rollout_errors(
     scorer: Scorer,
     rows: pd.DataFrame,  # of its plan, with one horizon
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # errors `[n, horizon, 5]`; predicted and true positions `[n, horizon, 5, 3]`, m
-    "How far a rollout is off, by step and entity; under published scoring by step alone, `[n, horizon, 1]`."
+    "Measure how far a rollout is off, by step and entity; under published scoring by step alone, `[n, horizon, 1]`."
     rollouts = scorer.rollouts
     scoring = scorer.scoring
     which = rows.request.to_numpy()
@@ -283,7 +283,7 @@ def trial_rows(
     numbers: np.ndarray,  # `[trial, step]`: how many values that are
     bin: int = 1,  # steps that are added up; they are named by their last
 ) -> pd.DataFrame:  # `TRIAL_CURVE_COLUMNS`
-    "What each trial adds to a curve, for uncertainties of windows and of differences."
+    "List what each trial adds to a curve, for uncertainties of windows and of differences."
     first = np.arange(0, len(step), bin)
     with np.errstate(invalid="ignore"):
         sums, numbers = (np.add.reduceat(values, first, axis=1) if len(first) else values for values in (sums, numbers))
@@ -320,7 +320,7 @@ def error_sums(
     true: np.ndarray,  # `[n, horizon, 5, 3]`: true positions, m
     last: tuple[np.ndarray, np.ndarray],  # `[n, 5, 3]`: positions one step before those, m
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # curve -> sums of a trial's values, how many those are, `[n, horizon]`
-    "What each trial adds to the errors by rollout step (paper, Figures 5C to 5E)."
+    "Sum what each trial adds to the errors by rollout step (paper, Figures 5C to 5E)."
     covered = [
         np.concatenate([before[:, None], path], axis=1)[:, :, OBJECT_INDEX]
         for before, path in zip(last, (predicted, true))
@@ -367,7 +367,7 @@ def loss_curves(
 def by_behavior(
     names: np.ndarray,  # `[n]`: each row's behaviour or scenario; a scenario shows the behaviours of both its robots
 ) -> Iterator[tuple[str, np.ndarray]]:  # a name and a mask
-    "All rows, then those of each behaviour that occurs (by scenario as in the SWM draft, section on conventional metrics)."
+    "Yield all rows, then those of each behaviour that occurs (by scenario as in the SWM draft, section on conventional metrics)."
     names = np.asarray(names)
     shown = {name: [ROLES.get(role, role) for role in SCENARIO_ROLES.get(name, (name,))] for name in dict.fromkeys(names)}
     yield "all", np.ones(len(names), dtype=bool)
@@ -381,7 +381,7 @@ def told_outcomes(
     rows: pd.DataFrame,  # of `outcome_rows`
     test: TrialSet,
 ) -> pd.DataFrame:  # `OUTCOME_COLUMNS` but for the task
-    "What is kept of each scored object."
+    "Select what is kept of each scored object."
     outcomes = rows[["object", "target", "truth", "prediction", "score"]]
     outcomes = outcomes.assign(trial=test.trial[rows.row], scenario=test.scenario[rows.row].astype(object))
     return outcomes.astype({"object": np.int8, "truth": bool, "prediction": bool})
@@ -415,7 +415,7 @@ CHOICES = {"known": KNOWN_CONCEPTS, "new": NEW_CONCEPTS}  # concepts over which 
 
 
 def score_choices(scorer: Scorer, task: Task) -> tuple[list[tuple], pd.DataFrame]:  # score rows, outcomes
-    "Share right, share that acts and share right of these, by concept, known, new and all."
+    "Score the share right, the share that acts and the share right of these, by concept, known, new and all."
     test = scorer.test
     rows = outcome_rows(scorer, task, ordered=False)
     truth, prediction, ceiling = (rows[name].to_numpy().reshape(-1, len(OBJECTS)) for name in ("truth", "prediction", "ceiling"))
@@ -487,7 +487,7 @@ class ScoreTables(NamedTuple):
 
 
 def score(scorer: Scorer, tasks: Iterable[Task]) -> ScoreTables:
-    "All tables from rollouts and truth."
+    "Make all tables from rollouts and truth."
     place_observer(*scorer.test.observer)
     scores: list[tuple] = []
     curves: list[pd.DataFrame] = []

@@ -40,7 +40,7 @@ def changed(
     setting: float,
     scoring: Scoring,
 ) -> tuple:  # the tasks it concerns, and the scoring for them
-    "The tasks and the scoring under one changed number."
+    "Return the tasks and the scoring under one changed number."
     pickup = (TASK_TABLE["pickup"],)
     return {
         "offset": lambda: ((single_goal(int(setting), "single_goal"),), scoring),
@@ -56,7 +56,7 @@ def offset_plan(
     scoring: Scoring,
     cap: int = 0,  # trials; 0: all
 ) -> pd.DataFrame:  # rows of a plan
-    "The contexts that the offsets need."
+    "Plan the contexts that the offsets need."
     plan = pd.concat([single_goal(int(offset)).plan(test, scoring) for offset in GRID["offset"]], ignore_index=True)
     return plan[test.spread(cap, test.single_goal)[plan.row]].reset_index(drop=True)
 

@@ -81,7 +81,7 @@ class TrialSet:
         return np.isin(self.scenario, list(VISIT_SCENARIO.values()))
 
     def first_inside(self, radius: float = GOAL_RADIUS) -> np.ndarray:  # int64 `[trial, 3]`
-        "The first step at which each object is nearer to the goal than a radius (m), -1 never."
+        "Find the first step at which each object is nearer to the goal than a radius (m), -1 never."
         if ("inside", radius) not in self.known:
             self.known["inside", radius] = first_goal(self.states, radius=radius)
         return self.known["inside", radius]
@@ -103,7 +103,7 @@ class TrialSet:
         cap: int,  # trials; 0: all
         among: np.ndarray | bool = True,  # bool `[trial]`: which to choose from
     ) -> np.ndarray:  # bool `[trial]`
-        "At most `cap` trials, spread evenly over the scenarios: the first of each."
+        "Choose at most `cap` trials, spread evenly over the scenarios: the first of each."
         among = np.broadcast_to(among, len(self))
         if not cap or among.sum() <= cap:
             return among
@@ -165,7 +165,7 @@ def taken_step(
     goal_step: np.ndarray,  # int `[trial, 3]`: logged step, -1 never
     adversarial: np.ndarray,  # bool `[trial]`: where to look
 ) -> np.ndarray:  # int64 `[trial, 3]`, -1 never
-    "The first step of the carry by which a delivered object leaves the goal again."
+    "Find the first step of the carry by which a delivered object leaves the goal again."
     taken = np.full(np.shape(goal_step), NEVER, dtype=np.int64)
     step = np.arange(STEPS)[:, None]
     row = np.flatnonzero(adversarial)
@@ -222,7 +222,7 @@ def plan_rows(
     start: np.ndarray | int = 0,  # the first step that is shown
     event_step: np.ndarray | int = NEVER,  # int `[n]`: the step of the event that an error is measured around
 ) -> pd.DataFrame:
-    "Rows of a plan, one for each object of each trial."
+    "Make the rows of a plan, one for each object of each trial."
     objects = np.full(1, NEVER) if objects is None else np.asarray(objects)
     objects = np.broadcast_to(objects, (len(row), objects.shape[-1]))
     horizon = STEPS - np.asarray(context) if horizon is None else horizon
@@ -255,7 +255,7 @@ def plan_single_goal(
     scoring: Scoring,
     offset: int = 0,  # steps shown past the pickup; negative: fewer, which is harder
 ) -> pd.DataFrame:
-    "Is the picked-up object delivered? (paper, Figure 3A)"
+    "Ask whether the picked-up object is delivered (paper, Figures 3A and 3B)."
     row = np.flatnonzero(test.single_goal)
     carried = test.pickup_order[row, 0]
     plan = plan_rows(row, test.pickup_step[row, carried] + offset, EVERY, EVERY == carried[:, None])
@@ -268,7 +268,7 @@ def plan_later(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #b8b0469f
 def plan_multi_goal(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
-    "Are the second and the third object delivered? (paper, Figure 3C)"
+    "Ask whether the second and the third object are delivered (paper, Figure 3C)."
     tried = np.isin(test.scenario, MULTI_GOAL_SCENARIOS) & ((test.pickup_step >= 0).sum(1) >= 2)
     row = np.flatnonzero(test.multi_goal | tried)
     objects = test.pickup_order[row]
@@ -287,14 +287,14 @@ def plan_multi_goal(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #d80b3df2
 def plan_taken_back(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
-    "Does an object that an adversary takes away lie at the goal in the end? (not in the paper)"
+    "Ask whether an object that an adversary takes away lies at the goal in the end (not in the paper)."
     row, thing = np.nonzero((test.taken_step >= 1) & scoring.rollout_alone)
     at_end = inside_goal(positions(test.states)[row, -1:, OBJECT_INDEX.start + thing])[:, 0]
     return plan_rows(row, test.taken_step[row, thing], thing[:, None], at_end[:, None])
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #4acee93b
 def plan_pickup(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
-    "Is the object picked up plausibly? (paper, Figure 4A)"
+    "Ask whether the object is picked up plausibly (paper, Figure 4A)."
     gathered = np.isin(test.scenario, GATHERING_SCENARIOS) & (test.pickup_step >= 0).any(1)
     row = np.flatnonzero(gathered if scoring.rollout_alone else test.single_goal)
     first = test.pickup_order[row, 0]
@@ -310,7 +310,7 @@ GOAL_LAG = 10  # steps shown past the goal
 
 
 def plan_move(test: TrialSet, scoring: Scoring) -> pd.DataFrame:
-    "Which objects are moved? (paper, Figure 5A); `truth` is filled in by the scores"
+    "Ask which objects are moved (paper, Figure 5A); `truth` is filled in by the scores."
     goal = test.goal_step.max(1)
     second = np.take_along_axis(test.pickup_step, test.pickup_order, axis=1)[:, 1]
     past_goal = np.where(goal + GOAL_LAG < STEPS, goal + GOAL_LAG, goal)
@@ -359,7 +359,7 @@ def plan_choice(
     scoring: Scoring,
     start: int = 0,  # the first step that is shown
 ) -> pd.DataFrame:
-    "Which object is delivered in the last of six visits? (not in the paper)"
+    "Ask which object is delivered in the last of six visits (not in the paper)."
     row = np.flatnonzero(test.visits & scoring.rollout_alone)
     brought = goals(test.states[row, STEPS - VISIT_STEPS :])
     horizon = STEPS - VISIT_CONTEXT
@@ -385,7 +385,7 @@ class Task:
         return f"Task({self.name}: {self.measure}{requested}, {self.figure})"
 
     def rules(self, scoring: Scoring) -> Scoring:
-        "The scoring with this task's threshold. Published scoring keeps its own threshold of true moves."
+        "Return the scoring with this task's threshold. Published scoring keeps its own threshold of true moves."
         if self.threshold is None:
             return scoring
         true = self.threshold if scoring.moved_truth == scoring.moved_rollout else scoring.moved_truth
@@ -407,7 +407,7 @@ def single_goal(
 def multi_goal(
     final: bool = False,  # at the last step, which is harder
 ) -> Task:
-    "The multi-goal task."
+    "Return the multi-goal task."
     return Task("multi_goal_final" if final else "multi_goal", "Figure 3C", "goal", plan_multi_goal, final=bool(final))
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #6de66bfc
@@ -448,7 +448,7 @@ OPTION_NAMES: dict[str, Callable[..., Task]] = {  # names of tasks with an optio
 def task_named(
     name: str,  # of `TASK_TABLE`, or with an option: `single_goal_offset_+10`, `single_goal_offset_+0_final`, `multi_goal_final`, `move_2.5_m`
 ) -> Task:
-    "The task of a name; `UsageError` where there is none."
+    "Return the task of a name; `UsageError` where there is none."
     for pattern, make in OPTION_NAMES.items():
         if name not in TASK_TABLE and (match := re.fullmatch(pattern, str(name))):
             return make(*match.groups())
@@ -491,7 +491,7 @@ def plan_tasks(
     seed: int = 0,  # chooses them
     cap: int = 0,  # trials of each task in `CAPPED`, spread over the scenarios; 0: all
 ) -> pd.DataFrame:  # the plans of all tasks
-    "One plan for all tasks."
+    "Make one plan for all tasks."
     place_observer(*test.observer)
     plans = []
     few = test.spread(cap)
@@ -578,18 +578,18 @@ class Protocol:
 
     @property
     def rules(self) -> Scoring:
-        "The constants of its scoring."
+        "Return the constants of its scoring."
         numbers: dict[str, Any] = dict(self.changes)
         path = numbers.pop("path", None)
         scoring = replace(SCORINGS[self.scoring], **numbers)
         return scoring if path is None else move(path).rules(scoring)
 
     def plan(self, test: TrialSet) -> pd.DataFrame:
-        "One plan for all its tasks."
+        "Make one plan for all its tasks."
         return plan_tasks(self.chosen, test, self.rules, self.curve_trials, self.seed, self.cap)
 
     def record(self) -> dict[str, Any]:
-        "Its fields, as a record keeps them."
+        "Return its fields, as a record keeps them."
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         named = {
             "tasks": [task.name for task in self.chosen], "split": self.split or "all",
@@ -599,7 +599,7 @@ class Protocol:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Protocol":
-        "The protocol of a record. `UsageError` for a task that is neither the package's nor registered."
+        "Return the protocol of a record. `UsageError` for a task that is neither the package's nor registered."
         fields = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
         return cls(
             **fields | {
@@ -612,7 +612,7 @@ class Protocol:
 def as_protocol(
     given: Protocol | dict,  # a protocol, or fields of one
 ) -> Protocol:
-    "A protocol; `UsageError` for a field that there is not."
+    "Make a protocol of what is given; `UsageError` for a field that there is not."
     if isinstance(given, Protocol):
         return given
     if not isinstance(given, dict):

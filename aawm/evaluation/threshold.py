@@ -26,7 +26,7 @@ SETTING = "event_threshold"  # of a model's configuration
 
 
 def has_threshold(model) -> bool:
-    "Whether a model has a decision threshold, and ranks its rollouts by it."
+    "Say whether a model has a decision threshold, and ranks its rollouts by it."
     return is_dataclass(getattr(model, "config", None)) and hasattr(model.config, SETTING)
 
 
@@ -68,7 +68,7 @@ def best_threshold(
     table: pd.DataFrame,  # as `threshold_table` gives it
     bound: float = FALSE_BOUND,  # the largest rate of false third goals
 ) -> float:
-    "The threshold with the highest recall among those with few enough false ones; of equals the highest."
+    "Choose the threshold with the highest recall among those with few enough false ones; of equals the highest."
     measured = table[table.recall.notna()].fillna({"false_positive": 0.0})
     if not len(measured):
         raise UsageError("no validation trial has a third goal, so no threshold can be chosen; generate more trials")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def read_past(
     states: np.ndarray,  # `[251 or more, 5, 7]`: five visits, and how the sixth begins
 ) -> "Past":
-    "What happened in the visits before the last one."
+    "Read what happened in the visits before the last one."
     from aawm.sim.visits import Past, order_of
 
     starts = states[: VISITS * VISIT_STEPS : VISIT_STEPS][..., list(GROUND_PLANE)]
@@ -100,7 +100,7 @@ VISIT_WORLDS: dict[str, Callable[[], PlainWorld]] = {world.name: world for world
 
 # %% ../../nbs/evaluation/13_visits.ipynb #34ce28a8
 def pasts_of(trials: xr.Dataset | str | Path) -> "tuple[list[Past], pd.DataFrame]":
-    "What is known of each subject of a store before its last visit; the columns `group, concept, answer`."
+    "Read what is known of each subject of a store before its last visit; the columns `group, concept, answer`."
     trials = open_trials(trials)
     if "answer" not in trials:
         raise UsageError("these are no trials of six visits; `aawm generate --set visits-test` makes some")
@@ -117,7 +117,7 @@ def by_concept(
     said: Sequence[int],  # an object for each subject
     asked: pd.DataFrame,  # `group, concept, answer`
 ) -> pd.DataFrame:  # `REFERENCE_COLUMNS`; rows for each concept, known, new and mean
-    "How often what is said is right; groups are resampled together."
+    "Score how often what is said is right; groups are resampled together."
     right = (np.asarray(said) == asked.answer).astype(int)
     rows = []
     for concept, among in ({one: (one,) for one in CONCEPTS} | CHOICES | {"mean": CONCEPTS}).items():
@@ -132,7 +132,7 @@ def choice_table(
     scores: pd.DataFrame,  # as gathered over models and seeds
     kinds: Mapping[str, str],  # model -> `kind`
 ) -> pd.DataFrame:  # `REFERENCE_COLUMNS`; means over training seeds, the control's kind is `control`
-    "What models have right, from their evaluations."
+    "Tabulate what models have right, from their evaluations."
     metrics = ["right", "acts", "right_when_acts"]
     rows = scores[scores.task.isin(VISIT_TASKS) & scores.metric.isin(metrics)].replace({"behavior": {"all": "mean"}})
     keys = ["model", "seed", "task", "behavior"]
@@ -147,7 +147,7 @@ def choice_table(
 
 
 def rule_table(trials: xr.Dataset | str | Path) -> pd.DataFrame:  # `REFERENCE_COLUMNS`
-    "All rules on poses and on histories."
+    "Score all rules on poses and on histories."
     from aawm.sim.visit_histories import HISTORY_RULES, POSE_RULES
 
     pasts, asked = pasts_of(trials)
@@ -163,7 +163,7 @@ FIT_STEPS = 800  # of 256 subjects each
 
 
 def says_of(pasts: "Sequence[Past]") -> torch.Tensor:  # `[n, 3, 27]`: for each object which rules say it
-    "What all rules say."
+    "List what all rules say."
     from aawm.sim.visit_histories import say_all
 
     return torch.tensor(np.stack([np.eye(len(OBJECTS))[list(say_all(past).values())].T for past in pasts]), dtype=torch.float32)

@@ -93,7 +93,7 @@ def path_goals(
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[...]`
-    "Is the object brought to the observer?"
+    "Say whether the object is brought to the observer."
     inside = inside_goal(xyz, rules, radius)
     return np.asarray(inside[..., -1] if final else inside.any(axis=-1))
 
@@ -102,7 +102,7 @@ def path_goal_entries(
     xyz: np.ndarray,  # `[..., step, 3]`, m; the first step only tells where the object was
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[...]`
-    "Does the object come into the goal radius from outside? (strict scoring of rollouts)"
+    "Say whether the object comes into the goal radius from outside (strict scoring of rollouts)."
     inside = inside_goal(xyz, radius=radius)
     return (inside[..., 1:] & ~inside[..., :-1]).any(axis=-1)
 
@@ -123,7 +123,7 @@ def path_moves(
     threshold: float = MOVE_THRESHOLD,  # m
     rules: str = "strict",
 ) -> np.ndarray:  # bool `[...]`; false for a path that is not finite
-    "Is the object moved farther than `threshold`?"
+    "Say whether the object is moved farther than `threshold`."
     length = path_length(xyz, rules)
     return np.isfinite(length) & (length > threshold)
 
@@ -162,7 +162,7 @@ def steady(
     length: np.ndarray,  # steps of the run
     rules: str,
 ) -> np.ndarray:  # bool, of the same shape
-    "Is the height of a carry stable but for its ends? (paper, pickup criterion 4)"
+    "Say whether the height of a carry is stable but for its ends (paper, pickup criterion 4)."
     if rules == "published":
         percent = 100 * peak / length
         return ~((percent >= REFUSED_PERCENT[0]) & (percent <= REFUSED_PERCENT[1]))
@@ -217,7 +217,7 @@ def pickups(
     lifted: tuple = LIFTED,  # lowest and highest height of a carried object, m
     rise: float = LEAST_RISE,  # strict only: height above where it lay that a carried object comes to, m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "Is each object picked up?"
+    "Say whether each object is picked up."
     return np.asarray(carries(states, rules, lifted=lifted, rise=rise).any(axis=-2))
 
 # %% ../../nbs/events/02_labels.ipynb #a41e0015
@@ -227,7 +227,7 @@ def goals(
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "Is each object brought to the observer?"
+    "Say whether each object is brought to the observer."
     return path_goals(object_paths(states), final, rules, radius)
 
 
@@ -235,7 +235,7 @@ def goal_entries(
     states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`; the first step only tells where objects were
     radius: float = GOAL_RADIUS,  # m
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "Does each object come into the goal radius from outside?"
+    "Say whether each object comes into the goal radius from outside."
     return path_goal_entries(object_paths(states), radius)
 
 
@@ -244,7 +244,7 @@ def moves(
     threshold: float = MOVE_THRESHOLD,  # m
     rules: str = "strict",  # "strict" (paper) or "published" (released code)
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "Is each object moved farther than `threshold`?"
+    "Say whether each object is moved farther than `threshold`."
     return path_moves(object_paths(states), threshold, rules)
 
 # %% ../../nbs/events/02_labels.ipynb #dc0efe56

@@ -59,7 +59,7 @@ def make_item(
     seed: int = 0,
     balanced: bool = False,
 ) -> list[Video]:
-    "All videos of one item; the same numbers give the same bytes."
+    "Make all videos of one item; the same numbers give the same bytes."
     make = MAKERS[check_name(name, MAKERS, "set")]
     item = whole_number(item, "item", 0)
     seed = whole_number(seed, "seed", 0)
@@ -77,7 +77,7 @@ def make_item(
 def tell_apart(
     walls: np.ndarray, start: np.ndarray | tuple, one: np.ndarray, other: np.ndarray, least: float = 30
 ) -> bool:
-    "Is going to one thing clearly no way to the other, either way round?"
+    "Say whether going to one thing is clearly no way to the other, either way round."
     ways = [route(walls, *ends) for ends in ((start, one), (start, other), (one, other))]
     there = [way for way in ways if way is not None]
     if len(there) < len(ways):
@@ -102,7 +102,7 @@ def preference_layout(rng: np.random.Generator):
 def preference_spots(
     rng: np.random.Generator, home: np.ndarray, walls: np.ndarray, regions: list[list[tuple]], equal: bool
 ):
-    "One trial's places; `equal`: both objects equally long to walk to."
+    "Draw one trial's places; `equal`: both objects equally long to walk to."
     cells = [region[rng.integers(len(region))] for region in regions]
     if not apart(cells, 2):
         return None
@@ -132,7 +132,7 @@ def preference_places(rng: np.random.Generator, balanced: bool):
 # %% ../../nbs/infant/05_bib_sets.ipynb #3d64e6df
 @maker("preference")
 def preference(rng: np.random.Generator, second: bool, balanced: bool):
-    "The agent keeps to the object, not to the place."
+    "Make an item in which the agent keeps to the object, not to the place."
     home, walls, spots, which = sampled(rng, lambda rng: preference_places(rng, balanced))
     swapped = not (balanced and second)
     cast = [*draw_looks(rng), prop("home")]
@@ -155,7 +155,7 @@ def free_spots(
     names: tuple,  # of what is placed
     walls: np.ndarray | None = None,
 ) -> dict | None:  # name -> px `[2]`
-    "Places that lie apart and are free."
+    "Draw free places that lie apart."
     cells = [random_cell(rng) for _ in names]
     if not apart(cells, 3) or (walls is not None and any(walls[cell] for cell in cells)):
         return None
@@ -175,7 +175,7 @@ def trips(
 # %% ../../nbs/infant/05_bib_sets.ipynb #50a01234
 @maker("multi_agent")
 def multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
-    "A goal belongs to an agent, not to all."
+    "Make an item in which a goal belongs to one agent, not to all."
     walls = scattered_walls(rng, int(rng.integers(8, 17)))
     cast = [*draw_looks(rng, agents=("agent", "newcomer")), prop("home")]
     history = trips(rng, cast, walls)
@@ -203,7 +203,7 @@ def multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #eb0401eb
 def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
-    "Places, and walls that close the preferred object in, or nothing."
+    "Draw places, and walls that close the preferred object in, or nothing."
     cells = [random_cell(rng), *(random_cell(rng, 2, 7) for _ in range(3))]
     if not apart(cells, 3) or any(walls[cell] for cell in cells):
         return None
@@ -223,7 +223,7 @@ def inaccessible_layout(rng: np.random.Generator, walls: np.ndarray):
 # %% ../../nbs/infant/05_bib_sets.ipynb #f70471f5
 @maker("inaccessible_goal")
 def inaccessible_goal(rng: np.random.Generator, second: bool, balanced: bool):
-    "To do without what cannot be had is not odd."
+    "Make an item in which the agent takes the other object because its own cannot be had."
 
     def attempt(rng):
         walls = scattered_walls(rng, int(rng.integers(1, 6)))
@@ -258,7 +258,7 @@ def detour_trial(
     cast: list, detour: Detour, cells: Iterable[tuple], way: np.ndarray, orientation: int = 0,
     goal: np.ndarray | None = None
 ):
-    "One walk along a given way."
+    "Make one walk along a given way."
     walls = detour.with_walls(cells)
     goal = detour.goal if goal is None else goal
     spots = {"home": detour.start, "agent": detour.start, "goal": goal}
@@ -266,7 +266,7 @@ def detour_trial(
 
 
 def walker_cast(rng: np.random.Generator) -> list:
-    "An agent, its object and its home."
+    "Draw an agent, its object and its home."
     return [*draw_looks(rng, objects=("goal",)), prop("home")]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #788a278a
@@ -298,7 +298,7 @@ def efficiency_path(rng: np.random.Generator, second: bool, balanced: bool):
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #9d90f2f7
 def far_goal(rng: np.random.Generator, detour: Detour, frames: int):
-    "A place that a straight walk reaches in just so many frames."
+    "Find a place that a straight walk reaches in just so many frames."
     cells = rng.integers(1, 9, (400, 2))
     spots = center(cells) + rng.integers(-1, 2, cells.shape)
     walls = detour.with_walls(detour.aside)
@@ -312,7 +312,7 @@ def far_goal(rng: np.random.Generator, detour: Detour, frames: int):
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #86293f65
 def slight_bend(detour: Detour, frames: int):
-    "A farther object and a needless way to it, bent less than around the barrier, that takes just so many frames, or `None`."
+    "Find a farther object and a needless way to it, bent less than around the barrier, that takes just so many frames, or `None`."
     walls = detour.with_walls(detour.aside)
     closed = blocked(walls)
     least = 1.1
@@ -374,7 +374,7 @@ def efficiency_time(rng: np.random.Generator, second: bool, balanced: bool):
 # %% ../../nbs/infant/05_bib_sets.ipynb #7507313e
 @maker("efficiency_irrational")
 def efficiency_irrational(rng: np.random.Generator, second: bool, balanced: bool):
-    "From who always walks around, nothing else is to be expected."
+    "Make an item whose agent always walks around, so that no ending is to be expected."
     cast = walker_cast(rng)
     orientation = int(rng.integers(8))
     made = detours(rng, cast, orientation=orientation)
@@ -391,7 +391,7 @@ TOOLS = ("agent", "goal", "key", "lock")
 
 
 def tool_cast(rng: np.random.Generator) -> list:
-    "An agent, its object, its home, a key and the lock it fits."
+    "Draw an agent, its object, its home, a key and the lock it fits."
     return [*draw_looks(rng, objects=("goal",)), prop("home"), prop("lock"), prop("key")]
 
 # %% ../../nbs/infant/05_bib_sets.ipynb #479765aa
@@ -477,7 +477,7 @@ def exchanged(spots: dict) -> dict:
 
 
 def equally_long(cast: list, walls: np.ndarray, spots: dict) -> bool:
-    "Are the ways to object and key equally long, to the frame, whichever lies where?"
+    "Say whether the ways to object and key are equally long, to the frame, whichever lies where."
     both = [place | {"home": place["agent"]} for place in (spots, exchanged(spots))]
     return all(
         len({len(chase(cast, walls, place, target).states) for target in ("goal", "key")}) == 1

@@ -68,7 +68,7 @@ def chosen_observer(
     name: str,  # of an observer, `module:Class`, a run's folder, or a learner, as `object_transformer` or `object_transformer-1` (seed 1)
     device: str = "cpu",
 ):
-    "An observer by its name, or a trained one from its folder or from the package's weights."
+    "Return an observer by its name, or a trained one from its folder or from the package's weights."
     from aawm.infant.observers import LEARNER_LINES, make_observer
 
     if Path(name).is_dir():

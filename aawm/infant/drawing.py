@@ -30,7 +30,7 @@ def texture(
     half_size: int,  # px
     size: int,  # side of the output, px
 ) -> np.ndarray:  # float32 `[T, T]`, T odd, its middle the shape's centre
-    "How much of an output pixel a shape covers, by the offset of their centres."
+    "Compute how much of an output pixel a shape covers, by the offset of their centres."
     known = outlines()
     if shape not in known:
         raise BadData(f"unknown shape {shape!r}; known are {', '.join(known)}")
@@ -51,7 +51,7 @@ def box_mean(
     picture: np.ndarray,  # `[N, N]`
     wide: float,  # side of the box, in entries
 ) -> np.ndarray:  # `[N, N]`
-    "The mean over a box around each entry."
+    "Average over a box around each entry."
     for _ in range(2):
         sums = np.concatenate([np.zeros((1, picture.shape[1]), np.float64), picture.cumsum(0, dtype=np.float64)])
         middle = np.arange(len(picture)) + 0.5
@@ -64,7 +64,7 @@ def box_mean(
 # %% ../../nbs/infant/09_drawing.ipynb #dcbb2271
 @lru_cache
 def cell_shares(size: int) -> torch.Tensor:  # float32 `[size, 10]`
-    "How much of each output row (or column) lies in each row of cells."
+    "Compute how much of each output row (or column) lies in each row of cells."
     edges = torch.arange(size + 1, dtype=torch.float64) * SIZE / size
     low = edges[:-1, None]
     high = edges[1:, None]
@@ -164,7 +164,7 @@ def draw(
 def batch_textures(
     batch: Batch, size: int, device: torch.device | str
 ) -> tuple:  # textures `[L, T, T]`, which of them `[B, E]`, -1 where there is no entity
-    "The textures that a batch needs, their middles aligned."
+    "Collect the textures that a batch needs, their middles aligned."
     looks = list(zip(batch.shape.ravel().tolist(), batch.half_size.ravel().tolist()))
     pairs = sorted({pair for pair in looks if pair[0]})
     known = {pair: k for k, pair in enumerate(pairs)}
@@ -178,7 +178,7 @@ def batch_textures(
 def frame_backgrounds(
     batch: Batch, video: np.ndarray, trial: np.ndarray, frame: np.ndarray, size: int, device: torch.device | str
 ) -> torch.Tensor:  # uint8 `[N, size, size, 3]`
-    "The background of each frame; the same one is computed once."
+    "Draw the background of each frame; the same one is computed once."
     gone = (batch.gate[video, trial] <= frame[:, None, None]).reshape(len(video), -1).sum(1)
     key = (video * batch.state.shape[1] + trial) * (CELLS * CELLS + 1) + gone
     _, first, index = np.unique(key, return_index=True, return_inverse=True)
@@ -195,7 +195,7 @@ def film_of(
     size: int,  # px a side
     device: torch.device | str = "cpu",
 ) -> tuple:  # frames uint8 `[frame, size, size, 3]` of all trials, lengths `[9]`
-    "The frames of one video, trial after trial."
+    "Draw the frames of one video, trial after trial."
     lengths = batch.length[0].astype(int)
     trial = np.repeat(np.arange(len(lengths)), lengths)
     frame = np.concatenate([np.arange(length) for length in lengths])
@@ -209,7 +209,7 @@ def frames(
     size: int = 84,  # px a side
     device: torch.device | str = "cpu",
 ) -> np.ndarray:  # uint8 `[trial, frame, size, size, 3]`; past the end of a trial its last frame
-    "All frames of an episode; `UsageError` where there are several."
+    "Draw all frames of an episode; `UsageError` where there are several."
     batch = episode if isinstance(episode, Batch) else make_batch(episode)
     if len(batch) != 1:
         raise UsageError(f"frames draws one episode; got {len(batch)}, choose one with .isel(episode=0)")

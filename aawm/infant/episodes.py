@@ -60,7 +60,7 @@ FRAMES = {  # frames that a trial of a set may have; a longer one is drawn again
 
 
 def frame_limit(name: str) -> int:
-    "How many frames a trial of a set may have."
+    "Return how many frames a trial of a set may have."
     return next((limit for start, limit in FRAMES.items() if name.startswith(start)), 256)
 
 # %% ../../nbs/infant/08_episodes.ipynb #5f0bb673
@@ -90,7 +90,7 @@ def episode_rows(
     videos: list,  # of `Video`
     items: dict[str, Sequence[int]],  # set -> numbers of its items in the store, in order
 ) -> list:  # of `EPISODE_COLUMNS`
-    "Rows of the episode table; of each training set the first 80 % train."
+    "List the rows of the episode table; of each training set the first 80 % train."
     rows = []
     last = {name: numbers[math.ceil(0.8 * len(numbers)) - 1] for name, numbers in items.items()}
     for video in videos:
@@ -102,7 +102,7 @@ def episode_rows(
 
 # %% ../../nbs/infant/08_episodes.ipynb #43725633
 def entity_rows(videos: list, first: int = 0) -> list:  # of `ENTITY_COLUMNS`
-    "Rows of the entity table; `first`: number of the first episode."
+    "List the rows of the entity table; `first`: number of the first episode."
     return [
         (first + e, k, one.name, one.kind, one.shape, one.half_size, "#" + bytes(one.color).hex(), one.layer)
         for e, video in enumerate(videos)
@@ -154,7 +154,7 @@ def generate(
 
 # %% ../../nbs/infant/08_episodes.ipynb #ac49cdf3
 def as_tables(contents: Sequence) -> dict:  # name -> DataFrame
-    "The two tables from the rows of all chunks."
+    "Join the rows of all chunks to the two tables."
     episodes, entities = ([row for content in contents for row in content[k]] for k in (0, 1))
     return {
         "episodes": pd.DataFrame(episodes, columns=EPISODE_COLUMNS),
@@ -184,7 +184,7 @@ LOOKS = ("name", "kind", "shape", "half_size", "color", "layer")
 def open_episodes(
     folder: xr.Dataset | str | Path,  # of a store; a Dataset is given back as it is
 ) -> xr.Dataset:
-    "The episodes of a store, labelled; numbers are read, and checked, on demand."
+    "Open the labelled episodes of a store; numbers are read, and checked, on demand."
     if isinstance(folder, xr.Dataset):
         return folder
     episodes = open_store(folder, LAYOUT)
@@ -222,7 +222,7 @@ class Batch:
         return f"Batch({len(self)} videos, {self.state.shape[2]} frames, {self.state.shape[3]} entities, px)"
 
     def __getitem__(self, rows) -> "Batch":
-        "Some of the videos."
+        "Return some of the videos."
         return Batch(**{one.name: getattr(self, one.name)[rows] for one in fields(self)})
 
 # %% ../../nbs/infant/08_episodes.ipynb #079fe627
@@ -245,7 +245,7 @@ def make_batch(
 
 # %% ../../nbs/infant/08_episodes.ipynb #ed31aa76
 def track_of(batch: Batch, trial: int, entity: np.ndarray) -> np.ndarray:  # float `[B, F, 2]`, px; past the end the last place
-    "Where one entity `[B]` of each video is."
+    "Return where one entity `[B]` of each video is."
     rows = np.arange(len(batch))
     last = np.maximum(batch.length[:, trial] - 1, 0)
     track = batch.state[rows, trial, :, entity][..., [ROW, COLUMN]].astype(float)
@@ -254,7 +254,7 @@ def track_of(batch: Batch, trial: int, entity: np.ndarray) -> np.ndarray:  # flo
 
 # %% ../../nbs/infant/08_episodes.ipynb #d72e99f7
 def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
-    "Which agents move into each frame of a trial."
+    "Find which agents move into each frame of a trial."
     states = batch.state[:, trial]
     gap = (np.diff(states[..., ROW : COLUMN + 1], axis=1, prepend=states[:, :1, :, ROW : COLUMN + 1]) != 0).any(-1)
     there = (states[..., VISIBLE] > 0) & (np.roll(states[..., VISIBLE], 1, 1) > 0)
@@ -263,14 +263,14 @@ def moving(batch: Batch, trial: int) -> np.ndarray:  # bool `[B, F, E]`
 
 # %% ../../nbs/infant/08_episodes.ipynb #54c2c9d8
 def actor(batch: Batch, trial: int = TEST) -> np.ndarray:  # `[B]`
-    "The agent that moves last."
+    "Find the agent that moves last."
     moved = moving(batch, trial)
     last = np.where(moved.any(1), moved.shape[1] - 1 - moved[:, ::-1].argmax(1), -1)
     return last.argmax(1)
 
 # %% ../../nbs/infant/08_episodes.ipynb #6c52eee4
 def last_walk(batch: Batch, entity: np.ndarray, trial: int = TEST) -> tuple:  # first and last frame, each `[B]`
-    "The frames of the last walk of one entity of each video."
+    "Find the frames of the last walk of one entity of each video."
     moved = moving(batch, trial)[np.arange(len(batch)), :, entity]
     last = moved.shape[1] - 1 - moved[:, ::-1].argmax(1)
     still = ~moved & (np.arange(moved.shape[1]) < last[:, None])
@@ -280,7 +280,7 @@ def last_walk(batch: Batch, entity: np.ndarray, trial: int = TEST) -> tuple:  # 
 
 # %% ../../nbs/infant/08_episodes.ipynb #12ddfa87
 def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
-    "What can be gone to in the test: objects and keys that are seen; other agents where there is none."
+    "List what can be gone to in the test: objects and keys that are seen; other agents where there is none."
     seen = (batch.state[:, TEST, 0, :, VISIBLE] > 0) & (batch.kind != "")
     things = seen & np.isin(batch.kind, ("object", "key"))
     others = seen & (batch.kind == "agent")
@@ -289,7 +289,7 @@ def goals(batch: Batch) -> np.ndarray:  # bool `[B, E]`
 
 # %% ../../nbs/infant/08_episodes.ipynb #e69432db
 def places(batch: Batch, trial: int, frame: np.ndarray | int) -> np.ndarray:  # float `[B, E, 2]`, px
-    "Where everything is in one frame of a trial; `frame` `[B]` or one number."
+    "Return where everything is in one frame of a trial; `frame` `[B]` or one number."
     rows = np.arange(len(batch))
     shown = batch.state[rows, trial, np.broadcast_to(np.asarray(frame), rows.shape)]
     return shown[..., [ROW, COLUMN]].astype(float)
@@ -327,7 +327,7 @@ package."""
 
 # %% ../../nbs/infant/08_episodes.ipynb #604093ff
 def statistics(path: str | Path) -> pd.DataFrame:  # a row for each set and outcome
-    "How many episodes of each kind a store has, and how long their tests last."
+    "Count a store's episodes of each kind, and say how long their tests last."
     episodes = open_episodes(path)
     facts = pd.DataFrame({name: episodes[name].values for name in ("set", "outcome", "item")})
     test = episodes["length"].values[:, TEST].astype(int)
@@ -341,7 +341,7 @@ def statistics(path: str | Path) -> pd.DataFrame:  # a row for each set and outc
 
 # %% ../../nbs/infant/08_episodes.ipynb #954244dd
 def dataset_card(path: str | Path) -> str:  # Markdown
-    "The page on a store, from its manifest and its content."
+    "Write the page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
     name = ", ".join(dict.fromkeys(open_episodes(path)["set"].values.tolist()))
     source = manifest["settings"].get("source", "")

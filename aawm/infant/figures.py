@@ -61,7 +61,7 @@ LABELS = {
 
 
 def published_scores() -> pd.DataFrame:  # `source, version, set, observer, reduction, window, accuracy`
-    "All published numbers as rows of a table, accuracies from 0 to 1."
+    "Tabulate all published numbers, accuracies from 0 to 1."
     rows = [
         ("published", "faithful", name, observer, *PUBLISHED_SCALE[observer], share / 100)
         for name, shares in PUBLISHED.iterrows()
@@ -121,7 +121,7 @@ LEFT_OUT = ("shorter_odd",)  # of figures
 
 # %% ../../nbs/infant/18_figures.ipynb #ad42fb2c
 def observer_label(name: str, needs: str = "frames") -> str:
-    "The label of an observer, with a dagger where it is given metadata."
+    "Label an observer, with a dagger where it is given metadata."
     return OBSERVER_STYLES.get(name, (plain_label(name),))[0] + (f" {PRIVILEGED_MARK}" if needs == "states" else "")
 
 # %% ../../nbs/infant/18_figures.ipynb #7c1e90d2
@@ -132,7 +132,7 @@ def finished(
     headline: str = "",  # what to see in it
     width: float = WIDTH,  # of the figure, inches
 ) -> tuple:  # figure, table
-    "A figure with its headline above the panels and its note beneath them, and what it draws."
+    "Put a headline above the panels and a note beneath them, and return the figure with what it draws."
     if headline:
         look = dict(fontsize=9.5, fontweight="bold", linespacing=1.3)
         figure.suptitle("\n".join(textwrap.wrap(headline, int(12.4 * width))), x=0.01, ha="left", **look)
@@ -145,7 +145,7 @@ HIDDEN = 9  # px at the end of a walk that are not drawn, so that the agent is s
 
 
 def still(axes: Axes, batch: Batch, row: int, trial: int) -> None:
-    "The last frame of a trial, with the path of its last walk."
+    "Draw the last frame of a trial, with the path of its last walk."
     one = batch[row : row + 1]
     last = int(one.length[0, trial]) - 1
     axes.imshow(draw(one, [0], [trial], [last], SIZE)[0].numpy(), interpolation="nearest", extent=(0, SIZE, SIZE, 0))
@@ -161,7 +161,7 @@ def still(axes: Axes, batch: Batch, row: int, trial: int) -> None:
 def still_lines(
     stores: dict,  # set -> a Dataset
 ) -> list:  # of (set, condition or "", batch, rows of it, facts of its videos)
-    "The videos of each set's first item, those of one history together; a condition is named where a set has several."
+    "Choose the videos of each set's first item, those of one history together; a condition is named where a set has several."
     lines = []
     for name, episodes in stores.items():
         first = np.flatnonzero(episodes["item"].values == episodes["item"].values.min())
@@ -175,7 +175,7 @@ def still_lines(
 
 # %% ../../nbs/infant/18_figures.ipynb #32e0dd68
 def still_keys(batches: list[Batch]) -> list:  # handles of a legend
-    "What the colours of fixed things mean, for those that are seen."
+    "Say what the colours of fixed things mean, for those that are seen."
     seen = {"wall"} | {kind for batch in batches for kind in np.unique(batch.kind)}
     seen |= {"barrier"} if any((batch.gate > 0).any() for batch in batches) else set()
     seen |= {"lit"} if any((batch.state[..., LIT] > 0).any() for batch in batches) else set()
@@ -230,7 +230,7 @@ def fig_stills(
     stores: dict,  # set -> a Dataset
     note: str = "",
 ):  # figure, table
-    "Of the first item of each set: history, then every test that follows it."
+    "Draw the first item of each set: history, then every test that follows it."
     lines = still_lines(stores)
     tables = {name: facts for name, _, _, _, facts in lines}
     halves = 2 if len(lines) > 4 else 1
@@ -255,7 +255,7 @@ def fig_stills(
 def chosen_scores(
     scores: pd.DataFrame,  # of `score`, several observers and seeds, with a column `version`
 ) -> pd.DataFrame:  # `version, set, part, pair_type, observer, needs, reduction, window, accuracy, low, high, pairs, seeds, first_step`
-    "One row an observer, set, part and pair type: the mean over seeds, its interval over pairs, the accuracy of the first step."
+    "Give each observer, set, part and pair type a row: the mean over seeds, its interval over pairs, the accuracy of the first step."
     rows = on_own_scale(scores)
     keys = ["version", "set", "part", "pair_type", "observer", "needs", "reduction", "window"]
     first = scores[(scores.reduction == FIRST_STEP[0]) & (scores.window == FIRST_STEP[1])]
@@ -301,7 +301,7 @@ def above_rules(
     table: pd.DataFrame,  # as `chosen_scores` gives it, of one version
     observer: str,
 ) -> pd.DataFrame:  # `set, part, pair_type, accuracy, low, pairs, rule, best, above_chance, above_rules`
-    "Where an observer is above chance, and whether every rule is below it there."
+    "Find where an observer is above chance, and whether every rule is below it there."
     pairs = table[table.pair_type != CROSSED]
     rules = pairs[pairs.observer.isin(SHORTCUTS)].sort_values("accuracy", ascending=False, kind="stable").drop_duplicates(ROW_KEYS)
     rules = rules[[*ROW_KEYS, "observer", "accuracy"]].rename(columns={"observer": "rule", "accuracy": "best"})
@@ -314,7 +314,7 @@ def count_sentence(
     table: pd.DataFrame,  # as `chosen_scores` gives it, of one version
     what: str = "kinds of pairs",
 ) -> str:
-    "How often each observer is above chance and every rule, beside the Ideal's count, which no observer can exceed."
+    "Count how often each observer is above chance and every rule, beside the Ideal's count, which no observer can exceed."
     total = len(table[table.pair_type != CROSSED].drop_duplicates(ROW_KEYS))
     names = [name for name in ("ideal", *MARKED) if name in set(table.observer) and name != "untrained"]
     counts = [f"{observer_label(name)} {above_rules(table, name).above_rules.sum()}" for name in names]
@@ -491,7 +491,7 @@ def fig_privileges(note: str = ""):  # figure, table
 def share_range(
     measured: str,  # as a ledger has it, with intervals in brackets
 ) -> str:
-    "The share that was measured, or the lowest and the highest of several."
+    "Format the share that was measured, or the lowest and the highest of several."
     shares = [100 * float(share) for share in re.findall(r"\d\.\d\d", re.sub(r"\(.*?\)", "", measured))]
     return " to ".join(
         f"{share:.0f}" for share in dict.fromkeys((min(shares), max(shares)))

@@ -96,11 +96,11 @@ class Staging:
         return self
 
     def where(self, name: str) -> np.ndarray:
-        "Where something is now, px `[2]`."
+        "Return where something is now, px `[2]`."
         return self.now[self.index[name], [ROW, COLUMN]].astype(int)
 
     def reach(self, one: str, other: str) -> float:
-        "The distance of centres below which two things touch."
+        "Return the distance of centres below which two things touch."
         return sum(self.cast[self.index[name]].half_size for name in (one, other)) - REACH
 
     def closed(self) -> np.ndarray:  # bool `[10, 10]`
@@ -150,13 +150,13 @@ class Take(Staging):
         return self.track(tracks)
 
     def light(self, *names: str) -> Self:
-        "What is touched lights up; what is lit goes out."
+        "Light up what is touched, and put out what is lit."
         for name in names:
             self.now[self.index[name], LIT] ^= 1
         return self
 
     def dissolve(self, frames: int = 3) -> Self:
-        "The barrier goes, a tile every few frames, while everything else is still."
+        "Take the barrier away, a tile every few frames, while everything else is still."
         tiles = np.argwhere(self.gate > len(self))
         begun = len(self)
         for k, tile in enumerate(tiles):
@@ -164,7 +164,7 @@ class Take(Staging):
         return self.still(frames * len(tiles) + 1)
 
     def end(self, still: int = STILL_AFTER) -> Trial:
-        "The last frames, and the finished trial."
+        "Add the last frames, and return the finished trial."
         self.still(still)
         states = np.concatenate(self.frames)
         for place, angle in self.spinning:

@@ -25,7 +25,7 @@ def sampled(
     rng: np.random.Generator,  # numpy generator
     attempt: Callable,  # `attempt(rng)` gives a layout, or `None` where it does not fit
 ):  # what `attempt` gave
-    "The first layout that fits."
+    "Return the first layout that fits."
     for _ in range(LAYOUT_TRIES):
         if (found := attempt(rng)) is not None:
             return found
@@ -37,24 +37,24 @@ def place(
     cell: tuple,  # (row, column)
     jitter: int = 1,  # px; up to 4 keeps a disc of radius 6 inside its cell, up to 1 an object
 ) -> np.ndarray:  # int px `[2]`
-    "A place in a cell, near its centre."
+    "Draw a place in a cell, near its centre."
     return center(cell) + rng.integers(-jitter, jitter + 1, 2)
 
 # %% ../../nbs/infant/04_layouts.ipynb #e6a640bf
 def around(cell: tuple, reach: int = 1) -> list:  # of cells
-    "The cells next to a cell, corners too."
+    "List the cells next to a cell, corners too."
     span = range(-reach, reach + 1)
     return [(cell[0] + row, cell[1] + column) for row in span for column in span if row or column]
 
 
 def apart(cells: Iterable[tuple], least: int) -> bool:
-    "Are cells at least so many steps from each other?"
+    "Say whether cells are at least so many steps from each other."
     pairs = itertools.combinations(cells, 2)
     return all(max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= least for one, other in pairs)
 
 
 def random_cell(rng: np.random.Generator, first: int = 1, last: int = CELLS - 2) -> tuple:
-    "A cell inside the stage."
+    "Draw a cell inside the stage."
     row, column = (int(value) for value in rng.integers(first, last + 1, 2))
     return row, column
 
@@ -109,7 +109,7 @@ def walk_frames(
     start: np.ndarray | tuple,  # px `[2]`
     goal: np.ndarray | tuple,  # px `[2]`
 ) -> int:  # 0 where there is no way
-    "How many frames a walk takes."
+    "Count the frames that a walk takes."
     way = route(walls, start, goal)
     return 0 if way is None else len(rasterise(way, goal, STOPS_WITHIN))
 
@@ -123,12 +123,12 @@ def chase(
     points: np.ndarray | None = None,  # corners of the way; the planner's where not given
     barrier: Sequence[tuple] = (),  # cells
 ) -> Trial:
-    "A trial in which one walks to one thing."
+    "Make a trial in which one walks to one thing."
     return Take(cast, walls, barrier).put_all(spots).still().walk(walker, target, points=points).end()
 
 # %% ../../nbs/infant/04_layouts.ipynb #d75a0de2
 def motion(trial: Trial,) -> int:
-    "How many frames of a trial lie between its two still parts."
+    "Count the frames of a trial between its two still parts."
     return len(trial.states) - STILL_BEFORE - STILL_AFTER
 
 # %% ../../nbs/infant/04_layouts.ipynb #b40172b3
@@ -136,7 +136,7 @@ def turned(
     array: np.ndarray,  # `[10, 10]`
     turn: int,  # 0-7: bit 0 swaps rows and columns, bit 1 flips rows, bit 2 flips columns
 ) -> np.ndarray:
-    "An array of cells under one of the stage's symmetries."
+    "Turn an array of cells by one of the stage's symmetries."
     array = array.T if turn & 1 else array
     array = array[::-1] if turn & 2 else array
     return np.ascontiguousarray(array[:, ::-1] if turn & 4 else array)
@@ -146,7 +146,7 @@ def oriented(
     trial: Trial,
     turn: int,  # as for `turned`
 ) -> Trial:
-    "A trial under one of the stage's symmetries; angles must be 0."
+    "Turn a trial by one of the stage's symmetries; angles must be 0."
     states = trial.states.copy()
     if states[..., ANGLE].any():
         raise AawmError("a trial with turned things cannot be mirrored")
@@ -185,10 +185,10 @@ class Detour:
         self.way = np.asarray(route(self.with_walls(self.barrier), self.start, self.goal))
 
     def with_walls(self, cells: Iterable[tuple] = ()) -> np.ndarray:  # bool `[10, 10]`
-        "The scenery and further walls."
+        "Add walls to the scenery."
         return walled(self.walls, cells)
 
     @property
     def lower_way(self) -> np.ndarray:  # px `[k, 2]`
-        "The way under a small barrier, the shortest where the tall one stands."
+        "Return the way under a small barrier, the shortest where the tall one stands."
         return np.asarray(route(self.with_walls(self.tall), self.start, self.goal))

@@ -53,13 +53,13 @@ CLASSES = (2 * MOST_STEPS + 1) ** 2
 def class_of(
     change: np.ndarray,  # `[..., 2]` of place
 ) -> np.ndarray:  # `[...]`
-    "Which step a change of place is."
+    "Name the step that a change of place is."
     row, column = np.moveaxis(np.rint(change * STEP).clip(-MOST_STEPS, MOST_STEPS).astype(int) + MOST_STEPS, -1, 0)
     return row * (2 * MOST_STEPS + 1) + column
 
 
 def cells_of(place: np.ndarray) -> np.ndarray:  # `[..., 2]`, -1 to 1 -> row and column
-    "The cell of the plan that a place lies in."
+    "Find the cell of the plan that a place lies in."
     return np.clip((place + 1) * CELLS / 2, 0, CELLS - 1).astype(int)
 
 
@@ -67,7 +67,7 @@ def turned_places(
     points: np.ndarray,  # `[B, ..., 2]`
     turn: np.ndarray,  # `[B]`: 1 top and bottom exchanged, 2 left and right, 4 rows and columns, and their sums
 ) -> np.ndarray:
-    "Places in one of the eight ways in which a square lies on itself."
+    "Turn places in one of the eight ways in which a square lies on itself."
     turn = turn.reshape(-1, *(1 for _ in points.shape[1:]))
     points = points * np.where(np.concatenate([turn & 1, turn & 2], -1) > 0, -1, 1).astype(np.float32)
     return np.where(turn & 4, points[..., ::-1], points)
@@ -89,7 +89,7 @@ def reachable(
     here: np.ndarray,  # `[B, 2]`, -1 to 1
     place: np.ndarray,  # `[B, K, 2]`
 ) -> np.ndarray:  # bool `[B, K]`
-    "Whether a way of free cells leads from here to each place."
+    "Say whether a way of free cells leads from here to each place."
     row = np.arange(len(closed))
     free = ~closed
     free[(row, *cells_of(here).T)] = True
@@ -128,7 +128,7 @@ def examples(
     device: torch.device | str = "cpu",
     rng: np.random.Generator | None = None,  # of turns and colours; `None`: all as it is
 ) -> dict[str, torch.Tensor]:
-    "What the network reads of history and sees now, and the step that comes."
+    "Collect what the network reads of history and sees now, and the step that comes."
     one = np.arange(len(video))
     row = video[:, None]
     turn = np.zeros(len(video), int) if rng is None else rng.integers(8, size=len(video))
@@ -204,7 +204,7 @@ SPREAD = 1e-3  # of the prediction lies evenly on all steps, so that surprise ha
 
 
 def spot(place: torch.Tensor) -> torch.Tensor:  # `[..., 2]` -> `[..., 10, 10]`, sums to 1
-    "A place as a soft mark on the plan."
+    "Draw a place as a soft mark on the plan."
     cells = (torch.arange(CELLS, device=place.device) + 0.5) * 2 / CELLS - 1
     row, column = (-50 * (cells - place[..., k, None]).square() for k in (0, 1))
     return row.softmax(-1)[..., None] * column.softmax(-1)[..., None, :]
@@ -252,7 +252,7 @@ class ObjectTransformer(nn.Module):
         self.ways = Ways(config.filters)
 
     def goals(self, batch: dict) -> torch.Tensor:  # `[B, K]`, log
-        "How likely each region is the goal."
+        "Return how likely each region is the goal."
         known = (batch["before_seen"] & batch["same"][..., None]).flatten(1)
         history = torch.cat([self.before(batch["before"].flatten(1, 2)), self.nothing.expand(len(known), -1, -1)], 1)
         hidden = self.attention(
@@ -272,18 +272,18 @@ class ObjectTransformer(nn.Module):
         return torch.logaddexp(mixed + math.log(1 - SPREAD), mixed.new_tensor(math.log(SPREAD / CLASSES)))
 
     def error(self, batch: dict) -> torch.Tensor:  # `[B]`
-        "The negative log-likelihood of each step that came."
+        "Return the negative log-likelihood of each step that came."
         return functional.nll_loss(self(batch), batch["next"], reduction="none")
 
     def loss(self, batch: dict) -> tuple[torch.Tensor, dict]:
-        "The mean negative log-likelihood."
+        "Return the mean negative log-likelihood."
         loss = self.error(batch).mean()
         return loss, {"nll": loss.detach()}
 
 # %% ../../nbs/infant/15_objects.ipynb #48d5d6b7
 @lru_cache(maxsize=len(FRONTS))
 def regions_by(front: str, batch: Batch) -> Regions:
-    "The regions of a batch, found once for all observers of it."
+    "Find the regions of a batch, once for all observers of it."
     return FRONTS[front](batch)
 
 
@@ -301,7 +301,7 @@ class ObjectObserver(Observer):
 
     @torch.no_grad()
     def curves(self, batch: Batch, trial: int) -> np.ndarray:  # `[B, F]`, NaN where nothing is predicted
-        "The surprise of a trial, with all other trials of familiarisation as history."
+        "Return the surprise of a trial, with all other trials of familiarisation as history."
         regions = regions_by(self.model.name, batch)
         frame, _ = sample_frames(batch.length)
         video, sample = (np.arange(frame.shape[-1] - 1) < regions.count[:, trial, None] - 1).nonzero()

@@ -35,7 +35,7 @@ class Observer:
     card: Any = None  # of a trained one: where its weights come from
 
     def surprise(self, batch: Batch) -> np.ndarray:  # float `[B, F]`, NaN where nothing is predicted
-        "How unexpected each frame of the test is."
+        "Return how unexpected each frame of the test is."
         raise NotImplementedError
 
 # %% ../../nbs/infant/10_observers.ipynb #62c658ac
@@ -55,7 +55,7 @@ LEARNER_LINES = {
 
 
 def observer_lines() -> dict:  # name -> what it is given and what it expects
-    "What observers there are that need no training, a line for each."
+    "Describe the observers that need no training, a line for each."
     importlib.import_module("aawm.infant.reasoners")  # enters its own
     return {name: f"{kind.needs}; {first_line(kind.__doc__)}" for name, kind in OBSERVERS.items()}
 
@@ -63,7 +63,7 @@ def observer_lines() -> dict:  # name -> what it is given and what it expects
 def make_observer(
     name: str,  # a registered name, or `module:Class`
 ) -> Observer:
-    "An observer that needs no training; `UsageError` where there is none of this name, `ModelContractError` where it is no observer."
+    "Build an observer that needs no training; `UsageError` where there is none of this name, `ModelContractError` where it is no observer."
     if ":" not in name:
         importlib.import_module("aawm.infant.reasoners")
         return OBSERVERS[check_name(name, OBSERVERS, "observer")]()
@@ -79,7 +79,7 @@ def make_observer(
 
 # %% ../../nbs/infant/10_observers.ipynb #9f149709
 def checked_surprise(one: Observer, batch: Batch) -> np.ndarray:  # float64 `[B, F]`, NaN past the end of a test
-    "The surprise of an observer, its shape checked, NaN past the end."
+    "Return the surprise of an observer, its shape checked, NaN past the end."
     found = np.asarray(one.surprise(batch), dtype=float)
     expected = len(batch), batch.state.shape[2]
     if found.shape != expected:
@@ -149,7 +149,7 @@ def ends_off(
     batch: Batch,
     expected: np.ndarray,  # px `[B, k, 2]`, any of these
 ) -> np.ndarray:  # px `[B]`, 0 where it would touch
-    "How far the agent ends from the nearest of some places."
+    "Measure how far the agent ends from the nearest of some places."
     end = track_of(batch, TEST, actor(batch))[:, -1]
     gap = np.linalg.norm(expected - end[:, None], axis=-1).min(1)
     return np.round(np.maximum(gap - TOUCHING, 0), 3)
@@ -189,7 +189,7 @@ PATH_POINTS = 32  # at which two paths are compared
 
 
 def walked(batch: Batch, trial: int) -> np.ndarray:  # px `[B, PATH_POINTS, 2]`
-    "The path of a trial's last walk, at as many points in each."
+    "Return the path of a trial's last walk, at as many points in each."
     who = actor(batch, trial)
     first, last = last_walk(batch, who, trial)
     share = np.linspace(0, 1, PATH_POINTS)
@@ -222,7 +222,7 @@ def unlike_last(batch: Batch):
 
 # %% ../../nbs/infant/10_observers.ipynb #6f1b0005
 def reached(batch: Batch, trial: int) -> tuple[np.ndarray, np.ndarray]:  # who moved last and the thing next to it at the end, each `[B]`
-    "Who reached what in a trial."
+    "Find who reached what in a trial."
     rows = np.arange(len(batch))
     who = actor(batch, trial)
     last = batch.length[:, trial] - 1
@@ -242,7 +242,7 @@ def new_thing(batch: Batch):
 
 @control()
 def known_new_thing(batch: Batch):
-    "The same of an agent that was seen before; of a new agent it expects nothing."
+    "Expect the same of an agent that was seen before; of a new agent, nothing."
     who, thing = reached(batch, TEST)
     agents, things = (np.stack(parts) for parts in zip(*(reached(batch, trial) for trial in range(TEST))))
     known = (agents == who).any(0)

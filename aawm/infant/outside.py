@@ -97,7 +97,7 @@ def read_answers(
     table: str | Path | pd.DataFrame,  # `.csv` or `.parquet`: `file, surprise`
     files: list,  # names that were requested
 ) -> np.ndarray:  # surprise of each of `files`
-    "A program's answers, checked; `BadData` names the row."
+    "Read a program's answers and check them; `BadData` names the row."
     name = "the table" if isinstance(table, pd.DataFrame) else str(table)
     if not isinstance(table, pd.DataFrame):
         if Path(table).suffix not in (".csv", ".parquet"):

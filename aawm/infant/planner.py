@@ -29,18 +29,18 @@ def ring() -> np.ndarray:  # bool `[10, 10]`
 
 # %% ../../nbs/infant/02_planner.ipynb #edd07334
 def center(cell: tuple | np.ndarray) -> np.ndarray:  # px `[2]`
-    "The centre of a cell."
+    "Return the centre of a cell."
     return np.asarray(cell) * CELL + CELL // 2
 
 
 def cell_of(point: np.ndarray | tuple) -> tuple:  # (row, column)
-    "The cell that a point lies in."
+    "Find the cell that a point lies in."
     row, column = (int(value // CELL) for value in point)
     return row, column
 
 # %% ../../nbs/infant/02_planner.ipynb #4863444d
 def neighbors(walls: np.ndarray, cell: tuple):
-    "The free cells next to a cell, each with what the step costs; no corner is cut."
+    "List the free cells next to a cell, each with what the step costs; no corner is cut."
     for row, column in MOVES:
         there = cell[0] + row, cell[1] + column
         inside = 0 <= there[0] < CELLS and 0 <= there[1] < CELLS
@@ -53,7 +53,7 @@ def astar(
     start: tuple,  # cell
     goal: tuple,  # cell
 ) -> list | None:  # of cells from start to goal, or `None` where there is no way
-    "The shortest way over free cells."
+    "Find the shortest way over free cells."
     waiting = [(0.0, start)]
     cost = {start: 0.0}
     before: dict[tuple, tuple] = {}
@@ -74,14 +74,14 @@ def astar(
 # %% ../../nbs/infant/02_planner.ipynb #92e9cca8
 @lru_cache
 def stamp() -> np.ndarray:  # bool `[33, 33]`: px around a cell whose centres are too near to it
-    "Where a wall's cell keeps the disc's centre away."
+    "Mark where a wall's cell keeps the disc's centre away."
     px = np.arange(-RADIUS, CELL + RADIUS + 1)
     out = np.maximum(np.maximum(-px, px - CELL), 0)
     return np.hypot(out[:, None], out[None]) < RADIUS
 
 
 def blocked(walls: np.ndarray) -> np.ndarray:  # bool `[SIZE + 1, SIZE + 1]`
-    "Which places the disc's centre cannot be at."
+    "Mark the places that the disc's centre cannot be at."
     mark = stamp()
     wide = CELL + 2 * RADIUS + 1
     padded = np.zeros((SIZE + 2 * RADIUS + 1,) * 2, bool)
@@ -95,7 +95,7 @@ def free_lines(
     start: np.ndarray | tuple,  # px `[2]`
     ends: np.ndarray | Sequence,  # px `[N, 2]`
 ) -> np.ndarray:  # bool `[N]`
-    "Which straight lines the disc can go along."
+    "Say which straight lines the disc can go along."
     start = np.asarray(start, float)
     ends = np.asarray(ends, float)
     share = np.linspace(0, 1, int(np.abs(ends - start).max()) + 2)[:, None, None]
@@ -133,7 +133,7 @@ def pull_tight(
 
 # %% ../../nbs/infant/02_planner.ipynb #8a165290
 def length(points: np.ndarray | Sequence) -> float:  # px
-    "The length of a way."
+    "Measure the length of a way."
     return float(np.linalg.norm(np.diff(np.asarray(points, float), axis=0), axis=1).sum())
 
 # %% ../../nbs/infant/02_planner.ipynb #15a5bf0f
@@ -142,7 +142,7 @@ def route(
     start: np.ndarray | tuple,  # px `[2]`
     goal: np.ndarray | tuple,  # px `[2]`
 ) -> np.ndarray | None:  # px `[k, 2]`, corners from start to goal; `None` where there is no way
-    "The shortest way of an agent from one place to another."
+    "Find the shortest way of an agent from one place to another."
     closed = blocked(walls)
     if free_lines(closed, start, [goal])[0]:
         return np.array([start, goal], float)
@@ -170,7 +170,7 @@ def rasterise(
     target: np.ndarray | tuple | None = None,  # px `[2]`: stop at the first frame nearer to it than `within`
     within: float = 0.0,  # px
 ) -> np.ndarray:  # int px `[M, 2]`, one place a frame, without the start
-    "A way as the places of a moving agent."
+    "Return a way as the places of a moving agent."
     if len(points) < 2:
         raise UsageError(f"a way needs two points or more; got {len(points)}")
     track = np.concatenate([segment(one, other) for one, other in zip(points, points[1:])])

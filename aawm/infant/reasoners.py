@@ -58,19 +58,19 @@ class View:
         return first, last, self.state[trial, first - 1 : last + 1, entity, ROW : COLUMN + 1]
 
     def shown(self, entity: int, trial: int) -> np.ndarray:  # px `[N, 2]`
-        "The path of an entity's last walk, from where it started."
+        "Return the path of an entity's last walk, from where it started."
         track = self.walk(entity, trial)[2]
         return track - track[0]
 
 # %% ../../nbs/infant/11_reasoners.ipynb #b2ed337d
 def way_length(closed: np.ndarray, start: np.ndarray | tuple, goal: np.ndarray | tuple) -> float:  # px, infinite where there is no way
-    "How far it is from one place to another."
+    "Measure how far it is from one place to another."
     way = None if closed[cell_of(goal)] else route(closed, start, goal)
     return np.inf if way is None else length(way)
 
 # %% ../../nbs/infant/11_reasoners.ipynb #850c2064
 def regret(view: View, goal: np.ndarray | tuple) -> tuple:  # frames `[N]`, px `[N]`
-    "How much longer the walk has become than the shortest to a goal."
+    "Measure how much longer the walk has become than the shortest to a goal."
     first, last, track = view.walk(view.agent)
     closed = view.closed(frame=first)
     travelled = np.concatenate([[0], np.linalg.norm(np.diff(track, axis=0), axis=1).cumsum()])
@@ -86,7 +86,7 @@ def regret(view: View, goal: np.ndarray | tuple) -> tuple:  # frames `[N]`, px `
 
 # %% ../../nbs/infant/11_reasoners.ipynb #0bd624a8
 def taken(view: View, things: list) -> dict:  # trial in which the judged agent moved -> one of `things`
-    "What the agent ended at in each trial of history."
+    "Find what the agent ended at in each trial of history."
     found = {}
     for trial in range(TEST):
         if view.moves[trial][:, view.agent].any():
@@ -101,14 +101,14 @@ def even(things: list) -> dict:
 
 
 def known_or_even(ends: dict, things: list) -> dict:  # as `taken` gives them
-    "All weight on what was always so; equal weights where nothing was, or it cannot be had."
+    "Put all weight on what was always so; equal weights where nothing was, or it cannot be had."
     counts = list(ends.values())
     best = max(set(counts), key=counts.count) if counts else None
     return {best: 1.0} if best in things else even(things)
 
 # %% ../../nbs/infant/11_reasoners.ipynb #cf1074c7
 def needless(view: View) -> bool:
-    "Has this agent always walked farther than it had to?"
+    "Say whether this agent has always walked farther than it had to."
     shares = []
     for trial in range(TEST):
         first, _, track = view.walk(view.agent, trial)
@@ -162,7 +162,7 @@ def pattern_gap(view: View):
 
 # %% ../../nbs/infant/11_reasoners.ipynb #95d5821a
 def helper(view: View) -> dict:
-    "The one that moved in trials in which the seeker got the object."
+    "Find the one that moved in trials in which the seeker got the object."
     for trial in range(TEST):
         moved = [one for one in view.others if view.moves[trial][:, one].any()]
         if moved and view.state[trial, view.length[trial] - 1, :, LIT].any():
@@ -183,7 +183,7 @@ def believed(view: View):
 
 # %% ../../nbs/infant/11_reasoners.ipynb #a9dc3bdc
 def self_moved(view: View) -> dict:
-    "The object an element always ended at, if it started by itself; else equal weights."
+    "Weigh the object that an element always ended at, if it started by itself; else all alike."
     things = view.which("object")
     hub = view.place(view.which("spinner")[0], 0)
     alone = np.linalg.norm(view.place(view.agent, 0) - hub) > 25
@@ -198,7 +198,7 @@ class Ideal(Observer):
     needs = "states"
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
-        "Which concept the display is about, and what it says."
+        "Find which concept the display is about, and return what it says."
         others = [one for one in view.others if view.seen(one, TEST)]
         if view.which("slab"):
             return believed(view)
@@ -233,7 +233,7 @@ FAR = 1e6  # px: no way
 
 
 def shifted(values: np.ndarray, step: tuple, outside: float):
-    "What lies one step away from each place of a grid `[..., SIDE, SIDE]`."
+    "Return what lies one step away from each place of a grid `[..., SIDE, SIDE]`."
     found = np.full_like(values, outside)
     (r, c), n = step, SIDE
     found[..., max(0, -r) : n - max(0, r), max(0, -c) : n - max(0, c)] = values[
@@ -246,7 +246,7 @@ def way_left(
     closed: np.ndarray,  # bool `[N, 10, 10]`
     goals: np.ndarray | list,  # px `[N, 2]`
 ) -> np.ndarray:  # float32 `[N, SIDE, SIDE]`, px; `FAR` where there is no way
-    "The cost of the cheapest way from every place of the grid to a goal; no corner is cut."
+    "Compute the cost of the cheapest way from every place of the grid to a goal; no corner is cut."
     free = ~np.kron(closed, np.ones((1, CELLS // 5, CELLS // 5), bool))
     middle = (np.indices((SIDE, SIDE)).transpose(1, 2, 0) + 0.5) * GRID
     gap = np.linalg.norm(middle[None] - np.asarray(goals, float)[:, None, None], axis=-1)
@@ -270,7 +270,7 @@ def left_at(
     left: np.ndarray,  # `[SIDE, SIDE]`, as `way_left` gives it
     points: np.ndarray,  # px `[..., 2]`
 ) -> np.ndarray:  # px `[...]`
-    "The way left from any place: by a straight line to the best of the nine nearest places of the grid."
+    "Compute the way left from any place: by a straight line to the best of the nine nearest places of the grid."
     nodes = np.floor(np.asarray(points) / GRID).astype(int)[..., None, :] + AROUND
     padded = np.pad(left, 2, constant_values=FAR)
     gap = np.linalg.norm((nodes + 0.5) * GRID - np.asarray(points)[..., None, :], axis=-1)
@@ -282,7 +282,7 @@ def step_log(
     left: np.ndarray,  # `[SIDE, SIDE]`, the way left to a goal
     places: np.ndarray,  # px `[T + 1, 2]`, every 20 px
 ) -> np.ndarray:  # `[T, beta]`
-    "The log probability of each step under each beta."
+    "Compute the log probability of each step under each beta."
     moves = np.diff(places, axis=0)
     reach = np.abs(moves).max(-1)[:, None, None] / 10
     options = WAYS * reach
@@ -296,13 +296,13 @@ def step_log(
 
 # %% ../../nbs/infant/11_reasoners.ipynb #6c15f218
 def strides(track: np.ndarray) -> tuple:  # px `[T + 1, 2]`, frames of the steps `[T]` within the track
-    "A walk as steps of at most 20 px."
+    "Cut a walk into steps of at most 20 px."
     looks = np.unique([*range(0, len(track), EVERY), len(track) - 1])
     return track[looks].astype(float), looks[1:]
 
 # %% ../../nbs/infant/11_reasoners.ipynb #33179981
 def history_of(view: View) -> tuple:  # counts of goals, log-likelihood of each beta
-    "What the judged agent's history says."
+    "Collect what the judged agent's history says."
     counts = dict.fromkeys(view.goals, 0)
     log = np.zeros(len(BETAS))
     ends = taken(view, view.goals)
@@ -320,7 +320,7 @@ def history_of(view: View) -> tuple:  # counts of goals, log-likelihood of each 
 
 # %% ../../nbs/infant/11_reasoners.ipynb #b2a596b7
 def ways_to(view: View, first: int) -> dict:  # thing -> px `[SIDE, SIDE]`, the way left
-    "What the agent may be after, and how far it is; a closed-in object is reached by way of the key."
+    "List what the agent may be after, and how far it is; a closed-in object is reached by way of the key."
     keys = [one for one in view.goals if view.kind[one] == "key"]
     spots = [view.place(one, TEST, first) for one in view.goals]
     left = dict(zip(view.goals, way_left(np.repeat(view.closed(TEST, first)[None], len(spots), 0), spots)))
@@ -337,7 +337,7 @@ class Bayesian(Observer):
     needs = "states"
 
     def curve(self, view: View) -> tuple:  # frames `[N]`, surprise `[N]`
-        "The surprise of each step of the last walk."
+        "Return the surprise of each step of the last walk."
         first, _, track = view.walk(view.agent)
         ways = ways_to(view, first - 1)
         counts, log_beta = history_of(view)

@@ -24,7 +24,7 @@ SAMPLE = 6  # frames between samples
 def sample_frames(
     length: np.ndarray,  # `[...]`, frames of trials
 ) -> tuple[np.ndarray, np.ndarray]:  # frames of samples `[..., S]`, number of samples `[...]`
-    "Which frames of trials are looked at."
+    "Choose the frames of trials that are looked at."
     count = -(-(length.astype(int) - STILL_AFTER - STILL_BEFORE + 1 + SAMPLE) // SAMPLE)
     frame = STILL_BEFORE - 1 + SAMPLE * np.arange(count.max())
     return np.minimum(frame, length[..., None] - 1), count
@@ -89,7 +89,7 @@ CORE = 6  # px a side of the middle of a cell
 def plan_of(
     pictures: np.ndarray,  # uint8 `[S, VIEW, VIEW, 3]` of one trial
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # walls and samples of tiles `[10, 10]`, colours of tiles `[n, 3]`
-    "Which cells are closed, and how long."
+    "Find which cells are closed, and how long."
     middle = (VIEW / CELLS * (np.arange(CELLS) + 0.5)).astype(int)
     pixel = (middle[:, None] + np.arange(CORE) - CORE // 2).ravel()
     cores = pictures[:, pixel[:, None], pixel].reshape(-1, CELLS, CORE, CELLS, CORE, 3).swapaxes(2, 3)
@@ -104,7 +104,7 @@ def plan_of(
 
 
 def chroma(colors: np.ndarray) -> np.ndarray:  # `[..., 3]` -> `[...]`
-    "The largest channel less the smallest."
+    "Return the largest channel less the smallest."
     red, green, blue = np.moveaxis(colors, -1, 0)
     return np.maximum(np.maximum(red, green), blue) - np.minimum(np.minimum(red, green), blue)
 
@@ -116,7 +116,7 @@ MIXED = 24  # of 255: how near a mixture of other colours a colour may come
 def palette_of(
     pictures: np.ndarray,  # uint8 `[S, VIEW, VIEW, 3]` of one trial
 ) -> np.ndarray:  # int `[n, 3]`
-    "The colours of things."
+    "Find the colours of things."
     corners = [pictures[:, r : VIEW - 1 + r, c : VIEW - 1 + c].astype(np.int16) for r in (0, 1) for c in (0, 1)]
     even = (np.max(corners, 0) - np.min(corners, 0)).max(-1) <= EVEN
     found = [np.full(3, 255), np.zeros(3, int)]
@@ -137,7 +137,7 @@ def frequent(colors: np.ndarray, least: int) -> np.ndarray:  # uint8 `[M, 3]` ->
 
 
 def between(color: np.ndarray, one: np.ndarray, other: np.ndarray) -> bool:
-    "Whether a colour is about a mixture of two."
+    "Say whether a colour is about a mixture of two."
     line = other - one
     share = np.clip((color - one) @ line / (line @ line), 0, 1)
     return bool(np.linalg.norm(color - one - share * line) < MIXED)
@@ -154,7 +154,7 @@ def follow(
     middle: np.ndarray,  # `[S, 2, 2]` of two regions of one colour
     seen: np.ndarray,  # bool `[S, 2]`
 ) -> np.ndarray:  # int `[S, 2]`: which region each of two things is
-    "Which region is which, from sample to sample, by the shortest ways."
+    "Match regions from sample to sample, by the shortest ways."
     order = np.tile((0, 1), (len(middle), 1))
     last = middle[seen.all(1).argmax()].copy()
     for k in range(len(middle)):
@@ -168,7 +168,7 @@ def follow(
 def parse(
     pictures: np.ndarray,  # uint8 `[S, VIEW, VIEW, 3]` of one trial
 ) -> dict[str, np.ndarray]:  # `place` px of the stage `[S, REGIONS, 2]`, `seen`, `color`, `extent`, `walls`, `barrier`
-    "The regions of one trial."
+    "Find the regions of one trial."
     walls, barrier, tiles = plan_of(pictures)
     found = {
         "place": np.zeros((len(pictures), REGIONS, 2)), "seen": np.zeros((len(pictures), REGIONS), bool),

@@ -35,7 +35,7 @@ FILE_NAME = re.compile(r"(\d{6})([a-z]{2})(\d?)([eu])$")
 
 
 def stem_of(path: str | Path) -> str:
-    "A file's name without its endings."
+    "Return a file's name without its endings."
     return Path(path).name.removesuffix(".gz").removesuffix(".json")
 
 # %% ../../nbs/infant/13_released.ipynb #daa32f9d
@@ -47,7 +47,7 @@ def set_and_item(
     known: str = "",  # the set, for files whose folder and name do not say it
     place: int = 0,  # among the files, for training files of any name
 ) -> tuple:  # set, item, member
-    "What a file's name and folder say; `UsageError` where `known` says otherwise."
+    "Read set and item off a file's name and folder; `UsageError` where `known` says otherwise."
     path = Path(path)
     parts = FILE_NAME.match(stem_of(path))
     code = parts[2] if parts else ""
@@ -71,7 +71,7 @@ LARGEST_VIDEO = 200_000_000  # bytes as unpacked; released files have under 20 M
 
 
 def read_file(path: str | Path) -> list:  # of trials, as the file has them
-    "The content of a file; `BadData` in one line where it is none."
+    "Read a file; `BadData` in one line where it is none."
     content = read_bytes(path, LARGEST_VIDEO)
     try:
         text = content.decode("utf-8-sig")
@@ -81,7 +81,7 @@ def read_file(path: str | Path) -> list:  # of trials, as the file has them
 
 # %% ../../nbs/infant/13_released.ipynb #0b584e94
 def flat_frames(part: object) -> list:  # of dictionaries
-    "The frames of a trial; a frame may be a list of frames."
+    "List the frames of a trial; a frame may be a list of frames."
     return [frame for inner in part for frame in flat_frames(inner)] if isinstance(part, list) else [part]
 
 # %% ../../nbs/infant/13_released.ipynb #3c71eb75
@@ -106,7 +106,7 @@ RECTANGLES = {kind: (FIXED_SHAPES[kind], HALF_SIZES[kind]) for kind in ("spinner
 
 
 def are_numbers(value: object, count: int, low: float = -math.inf, high: float = math.inf) -> bool:
-    "Whether a value is a list of so many finite numbers within bounds."
+    "Say whether a value is a list of so many finite numbers within bounds."
     if not isinstance(value, (list, tuple)) or len(value) != count:
         return False
     return all(isinstance(one, (int, float)) and math.isfinite(one) and low <= one <= high for one in value)
@@ -124,7 +124,7 @@ def things_in(value: object) -> list:
 
 # %% ../../nbs/infant/13_released.ipynb #e27bbf48
 def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, half-size), colour, state
-    "A thing with an icon."
+    "Read a thing with an icon."
     place, half, icon, color = [*thing, *[None] * 4][:4]
     if not (are_numbers(place, 2) and are_numbers([half], 1, 1, SIZE) and are_numbers(color, 3, 0, 255)):
         raise BadData(f"{path}: {kind} {str(thing)[:60]}, expected [[row, column], half-size, icon, colour], the colour three of 0-255")
@@ -137,7 +137,7 @@ def sprite(kind: str, thing: list, path: str | Path) -> tuple:  # (kind, shape, 
 
 # %% ../../nbs/infant/13_released.ipynb #402d21ad
 def rectangle(kind: str, thing: list, path: str | Path) -> tuple:
-    "A thing without an icon."
+    "Read a thing without an icon."
     place, sides, turn = [*thing, None, None][:3]
     turns = kind == "spinner"
     fits = are_numbers(place, 2) and are_numbers(sides, 2, 0, SIZE)
@@ -149,7 +149,7 @@ def rectangle(kind: str, thing: list, path: str | Path) -> tuple:
 
 # %% ../../nbs/infant/13_released.ipynb #f0fd80e1
 def has_old_names(trials: list, path: str | Path) -> bool:  # trials as `trials_of` gives them
-    "Whether a file calls key and lock as old files do; new ones name `pin` in every frame, be it empty."
+    "Say whether a file calls key and lock as old files do; new ones name `pin` in every frame, be it empty."
     pin, lock = (any(name in frame for frames in trials for frame in frames) for name in ("pin", "lock"))
     if pin and lock:
         raise BadData(f"{path} names both pin and lock, so it does not say which of its keys is a lock")
@@ -200,7 +200,7 @@ def read_trial(
     notes: list,  # what is left out; grows
     old: bool = False,  # key and lock are named as in old files
 ) -> tuple:  # in each frame entity number -> state; walls and gate, each `[10, 10]`
-    "One trial."
+    "Read one trial."
     states: list[dict] = []
     gates: list[np.ndarray] = []
     shown = next((frame["walls"] for frame in frames if "walls" in frame), None)
@@ -238,14 +238,14 @@ def read_trial(
 
 # %% ../../nbs/infant/13_released.ipynb #e7230579
 def gate_of(tiles: np.ndarray) -> np.ndarray:  # int16 `[10, 10]`
-    "The frame from which each barrier tile is gone."
+    "Find the frame from which each barrier tile is gone."
     gone = ~tiles
     first = np.where(gone.any(0), gone.argmax(0), len(tiles))
     return np.where(tiles[0], first, NEVER).astype(np.int16)
 
 # %% ../../nbs/infant/13_released.ipynb #5da70e39
 def facts_of(name: str, member: str, same_agent: bool) -> tuple:  # condition, outcome, ending
-    "What the place of a video in its pair says."
+    "Say what the place of a video in its pair means."
     if name in TRAINING_SETS:
         return "training", "E", "training"
     if name == "multi_agent":
@@ -260,7 +260,7 @@ def read_released(
     set: str = "",  # its set, where its folder and name do not say it
     place: int = 0,  # among the files
 ) -> tuple:  # `Video`, list of what was left out of it
-    "One released file; `BadData` where it is damaged."
+    "Read one released file; `BadData` where it is damaged."
     name, item, member = set_and_item(path, set, place)
     try:
         return video_of(trials_of(read_file(path), path), name, item, member, path)
@@ -274,7 +274,7 @@ UNSEEN = (0,) * len(STATE)  # the state of what is not there
 
 
 def video_of(trials: list, name: str, item: int, member: str, path: str | Path) -> tuple:
-    "A video from the trials of a file, and what was left out of it."
+    "Make a video from the trials of a file, and say what was left out of it."
     cast: dict[tuple, list] = {}
     notes: list[str] = []
     old = has_old_names(trials, path)

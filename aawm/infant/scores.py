@@ -37,7 +37,7 @@ FACTS = ("item", "set", "condition", "outcome", "member", "ending")
 def kinds_of_scores(
     videos: pd.DataFrame,  # with columns such as `mean motion`, or `own own` from a program that gave one number
 ) -> list:  # of (reduction, window)
-    "The reductions and windows that a table of videos holds."
+    "List the reductions and windows that a table of videos holds."
     return [kind for kind in (*SCORE_KINDS, ("own", "own")) if " ".join(kind) in videos]
 
 
@@ -103,7 +103,7 @@ def watch(
 def pair_table(
     videos: pd.DataFrame,  # with the facts of `watch`
 ) -> pd.DataFrame:  # `set, item, part, pair_type, plausible, odd`; the last two are places of rows of `videos`, from 0
-    "Every pair of every item; `BadData` where an item holds a video twice."
+    "Pair the videos of every item; `BadData` where an item holds a video twice."
     identity = ["set", "item", "condition", "ending", "member"]
     if (twice := videos.duplicated(identity)).any():
         what = " ".join(map(str, videos.loc[twice.idxmax(), identity]))
@@ -136,7 +136,7 @@ def right(
     odd: np.ndarray,  # scores of the less plausible videos
     plausible: np.ndarray,  # scores of the more plausible ones
 ) -> np.ndarray:  # 1 right, 0.5 tie, 0 wrong; NaN where one has no score
-    "Whether each pair is right."
+    "Say whether each pair is right."
     odd = np.asarray(odd, float)
     plausible = np.asarray(plausible, float)
     known = np.isfinite(odd) & np.isfinite(plausible)
@@ -146,7 +146,7 @@ def right(
 def share_right(
     found: np.ndarray,  # as `right` gives it
 ) -> tuple:  # share, both ends of its 95 % Wilson interval, pairs, those without a score
-    "How many pairs are right; one without a score counts as a tie."
+    "Count the pairs that are right; one without a score counts as a tie."
     share = float(np.nan_to_num(found, nan=0.5).mean())
     return share, *wilson(share, len(found)), len(found), int(np.isnan(found).sum())
 
@@ -182,7 +182,7 @@ OWN_SCALE = {"copy_last": DRAFT_RULE}
 def on_own_scale(
     scores: pd.DataFrame,  # of `score`
 ) -> pd.DataFrame:
-    "The rows on each observer's own scale; a program's single number has no other."
+    "Return the rows on each observer's own scale; a program's single number has no other."
     wanted = [{OWN_SCALE.get(name, MOTION_RULE), ("own", "own")} for name in scores.observer]
     return scores.loc[[kind in kinds for kind, kinds in zip(zip(scores.reduction, scores.window), wanted)]]
 
@@ -232,7 +232,7 @@ def score(
     observer: Observer | str,  # or the name of one that needs no training
     episodes: xr.Dataset | str | Path,  # or the folder of a store
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`: one row a set, pair type, reduction and window
-    "How often an observer finds the less plausible video of a pair more surprising; chance is a half."
+    "Score how often an observer finds the less plausible video of a pair more surprising; chance is a half."
     one = make_observer(observer) if isinstance(observer, str) else observer
     return scored(watch(one, episodes), one)
 
@@ -241,7 +241,7 @@ def scored(
     videos: pd.DataFrame,  # as `watch` gives them
     observer: Observer,  # who watched
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`
-    "The scores of an observer that has watched; `UsageError` where no two videos are a pair."
+    "Score an observer that has watched; `UsageError` where no two videos are a pair."
     table = score_table(videos, observer.name, observer.needs, getattr(observer, "seed", 0))
     if table.empty:
         raise UsageError("these episodes have no pairs; training sets have none, nor have single videos")

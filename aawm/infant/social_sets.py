@@ -29,7 +29,7 @@ DIRECTIONS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # up, right, down, le
 def pattern(
     orientation: int,  # 0-7: the first segment's direction, and whether the second turns right
 ) -> np.ndarray:  # px `[3, 2]`, from its start
-    "An L."
+    "Return an L."
     first = DIRECTIONS[orientation % 4]
     second = DIRECTIONS[(orientation + (1 if orientation < 4 else 3)) % 4]
     return np.array([(0, 0), SEGMENT * first, SEGMENT * (first + second)])
@@ -39,7 +39,7 @@ def boxed(
     points: np.ndarray,  # px `[k, 2]`, a pattern
     corner: np.ndarray | tuple,  # px `[2]`: where the upper left corner of its box lies
 ) -> np.ndarray:  # px `[k, 2]`
-    "A pattern with its box in a given place."
+    "Place a pattern with its box."
     return points - points.min(0) + np.asarray(corner)
 
 # %% ../../nbs/infant/06_social_sets.ipynb #860c4470
@@ -47,7 +47,7 @@ BOXES = {"left": (30, 30), "right": (30, 130)}  # px: upper left corners of the 
 
 
 def models_cast(rng: np.random.Generator) -> list:
-    "An agent, two models and an object."
+    "Draw an agent, two models and an object."
     return draw_looks(rng, agents=("agent", "left", "right"), objects=("goal",))
 
 
@@ -57,7 +57,7 @@ def sides_in_turn(rng: np.random.Generator) -> tuple:  # of eight words
 
 # %% ../../nbs/infant/06_social_sets.ipynb #f3086dbf
 def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
-    "The stage with obstacles on the four cells inside an L, which leave it as the only short way."
+    "Put obstacles on the four cells inside an L, which leave it as the only short way."
     cells = {(row, column) for row in range(3) for column in range(3)}
     low = points.min(0) // 20
     passed = {
@@ -72,7 +72,7 @@ def demonstration(
     cast: list, shows: Sequence[str], walls: np.ndarray, paths: dict[str, np.ndarray],
     goal: np.ndarray | tuple | None, touching: bool
 ):
-    "One trial: models show their patterns in turn, then the agent does its own."
+    "Make one trial: models show their patterns in turn, then the agent does its own."
     take = Take(cast, walls).put_all({name: path[0] for name, path in paths.items()})
     if goal is not None:
         take.put("goal", goal)
@@ -84,12 +84,12 @@ def demonstration(
 
 # %% ../../nbs/infant/06_social_sets.ipynb #7f41ab36
 def beyond(points: np.ndarray) -> np.ndarray:  # px `[2]`
-    "The place 12 px straight ahead of a pattern's end."
+    "Return the place 12 px straight ahead of a pattern's end."
     return points[-1] + 12 * np.sign(points[-1] - points[-2])
 
 # %% ../../nbs/infant/06_social_sets.ipynb #6f90856e
 def imitation_places(own: np.ndarray, rng: np.random.Generator):
-    "The agent's path beside the object, its path away from it, and the object, which lies on the outer side."
+    "Draw the agent's path beside the object, its path away from it, and the object, which lies on the outer side."
     heading = int(np.sign(own[-1] - own[-2])[1])
     left = heading < 0 or (heading == 0 and bool(rng.integers(2)))
     beside, away = (boxed(own, (110, column)) for column in ((50, 110) if left else (110, 50)))
@@ -98,7 +98,7 @@ def imitation_places(own: np.ndarray, rng: np.random.Generator):
 # %% ../../nbs/infant/06_social_sets.ipynb #d5ef3151
 @maker("imitation")
 def imitation(rng: np.random.Generator, second: bool, balanced: bool):
-    "To imitate without need is to affiliate."
+    "Make an item in which imitating without need is affiliating."
     cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = "right" if second else "left"
@@ -124,7 +124,7 @@ def imitation(rng: np.random.Generator, second: bool, balanced: bool):
 # %% ../../nbs/infant/06_social_sets.ipynb #05d22f27
 @maker("approach")
 def approach(rng: np.random.Generator, second: bool, balanced: bool):
-    "Who likes one of two does as that one does."
+    "Make an item in which the one that likes another does as that one does."
     cast = models_cast(rng)
     orientation = int(rng.integers(8))
     mine = ("left", "right")[rng.integers(2)]
@@ -161,7 +161,7 @@ KEPT_OUT = 130
 
 
 def rooms() -> np.ndarray:  # bool `[10, 10]`
-    "Two rooms above, entrances at columns 2 and 7 of row 4."
+    "Return two rooms above, entrances at columns 2 and 7 of row 4."
     walls = ring()
     walls[4], walls[1:4, 4:6] = True, True
     walls[4, [2, 7]] = False
@@ -174,7 +174,7 @@ def seeker_take(
     goal: tuple | None = None,  # px
     door: str = "",  # the room at whose entrance it stands
 ) -> Take:
-    "The stage before anything moves."
+    "Set the stage before anything moves."
     spots = {"agent": seeker, **BESIDE}
     if goal is not None:
         spots["goal"] = goal
@@ -184,7 +184,7 @@ def seeker_take(
 
 
 def goal_in_room(cast: list, room: str, door: str = "") -> Take:
-    "The same with the object in a room."
+    "Set the stage with the object in a room."
     return seeker_take(cast, goal=(50, ROOMS[room]), door=door)
 
 # %% ../../nbs/infant/06_social_sets.ipynb #076cc390
@@ -198,7 +198,7 @@ def slide(take: Take, who: str, to: str) -> Take:
 def helping_trial(
     cast: list, room: str, helper: str, hinderer: str, helped: bool, stage: Callable = goal_in_room, kept_out: int = KEPT_OUT
 ):
-    "The door is slid away from the object's room, or to it."
+    "Make a trial in which the door is slid away from the object's room, or to it."
     empty = "left" if room == "right" else "right"
     if helped:
         return slide(stage(cast, room, room), helper, empty).walk("agent", "goal").light("goal").end()
@@ -245,14 +245,14 @@ EMPTY_FRAMES = 15
 
 
 def opened() -> np.ndarray:  # bool `[10, 10]`
-    "The stage with an opening in its right wall."
+    "Return the stage with an opening in its right wall."
     walls = ring()
     walls[3:7, 9] = False
     return walls
 
 # %% ../../nbs/infant/06_social_sets.ipynb #5d23cdcf
 def to_place(take: Take, place: str) -> Take:
-    "The agent goes to a hiding place and stops where it would touch the object."
+    "Walk the agent to a hiding place, where it stops as it would touch the object."
     return take.track({"agent": rasterise([STAND, TURNING, HIDING[place]], HIDING[place], take.reach("agent", "goal"))})
 
 
@@ -269,13 +269,13 @@ def returns(take: Take) -> Take:
 
 # %% ../../nbs/infant/06_social_sets.ipynb #44b2f8d5
 def hidden_take(cast: list, place: str, slabs: bool = True, carrier: bool = False) -> Take:
-    "The stage before anything moves."
+    "Set the stage before anything moves."
     take = Take(cast, opened()).put("agent", STAND).put("goal", HIDING[place]).put_all(SLABS if slabs else {})
     return (take.put("carrier", CARRIER) if carrier else take).still()
 
 
 def carries(take: Take, *places: np.ndarray | tuple) -> Take:  # px
-    "The second agent carries the object from place to place and goes back."
+    "Let the second agent carry the object from place to place and go back."
     take.walk("carrier", "goal").light("goal")
     for place in places:
         beside = place - (take.where("goal") - take.where("carrier"))
@@ -291,7 +291,7 @@ def seen_trial(cast: list, place: str, slabs: bool):
 
 # %% ../../nbs/infant/06_social_sets.ipynb #703d352d
 def belief_test(cast: list, first: str, then: str, seen: bool, ending: str):
-    "The test and its branch."
+    "Make the test and its branch."
     take = and_back(to_place(hidden_take(cast, first, carrier=True), first).light("goal"))
     take = carries(returns(leaves(take)), HIDING[then]) if seen else returns(carries(leaves(take), HIDING[then]))
     take.still(EMPTY_FRAMES)
@@ -324,7 +324,7 @@ def struck(
     hub: np.ndarray,  # px `[2]`
     goal: np.ndarray,  # px `[2]`
 ) -> tuple:  # where the element lies, px `[2]`, and the arm's angle in degrees as it strikes
-    "An element that the arm sends straight to a goal, at right angles to the arm."
+    "Return an element that the arm sends straight to a goal, at right angles to the arm."
     gap = np.subtract(goal, hub).astype(float)
     heading = np.arctan2(gap[0], gap[1]) - np.arcsin(STRIKE_REACH / np.linalg.norm(gap))
     away = np.array([np.sin(heading), np.cos(heading)])
@@ -336,13 +336,13 @@ def struck(
 def spinner_take(
     cast: list, hub: np.ndarray, start: np.ndarray, goals: dict[str, np.ndarray], angle: int, square: str
 ) -> Take:
-    "The stage before the element moves; the arm has `angle` as it starts."
+    "Set the stage before the element moves; the arm has `angle` as it starts."
     take = Take(cast).put_all({"spinner": hub, square: hub, "agent": start} | goals)
     return take.spin("spinner", angle - TURN * STILL_BEFORE).still()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
 def attribution_trial(cast: list, hub: np.ndarray, alone: bool, target: str, goals: dict, rng: np.random.Generator):
-    "One trial of history: an element that starts alone, or is struck."
+    "Make one trial of history: an element that starts alone, or is struck."
     start, angle = struck(hub, goals[target])
     if alone:
         start = np.add(hub, (int(rng.integers(-6, 7)), int(rng.integers(34, 42))))
@@ -353,7 +353,7 @@ def attribution_trial(cast: list, hub: np.ndarray, alone: bool, target: str, goa
 # %% ../../nbs/infant/06_social_sets.ipynb #e128915c
 @maker("goal_attribution")
 def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
-    "What moves by itself may have a goal."
+    "Make an item in which what moves by itself may have a goal."
     cast = [*draw_looks(rng), prop("spinner"), prop("under"), prop("over")]
     hub = np.array([100, 50]) + rng.integers(-4, 5, 2)
     up = int(rng.integers(2)) * 2 - 1

@@ -96,7 +96,7 @@ def prop(
     kind: str,  # of `KINDS`, with a look of its own
     name: str = "",  # within its video; the kind where empty
 ) -> Entity:
-    "An entity that looks the same in every video: home, key, lock, spinner, door, slab, square."
+    "Make an entity that looks the same in every video: home, key, lock, spinner, door, slab, square."
     check_name(kind, FIXED_SHAPES, "prop")
     return Entity(name or kind, kind, FIXED_SHAPES[kind], HALF_SIZES[kind], COLORS[kind])
 
@@ -118,19 +118,19 @@ def draw_looks(
 
 # %% ../../nbs/infant/01_stage.ipynb #b0508d8d
 def disc(row: float, column: float, radius: float, wide: float = 1.0) -> np.ndarray:  # `[40, 2]`
-    "An ellipse as a polygon."
+    "Draw an ellipse as a polygon."
     turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
     return np.stack([row + radius * np.sin(turn), column + wide * radius * np.cos(turn)], -1)
 
 
 def box(top: float, left: float, bottom: float, right: float) -> np.ndarray:  # `[4, 2]`
-    "A rectangle."
+    "Draw a rectangle."
     return np.array([(top, left), (top, right), (bottom, right), (bottom, left)], float)
 
 # %% ../../nbs/infant/01_stage.ipynb #68d64426
 @cache
 def outlines() -> dict:  # shape -> list of (filled, polygon)
-    "Every shape: the agents', the objects', then those of what is neither."
+    "List every shape: the agents', the objects', then those of what is neither."
     turn = np.deg2rad(-90.0 + 72 * np.arange(5))
     leaf = [(1, disc(row, column, 0.5)) for row, column in ((-0.5, 0), (0.2, -0.5), (0.2, 0.5))]
     t = np.linspace(0, 2 * np.pi, 48, endpoint=False)

@@ -38,7 +38,7 @@ def regions_of(
     front: str,  # of `FRONTS`
     data_hash: str,  # of the store: other content has other regions
 ) -> Regions:
-    "The regions of a split of a store; `UsageError` for a test set."
+    "Find the regions of a split of a store; `UsageError` for a test set."
     episodes = open_episodes(store)
     rows = np.flatnonzero(episodes["split"].values == split)
     if not len(rows) and (episodes["split"].values == "test").all():
@@ -63,7 +63,7 @@ def batches_of(
 
 # %% ../../nbs/infant/16_training.ipynb #5477e43e
 def rebuild(settings: dict) -> ObjectTransformer:
-    "The network that a run's settings describe, with fresh weights."
+    "Build the network that a run's settings describe, with fresh weights."
     return ObjectTransformer(ObjectConfig(**settings["config"]))
 
 # %% ../../nbs/infant/16_training.ipynb #5477e440

@@ -28,7 +28,7 @@ def beside_home(
     *objects: str,  # names
     walker: str = "agent",
 ) -> dict:  # name -> px `[2]`
-    "A home with somebody in it, and objects two or three cells from it, apart from each other."
+    "Draw a home with somebody in it, and objects two or three cells from it, apart from each other."
 
     def attempt(rng):
         cells = [random_cell(rng, 3, 6), *(random_cell(rng) for _ in objects)]
@@ -50,14 +50,14 @@ def train_single_object(rng: np.random.Generator, second: bool, balanced: bool):
 # %% ../../nbs/infant/07_training_sets.ipynb #2744cf8b
 @maker("train_preference")
 def train_preference(rng: np.random.Generator, second: bool, balanced: bool):
-    "Two objects beside home, one of them taken; no walls."
+    "Make an item of two objects beside home, one of them taken; no walls."
     cast = [*draw_looks(rng), prop("home")]
     return cast, episode([chase(cast, ring(), beside_home(rng, "preferred", "other"), "preferred") for _ in range(TRIALS)])
 
 # %% ../../nbs/infant/07_training_sets.ipynb #83802370
 @maker("train_multi_agent")
 def train_multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
-    "One object beside home, and a new agent from some trial on."
+    "Make an item of one object beside home, and a new agent from some trial on."
     cast = [*draw_looks(rng, agents=("agent", "newcomer"), objects=("goal",)), prop("home")]
     trials = []
     change = int(rng.integers(1, TRIALS))
@@ -68,7 +68,7 @@ def train_multi_agent(rng: np.random.Generator, second: bool, balanced: bool):
 
 # %% ../../nbs/infant/07_training_sets.ipynb #e9e08954
 def enclosed_layout(rng: np.random.Generator):  # walls, places, cells of the barrier, as `unlockings` takes them
-    "A closed room of 3 x 3 cells with agent, key and lock, and an object outside."
+    "Draw a closed room of 3 x 3 cells with agent, key and lock, and an object outside."
     middle = random_cell(rng, 3, 6)
     tiles = [cell for cell in around(middle, 2) if max(abs(np.subtract(cell, middle))) == 2]
     outside = clear_cells(1, CELLS - 2, [middle], 3)
@@ -82,6 +82,6 @@ def enclosed_layout(rng: np.random.Generator):  # walls, places, cells of the ba
 # %% ../../nbs/infant/07_training_sets.ipynb #7abcd8c9
 @maker("train_instrumental")
 def train_instrumental(rng: np.random.Generator, second: bool, balanced: bool):
-    "The agent is closed in; key and lock are with it."
+    "Make an item whose agent is closed in; key and lock are with it."
     cast = tool_cast(rng)
     return cast, episode(unlockings(rng, cast, enclosed_layout, TRIALS, pause=2))

@@ -96,7 +96,7 @@ def call(
 
 # %% ../../nbs/lessons/12_checks.ipynb #05eca498
 def same(answer: object, value: object, tolerance: float) -> bool:
-    "Are two answers equal, up to rounding?"
+    "Say whether two answers are equal, up to rounding."
     answer = np.asarray(answer)
     value = np.asarray(value)
     return answer.shape == value.shape and bool(
@@ -219,7 +219,7 @@ def check_carry_seconds(what: str, carry_seconds: Callable) -> None:  # carry_se
 
 # %% ../../nbs/lessons/12_checks.ipynb #26088752
 def at_distance(*metres: float) -> np.ndarray:  # `[step, 3]`
-    "A path on the goal's height that is so many metres away from it at each step."
+    "Make a path on the goal's height that is so many metres away from it at each step."
     return GOAL + np.array([[0.0, 0.0, metre] for metre in metres])
 
 
@@ -737,7 +737,7 @@ def check_verdict(what: str, verdict: Callable) -> None:  # verdict(low, high, l
 # %% ../../nbs/lessons/12_checks.ipynb #6523f603
 @exercise("Exercise 1")
 def check_one_of_two(what: str, one_of_two: Callable) -> None:  # one_of_two(a, b) -> P(it was A)
-    "The detective, exercise 1."
+    "Check the detective, exercise 1."
     for a, b in ((0.6, 0.4), (0.9, 0.9), (0.2, 0.7), (1.0, 0.3)):
         right = a * (1 - b) / (a * (1 - b) + b * (1 - a))
         mistakes = {
@@ -750,7 +750,7 @@ def check_one_of_two(what: str, one_of_two: Callable) -> None:  # one_of_two(a, 
 # %% ../../nbs/lessons/12_checks.ipynb #753b3903
 @exercise("Exercise 2")
 def check_needed(what: str, needed: Callable) -> None:  # needed(curve) -> share of the trial, 1.0 where never
-    "The detective, exercise 2."
+    "Check the detective, exercise 2."
     from aawm.marple import evidence_needed
 
     for curve in (
@@ -769,7 +769,7 @@ def check_needed(what: str, needed: Callable) -> None:  # needed(curve) -> share
 
 # %% ../../nbs/lessons/12_checks.ipynb #395d44b5
 def check_method(method: Callable) -> None:  # method(house, evidence, query, preferences) -> (p_a, p_b)
-    "The detective, exercise 3."
+    "Check the detective, exercise 3."
     from aawm.marple import golden_house, look, plan
 
     what = "Exercise 3"
@@ -836,7 +836,7 @@ def check_share_right(what: str, share_right: Callable) -> None:  # share_right(
 
 # %% ../../nbs/lessons/12_checks.ipynb #1df853c6
 def four_pairs():  # a `Batch` of eight videos: expected, unexpected, in turn
-    "A few pairs of the preference set, without labels."
+    "Make a few pairs of the preference set, without labels."
     import tempfile
     from pathlib import Path
 

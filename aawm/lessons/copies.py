@@ -52,7 +52,7 @@ def without_part(
     end: str,  # marks the line after it
     instead: Iterable[str] = (),  # lines to put there
 ) -> str:
-    "The source without what stands between two marks; `BadData` where one mark lacks the other."
+    "Return the source without what stands between two marks; `BadData` where one mark lacks the other."
     lines = []
     inside = False
     for line in source.split("\n"):
@@ -70,7 +70,7 @@ def without_part(
 
 # %% ../../nbs/lessons/11_copies.ipynb #654a727f
 def kind_of(cell: nbformat.NotebookNode) -> str:  # of `CELL_KINDS`, or ""
-    "What a cell of a lesson is."
+    "Say what a cell of a lesson is."
     return next((tag for tag in cell.metadata.get("tags", ()) if tag in CELL_KINDS), "")
 
 
@@ -80,7 +80,7 @@ CHECKED_BY = re.compile(r"\b(\w+)\.check_\w+\(")  # the module of `aawm.lessons`
 def with_own_import(
     source: str,  # of a check cell, such as `checks.check_height(height)`
 ) -> str:
-    "The cell with its check imported anew, so that a student's own variable of that name passes nothing."
+    "Return the cell with its check imported anew, so that a student's own variable of that name passes nothing."
     names = sorted(set(CHECKED_BY.findall(source)))
     if not names:
         return source
@@ -91,7 +91,7 @@ def with_own_import(
 def instructor_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
-    "The lesson with solutions, without outputs, with what nbgrader needs to know."
+    "Copy the lesson with solutions, without outputs, with what nbgrader needs to know."
     lesson = copy.deepcopy(lesson)
     count = itertools.count(1)
     for cell in lesson.cells:
@@ -112,7 +112,7 @@ def instructor_copy(
 def student_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
-    "The lesson without solutions, hidden tests and outputs."
+    "Copy the lesson without solutions, hidden tests and outputs."
     lesson = instructor_copy(lesson)
     for place, cell in enumerate(lesson.cells):
         kind = kind_of(cell)
@@ -141,7 +141,7 @@ say_slips_in_words(get_ipython())"""
 
 
 def setup_cell() -> str:
-    "What installs this very package: the commit that the copies are made from, or the tag of the version of a wheel."
+    "Write what installs this very package: the commit that the copies are made from, or the tag of the version of a wheel."
     made_from = commit().removesuffix("+changes")
     return SETUP.replace("COMMIT", f"v{__version__}" if made_from.startswith("version ") else made_from)
 
@@ -149,7 +149,7 @@ def setup_cell() -> str:
 def hosted_copy(
     lesson: nbformat.NotebookNode,  # notebook
 ):  # notebook
-    "The student's copy with a first cell that installs the package where it is missing."
+    "Copy the student's lesson with a first cell that installs the package where it is missing."
     lesson = student_copy(lesson)
     lesson.cells.insert(0, nbformat.v4.new_code_cell(setup_cell(), id="setup"))
     return lesson
@@ -176,7 +176,7 @@ def say_slips_in_words(
 
 # %% ../../nbs/lessons/11_copies.ipynb #65b68455
 def slide_type(cell: nbformat.NotebookNode,) -> str:  # "slide", "subslide", "-" (on the slide before it) or "skip"
-    "Where a cell of a lesson goes on slides."
+    "Say where a cell of a lesson goes on slides."
     if cell.cell_type == "markdown":
         return "skip" if kind_of(cell) == "written" else "slide" if cell.source.startswith("#") else "subslide"
     if kind_of(cell) == "check" or cell.source.startswith(("import ", "from ", "assert ")):
@@ -187,7 +187,7 @@ def slide_type(cell: nbformat.NotebookNode,) -> str:  # "slide", "subslide", "-"
 def slides_copy(
     lesson: nbformat.NotebookNode,  # notebook, with outputs
 ):  # notebook
-    "The lesson as slides: outputs stay, solutions and checks go."
+    "Copy the lesson as slides: outputs stay, solutions and checks go."
     slides = copy.deepcopy(lesson)
     student = student_copy(lesson)
     for cell, unsolved in zip(slides.cells, student.cells):
@@ -206,7 +206,7 @@ COPIES = {"student": hosted_copy, "instructor": instructor_copy, "slides": slide
 
 
 def is_lesson(lesson: nbformat.NotebookNode) -> bool:
-    "Whether a notebook is a lesson: something in it is for students to do, and it is no source of the library."
+    "Say whether a notebook is a lesson: something in it is for students to do, and it is no source of the library."
     return any(kind_of(cell) for cell in lesson.cells) and not any(
         "#| default_exp" in cell.source for cell in lesson.cells
     )
@@ -215,7 +215,7 @@ def is_lesson(lesson: nbformat.NotebookNode) -> bool:
 def find_lessons(
     folder: str | Path = LESSONS,  # absolute, or relative to the root of the repository
 ) -> list:  # of paths, in the order of the course
-    "The lessons of a folder, among notebooks whose name begins with a number."
+    "List the lessons of a folder, among notebooks whose name begins with a number."
     folder = resolve(folder)
     found = [path for path in visible_files(folder, "[0-9]*.ipynb") if is_lesson(nbformat.read(path, as_version=4))]
     if not found:
@@ -257,7 +257,7 @@ SHARED = "lesson_data"  # in a course's folder
 
 
 def lesson_folder() -> Path:
-    "What lessons share: the nearest `lesson_data` from the working folder upwards, else `data/lessons` of the clone."
+    "Find what lessons share: the nearest `lesson_data` from the working folder upwards, else `data/lessons` of the clone."
     here = Path.cwd()
     found = [place / SHARED for place in (here, *here.parents) if (place / SHARED).is_dir()]
     return found[0] if found else resolve("data/lessons")
@@ -276,7 +276,7 @@ def lesson_trials(
     seed: int = 0,
     folder: str | Path | None = None,  # where stores are kept; `None`: `lesson_folder()`
 ) -> Path:  # a trial store
-    "A small store for lessons, simulated if it is not there yet."
+    "Return a small store for lessons, simulated if it is not there yet."
     from aawm.data.making.collect import store_trials
     from aawm.data.making.generate import code_hash, simulated_trials
     from aawm.store import MANIFEST
@@ -299,7 +299,7 @@ def lesson_trials(
 def lesson_model(
     name: str,  # a registered model
 ) -> WorldModel:  # ready for rollouts
-    "A trained model, from the weights that come with the package."
+    "Load a trained model, from the weights that come with the package."
     path = resolve(SHIPPED) / weights_name(check_name(name, MODELS, "model"))
     if not path.is_file():
         raise EnvironmentProblem(

@@ -39,7 +39,7 @@ def jackknife(
     statistic: Callable,  # curves, DataFrame scenario x part -> number
     source: str = "exact inference",
 ) -> Estimate | None:  # `None` where there is nothing
-    "A statistic of the mean curves, with its uncertainty over houses."
+    "Compute a statistic of the mean curves, with its uncertainty over houses."
     if not len(table):
         return None
     seeds = [rows for _, rows in table.groupby("training_seed")] if "training_seed" in table else [table]
@@ -112,7 +112,7 @@ class Scored(Evidence):
         self.table = pd.DataFrame(columns=["variant", "prior", "rule", "training"]) if table is None else table
 
     def rows(self, variant: str = "V", prior: str = "", training: str = "in") -> pd.DataFrame:
-        "The trials in the method's own setting; `prior` takes another strength of preferences."
+        "Select the trials in the method's own setting; `prior` takes another strength of preferences."
         usual, rule = SETTINGS[self.method]
         here = self.table[
             (self.table.variant == variant) & (self.table.prior == (prior or usual))
@@ -121,7 +121,7 @@ class Scored(Evidence):
         return here[here.training == training] if self.method == POLICIES else here
 
     def lacking(self, variant: str, prior: str, training: str) -> Absent:
-        "What was not scored."
+        "Say what was not scored."
         seen = self.table
         if not len(seen):
             return Absent(ABSENT[self.method])
@@ -135,7 +135,7 @@ class Scored(Evidence):
         return Absent("trials at w < 1" if strength < 1 else "trials at w = 1")
 
     def shared(self, weights: tuple) -> "Scored":
-        "The same with the training seeds alone that were scored at every strength of preferences."
+        "Keep the training seeds alone that were scored at every strength of preferences."
         if self.method != POLICIES or "training_seed" not in self.table:
             return self
         seeds = [set(self.rows("V", weight).training_seed) for weight in weights]
@@ -155,7 +155,7 @@ class Scored(Evidence):
         training: str = "in",
         scenario: str = "",  # that alone
     ) -> Estimate | Absent | None:
-        "A statistic of some trials, noted for the ledger."
+        "Compute a statistic of some trials, noted for the ledger."
         table = self.rows(variant, prior, training)
         if not len(table):
             return self.lacking(variant, prior, training)
@@ -252,7 +252,7 @@ SHIPPED_ACCURACY = "data/weights/marple/accuracy.csv"
 def policy_scores(
     folder: str | Path,  # with a folder for each policy: scores.parquet, accuracy.csv; none there: the shipped policies
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:  # trials, accuracy of actions, a sentence for a figure's note
-    "What is known of learned policies: of those that a profile trained, else of the shipped ones."
+    "Read what is known of learned policies: of those that a profile trained, else of the shipped ones."
     folders = sorted(path.parent for path in resolve(folder).glob("*/scores.parquet"))
     if folders:
         trials = pd.concat([pd.read_parquet(here / "scores.parquet") for here in folders])
@@ -270,7 +270,7 @@ def policy_scores(
 def ledger_by_method(
     evidence: dict,  # method -> Scored
 ) -> pd.DataFrame:  # of `check_claims`, with the columns `method` and `judged`
-    "Every claim, judged on the method that it is about, and beside it on others."
+    "Judge every claim on the method that it is about, and beside it on others."
     rows = []
     for method, scored in evidence.items():
         suited = [claim for number, claim in CLAIMS.items() if method in METHODS_OF[number]]

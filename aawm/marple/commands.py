@@ -74,7 +74,7 @@ def marple():
 
 
 def store_of(folder: Path) -> Path:
-    "The store in a folder: the folder itself, or, where houses were imported into it, the store beside them."
+    "Find the store in a folder: the folder itself, or, where houses were imported into it, the store beside them."
     return folder / "pairs" if (folder / "houses.json").is_file() else folder
 
 # %% ../../nbs/marple/22_commands.ipynb #18f5f082

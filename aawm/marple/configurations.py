@@ -53,7 +53,7 @@ class Nothing(Read):
 
 # %% ../../nbs/marple/09_configurations.ipynb #18c56990
 def name_among(known: dict) -> Callable[[str], str]:
-    "A check that a name is one of furniture, or of an object."
+    "Make a check that a name is one of furniture, or of an object."
     def check(name: str) -> str:
         if kind_id(name) not in known:
             raise ValueError(f"{name!r} belongs elsewhere: furniture on the floor, objects on furniture")
@@ -82,12 +82,12 @@ class ThingForm(Read):
 
     @property
     def bits(self) -> int:
-        "The state as a byte."
+        "Return the state as a byte."
         return sum(STATE_NAMES[name] * value for name, value in self.state.items())
 
     @model_validator(mode="after")
     def check_state(self) -> "ThingForm":
-        "No state that the type cannot have."
+        "Refuse a state that the type cannot have."
         if self.bits & ~KINDS[kind_id(self.type)].abilities:
             raise ValueError(f"a {self.type} cannot have all of {', '.join(self.state)}")
         return self
@@ -139,7 +139,7 @@ def grid_house(
     grid: GridForm,
     where: str | Path,  # the file, for the message
 ) -> House:
-    "The house of a grid; `BadData` where its parts do not fit together."
+    "Build the house of a grid; `BadData` where its parts do not fit together."
     rooms = []
     pieces = []
     things = []
@@ -161,13 +161,13 @@ def grid_house(
 def read_configuration(
     content: object,  # a released configuration, as JSON gives it
 ) -> House:
-    "The house of a configuration; `BadData` names the place of the first fault."
+    "Build the house of a configuration; `BadData` names the place of the first fault."
     where = "the configuration"
     return grid_house(in_form(content, Configuration, where).Grid, where)
 
 
 def read_configuration_file(path: str | Path) -> House:
-    "The house of a released configuration file, which is JSON."
+    "Read the house of a released configuration file, which is JSON."
     return grid_house(read_small(path, Configuration, LARGEST).Grid, path)
 
 # %% ../../nbs/marple/09_configurations.ipynb #7d745a88
@@ -178,7 +178,7 @@ class Outline(Read):
 
 
 def is_template(path: Path) -> bool:
-    "Whether a configuration leaves the rooms open."
+    "Say whether a configuration leaves the rooms open."
     try:
         rooms = read_small(path, Outline, LARGEST).Grid.get("rooms")
         return isinstance(rooms, dict) and not rooms.get("initial")
@@ -189,7 +189,7 @@ def is_template(path: Path) -> bool:
 def configuration_files(
     paths: list,  # files and folders
 ) -> tuple:  # list of files, list of templates passed over
-    "The configurations among some paths; a file that is named is never passed over."
+    "List the configurations among some paths; a file that is named is never passed over."
     files = []
     templates = []
     for path in map(Path, paths):
@@ -234,7 +234,7 @@ def import_houses(
 
 # %% ../../nbs/marple/09_configurations.ipynb #2063372f
 def kept_configurations(folder: str | Path) -> dict[str, Configuration]:
-    "The configurations that `import_houses` keeps in a folder."
+    "List the configurations that `import_houses` keeps in a folder."
     file = Path(folder) / HOUSES
     try:
         return read_small(file, HousesForm, LARGEST_HOUSES).houses
@@ -247,7 +247,7 @@ def kept_configurations(folder: str | Path) -> dict[str, Configuration]:
 def read_houses(
     folder: str | Path,  # that `import_houses` wrote
 ) -> dict:  # name -> House
-    "The imported houses of a folder."
+    "Read the imported houses of a folder."
     houses = {}
     for name, form in kept_configurations(folder).items():
         try:

@@ -49,21 +49,21 @@ class Evidence:
 
     @property
     def steps(self) -> list:  # of (action, target)
-        "What was seen to be done, step by step; of a snapshot nothing."
+        "Return what was seen to be done, step by step; of a snapshot nothing."
         if self.actions is None or self.targets is None:
             return []
         return list(zip(self.actions.tolist(), self.targets.tolist()))
 
     @property
     def states(self) -> np.ndarray:
-        "What is seen: uint8 `[tau + 1, height, width, 8]`, of a snapshot `[1, ...]`."
+        "Return what is seen: uint8 `[tau + 1, height, width, 8]`, of a snapshot `[1, ...]`."
         if self.actions is not None and self.targets is not None:
             return replay(self.house, self.poses[0], self.actions, self.targets)
         return arrays(world_at(self))
 
 
 def world_at(evidence: Evidence) -> World:  # of one agent
-    "The world at tau: replayed from a history, or put together from a snapshot."
+    "Rebuild the world at tau: replayed from a history, or put together from a snapshot."
     world = World(evidence.house, evidence.poses[:1])
     if evidence.actions is None:
         world.state[0], world.on[0], world.cell[0] = evidence.piece_states, evidence.places, evidence.cells
@@ -73,12 +73,12 @@ def world_at(evidence: Evidence) -> World:  # of one agent
 
 # %% ../../nbs/marple/11_evidence.ipynb #9c16bb7d
 def language_of(subgoal: Subgoal) -> tuple:  # (object, furniture, room, action)
-    "A subgoal as language tells it."
+    "Describe a subgoal as language tells it."
     return subgoal.thing, subgoal.piece, subgoal.room, subgoal.action
 
 # %% ../../nbs/marple/11_evidence.ipynb #99b2fb8a
 def pursued(run: Run, tau: int) -> list:  # of told subgoals, that of the next action first
-    "The subgoals that the agent pursues from tau on."
+    "List the subgoals that the agent pursues from tau on."
     goals = (run.own_mission or MISSIONS[run.mission]).subgoals
     return [language_of(goals[k]) for k in dict.fromkeys(run.subgoals[tau:].tolist())]
 
@@ -89,7 +89,7 @@ def look(
     variant: str = "V",  # of `VARIANTS`
     snapshot: bool = False,  # vision at tau alone
 ) -> Evidence:
-    "What is known of a run at tau."
+    "Collect what is known of a run at tau."
     check_name(variant, VARIANTS, "evidence variant")
     if tau < 0:
         raise UsageError(f"tau is {tau}; it must be 0 or more")
@@ -115,14 +115,14 @@ DOING = {
 
 
 def spoken(name: str) -> str:
-    "A type's name as one says it."
+    "Return a type's name as one says it."
     return {"LivingRoom": "living room"}.get(name, name.lower()).replace("electric_", "").replace("_", " ")
 
 # %% ../../nbs/marple/11_evidence.ipynb #e022273b
 def intention(
     told: tuple,  # (object, furniture, room, action), or () for none
 ) -> str:
-    "What an agent says it is going to do."
+    "Say what an agent says it is going to do."
     if not told:
         return "I am done."
     thing, piece, room, action = told

@@ -48,7 +48,7 @@ def draw_door(
     floor: np.ndarray,  # bool `[height, width]`: cells of rooms
     rng: np.random.Generator,
 ) -> Door:
-    "An open door somewhere in a wall, floor on both sides of it."
+    "Draw an open door somewhere in a wall, floor on both sides of it."
     vertical, at, first, last = wall
     cells = [(at, k) if vertical else (k, at) for k in range(first, last + 1)]
     beside = [((x - 1, y), (x + 1, y)) if vertical else ((x, y - 1), (x, y + 1)) for x, y in cells]
@@ -82,7 +82,7 @@ def coin_state(
     need: Need | None,  # what a mission asks of it
     rng: np.random.Generator,
 ) -> int:  # bits
-    "A random state; required furniture is off and closed, and dusty where it is to be cleaned."
+    "Draw a random state; required furniture is off and closed, and dusty where it is to be cleaned."
     state = KINDS[kind].abilities & int(rng.integers(256))
     if need is not None:
         state &= ~(ON | OPEN)
@@ -91,7 +91,7 @@ def coin_state(
 
 # %% ../../nbs/marple/05_furnishing.ipynb #a590382d
 def choose_pieces(room: Room, needs: dict, rng: np.random.Generator) -> list:  # of (kind, Need or None)
-    "Which furniture a room gets."
+    "Choose the furniture of a room."
     wanted = [(kind, need) for (kind, type), need in needs.items() if type == room.type]
     count = max(len(wanted), int(rng.integers(1, max(2, room.width * room.height // 12) + 1)))
     pool = [kind.id for kind in FURNITURE.values() if room.type in kind.rooms]
@@ -151,7 +151,7 @@ PLANS = 400  # floor plans tried
 
 # %% ../../nbs/marple/05_furnishing.ipynb #e3e89820
 def can_be_done(house: House, mission: Mission | str) -> bool:
-    "Whether a mission can be done in a house from every start, none of its subgoals passed over."
+    "Say whether a mission can be done in a house from every start, none of its subgoals passed over."
     mission = MISSIONS[mission] if isinstance(mission, str) else mission
     try:
         steps = program(house, mission)
@@ -165,7 +165,7 @@ def draw_house(
     missions: str | list = "laundry",  # name of a scenario, "open" for all ten missions, or a list of missions
     seed: int | tuple = 0,  # a number or a tuple of numbers
 ) -> House:
-    "A random house in which the missions can be done: sides of 17 to 20 cells, one room of each of four types."
+    "Draw a random house in which the missions can be done: sides of 17 to 20 cells, one room of each of four types."
     if isinstance(missions, str):
         missions = list(MISSIONS if missions == "open" else find_scenario(missions).missions)
     needs = needs_of(*(MISSIONS[one] if isinstance(one, str) else one for one in missions))

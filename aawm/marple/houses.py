@@ -54,7 +54,7 @@ class Piece:
 
     @property
     def cells(self) -> list:
-        "The cells it stands on, x outer and y inner: the order in which things are put down."
+        "List the cells it stands on, x outer and y inner: the order in which things are put down."
         kind = FURNITURE[self.kind]
         return [(x, y) for x in range(self.x, self.x + kind.width) for y in range(self.y, self.y + kind.height)]
 
@@ -124,20 +124,20 @@ class House:
 
     @cached_property
     def key(self) -> str:
-        "A hash of the content."
+        "Hash the content."
         return digest(asdict(self))[:16]
 
     def _repr_svg_(self) -> str:
         return house_svg(self)
 
     def starts(self) -> np.ndarray:  # int `[poses, 3]`
-        "Every pose an agent can begin with: all free cells, four headings."
+        "List every pose an agent can begin with: all free cells, four headings."
         y, x = np.nonzero(self.free)
         cells = np.repeat(np.stack([x, y], 1), 4, axis=0)
         return np.concatenate([cells, np.tile(np.arange(4), len(x))[:, None]], axis=1)
 
     def on(self, place: int) -> list:  # of Thing
-        "What lies on a piece of furniture."
+        "List what lies on a piece of furniture."
         return [thing for thing in self.objects if thing.on == place]
 
 
@@ -242,7 +242,7 @@ CELL = 14  # pixels
 
 
 def box_svg(x: float, y: float, width: float, height: float, color: str, title: str = "") -> str:
-    "A rectangle of cells."
+    "Draw a rectangle of cells."
     x, y, width, height = (round(CELL * value, 1) for value in (x, y, width, height))
     return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{color}">{f"<title>{title}</title>" if title else ""}</rect>'
 
@@ -251,7 +251,7 @@ def house_svg(
     house: House,
     marks: str = "",  # SVG drawn over it
 ) -> str:
-    "A plan of a house as SVG."
+    "Draw a plan of a house as SVG."
     parts = [box_svg(0, 0, house.width, house.height, WALL_COLOR)]
     parts += [
         box_svg(room.x, room.y, room.width, room.height, ROOM_COLORS[room.type], room.type)
@@ -278,7 +278,7 @@ def house_svg(
 
 # %% ../../nbs/marple/02_houses.ipynb #e0596338
 def describe(house: House,) -> str:
-    "The house in words, a line for each room."
+    "Describe the house in words, a line for each room."
     lines = []
     for place, room in enumerate(house.rooms):
         pieces = []
@@ -293,7 +293,7 @@ def describe(house: House,) -> str:
 def reachable(
     free: np.ndarray,  # bool `[height, width]`, nowhere at the edge
 ) -> bool:
-    "Whether every free cell can be reached from every other."
+    "Say whether every free cell can be reached from every other."
     found = free & (np.cumsum(free).reshape(free.shape) == 1)  # the first one, then all that are next to it, and so on
     while ((near := free & np.any([np.roll(found, ahead, (1, 0)) for ahead in AHEAD], axis=0)) > found).any():
         found = found | near
@@ -301,7 +301,7 @@ def reachable(
 
 # %% ../../nbs/marple/02_houses.ipynb #e06ea0cb
 def can_be_faced(house: House) -> bool:
-    "Whether every piece of furniture has a free cell beside it."
+    "Say whether every piece of furniture has a free cell beside it."
     free = house.free
     return all(any(free[y + dy, x + dx] for x, y in piece.cells for dx, dy in AHEAD) for piece in house.furniture)
 
@@ -313,7 +313,7 @@ candle 13 15,4 2 -; clothes 15 10,2 3 dt; egg 17 7,7 4 -; towel 21 16,14 7 k; br
 
 
 def golden_house() -> House:
-    "The released house of the laundry scenario."
+    "Return the released house of the laundry scenario."
     def entries(text: str, kind: type) -> tuple:
         found = []
         for entry in text.replace("\n", " ").split(";"):

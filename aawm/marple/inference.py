@@ -32,7 +32,7 @@ def stages(
     house: House,
     mission: Mission | str,  # Mission, or the name of one of the ten
 ) -> tuple:  # of Step, one for each record
-    "A mission's program with `idle` written out."
+    "Return a mission's program with `idle` written out."
     return tuple(step for step in program(house, mission) for _ in range(step.times))
 
 # %% ../../nbs/marple/12_inference.ipynb #6c26c3be
@@ -60,7 +60,7 @@ def action_chance(
     noise: float,
     slips: float = 0.0,  # share of moves that are wrong ones
 ):  # its probability, and whether it ends the step
-    "How likely an action is, and whether it does what the step asks for."
+    "Compute how likely an action is, and whether it does what the step asks for."
     slip = noise / TYPES
     if step is None:
         return (1 - noise if action == NULL else 0.0) + slip, False
@@ -85,7 +85,7 @@ def read_prefix(
     noise: float = NOISE,
     slips: float = 0.0,
 ):  # log-likelihood, chance of each stage: 1 of the one that is reached
-    "How well a mission explains what was seen, and how far it has come."
+    "Compute how well a mission explains what was seen, and how far it has come."
     moves = moves_of(house)
     steps = stages(house, mission)
     poses = pose_number(evidence.poses, house.width).tolist()
@@ -119,7 +119,7 @@ def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, p
 
 # %% ../../nbs/marple/12_inference.ipynb #d495f09a
 def sound_chance(moves: Moves, step: Step | None, pose: int, action: int, noise: float) -> float:
-    "The chance of an action that is heard, whatever it is done to; hearing tells idling from silence."
+    "Compute the chance of an action that is heard, whatever it is done to; hearing tells idling from silence."
     if step is None:
         return 1 - noise if action == NULL else noise / TYPES
     wanted = 0.0
@@ -136,7 +136,7 @@ def spread(
     chance: np.ndarray,  # float `[stages + 1, poses]`; the last row: done
     noise: float,
 ) -> np.ndarray:  # the same, one step later
-    "One step of the action model for a whole distribution."
+    "Take one step of the action model for a whole distribution."
     later = np.zeros_like(chance)
     slip = noise / TYPES
     for stage in np.flatnonzero(chance.any(1)).tolist():
@@ -156,7 +156,7 @@ def spread(
 
 # %% ../../nbs/marple/12_inference.ipynb #c81f5aa8
 def world_stages(house: House, mission: Mission | str) -> list:  # of (states of the furniture, piece each object is on)
-    "What a mission has changed at every stage, poses aside."
+    "Compute what a mission has changed at every stage, poses aside."
     pantry = Pantry(house)
     found = []
     goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
@@ -168,7 +168,7 @@ def world_stages(house: House, mission: Mission | str) -> list:  # of (states of
 # %% ../../nbs/marple/12_inference.ipynb #296c87c6
 @lru_cache(maxsize=256)
 def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.ndarray:  # float `[stages + 1, poses]`
-    "Where an agent on a mission is after tau steps, from a uniform start."
+    "Compute where an agent on a mission is after tau steps, from a uniform start."
     moves = moves_of(house)
     steps = stages(house, mission)
     if tau:
@@ -179,7 +179,7 @@ def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.
 
 # %% ../../nbs/marple/12_inference.ipynb #21f45bf9
 def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, noise: float = NOISE):  # log-likelihood, chance of each stage
-    "How well a mission explains one state at tau, and at which stage it may be."
+    "Compute how well a mission explains one state at tau, and at which stage it may be."
     if evidence.piece_states is None or evidence.places is None:
         raise UsageError("the evidence is a history and no snapshot; read it with read_prefix")
     pose = int(pose_number(evidence.poses[-1], house.width))
@@ -198,7 +198,7 @@ def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, nois
 
 # %% ../../nbs/marple/12_inference.ipynb #874c3d89
 def query_stage(steps: tuple, query: tuple, start: int = 0) -> int | None:  # the first that does it, from `start` on
-    "The stage of a mission that is the query action."
+    "Find the stage of a mission that is the query action."
     stages_left = range(start, len(steps))
     return next((k for k in stages_left if (steps[k].target, steps[k].action) == tuple(query)), None)
 
@@ -212,7 +212,7 @@ def reach(
     within: int | None = None,  # further steps; `None`: any number
     noise: float = NOISE,
 ) -> float:  # probability
-    "The chance that an agent on a mission, now at a stage and pose, still does the query."
+    "Compute the chance that an agent on a mission, now at a stage and pose, still does the query."
     steps = stages(house, mission)
     goal = query_stage(steps, query, stage)
     if goal is None or within is None:
@@ -226,7 +226,7 @@ def reach(
 
 # %% ../../nbs/marple/12_inference.ipynb #3e218b6f
 def has_done(evidence: Evidence, query: tuple) -> bool:
-    "Whether the query action has been seen."
+    "Say whether the query action has been seen."
     return (query[1], query[0]) in evidence.steps
 
 # %% ../../nbs/marple/12_inference.ipynb #a0127e51
@@ -237,7 +237,7 @@ def posterior(
     noise: float = NOISE,
     slips: float = 0.0,  # share of moves that are wrong ones, of histories
 ) -> dict:  # mission -> (probability, chance of each stage)
-    "The posterior over missions, and how far each has come."
+    "Compute the posterior over missions, and how far each has come."
     if not belief or min(belief.values()) < 0 or not np.isclose(sum(belief.values()), 1):
         raise UsageError(f"priors must be probabilities that sum to 1, got {belief}")
     if evidence.actions is None:
@@ -260,7 +260,7 @@ def chance_of_query(
     noise: float = NOISE,
     slips: float = 0.0,
 ) -> float:
-    "The chance that one agent has done, or will do, the query."
+    "Compute the chance that one agent has done, or will do, the query."
     if has_done(evidence, query):
         return 1.0
     pose = int(pose_number(evidence.poses[-1], house.width))
@@ -300,7 +300,7 @@ def preferences(
     query: Scenario | str | tuple,  # scenario, its name or its query
     prior: float | str | tuple | dict = 0.5,  # w, "open", or a pair of dicts mission -> probability
 ) -> tuple:  # of A, of B: mission -> probability
-    "What is known of what the two agents like to do."
+    "Read what is known of what the two agents like to do."
     if isinstance(prior, (tuple, list)) and len(prior) == 2:
         return tuple(prior)
     if prior == "open":
@@ -357,7 +357,7 @@ def exact(
     within: int | None = None,  # further steps
     noise: float = NOISE,
 ) -> tuple:  # p_a, p_b
-    "The chance that A, and that B, reaches the query, by exact inference."
+    "Compute the chance that A, and that B, reaches the query, by exact inference."
     return evaluate(exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise)
 
 # %% ../../nbs/marple/12_inference.ipynb #8a0cd72a
@@ -420,7 +420,7 @@ def fewest_wasted_moves(
     query: tuple,  # (kind, action)
     preferences: tuple,  # of A, of B: mission -> prior probability
 ) -> tuple:  # p_a, p_b
-    "A rule: each agent is on the mission that wastes fewest of its moves; missions that tie share their prior."
+    "Apply a rule: each agent is on the mission that wastes fewest of its moves; missions that tie share their prior."
     answers = []
     for seen, belief in zip(evidence, preferences):
         served = {name: way_made_good(house, name, seen) for name, prior in belief.items() if prior > 0}
@@ -436,7 +436,7 @@ def holds_query(
     query: tuple,  # (kind, action)
     preferences: tuple,  # of A, of B: mission -> prior probability
 ) -> tuple:  # p_a, p_b
-    "A check that looks at nothing: how likely is it, before any evidence, that an agent's mission holds the query?"
+    "Check nothing of the evidence: how likely is it, before any, that an agent's mission holds the query?"
     return tuple(
         sum(
             prior

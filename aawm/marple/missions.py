@@ -45,7 +45,7 @@ FORM = re.compile(r"(\w+) (?:(\w+)@)?(\w+)(?:/([KBTGSL]))?(?:=(on|off))?\*?")
 def read_subgoal(
     text: str,  # e.g. "pickup sandwich@refrigerator/K"
 ) -> Subgoal:
-    "A subgoal from its text; an error names the part that is wrong."
+    "Read a subgoal from its text; an error names the part that is wrong."
     if not (match := FORM.fullmatch(text.strip())):
         raise UsageError(f"subgoal {text.strip()!r} is not of the form `action object@furniture/ROOM=on*`")
     action, thing, piece, room, state = match.groups()
@@ -80,7 +80,7 @@ def mission(
     text: str,  # subgoals, divided by semicolons
     extra: str = "",  # further furniture, e.g. "clothes@closet/B"
 ) -> Mission:
-    "A mission from its text."
+    "Read a mission from its text."
     further = [read_subgoal(f"{'pickup' if '@' in word else 'open'} {word}") for word in extra.split()]
     return Mission(
         name, tuple(map(read_subgoal, text.split(";"))),
@@ -141,7 +141,7 @@ SCENARIOS = {
 def find_scenario(
     query: Scenario | str | Sequence[int],  # the scenario, its name, or `(kind, action)`
 ) -> Scenario:
-    "The scenario that a query belongs to; the five of the benchmark, or one given as it is."
+    "Find the scenario that a query belongs to; the five of the benchmark, or one given as it is."
     if isinstance(query, Scenario):
         return query
     if isinstance(query, str):
@@ -153,24 +153,24 @@ def find_scenario(
 
 # %% ../../nbs/marple/04_missions.ipynb #5d54b560
 def scenario_of(name: str) -> Scenario | None:
-    "The scenario in which the mission of a name appears; `None` for one that is in none."
+    "Find the scenario in which the mission of a name appears; `None` for one that is in none."
     return next((scenario for scenario in SCENARIOS.values() if name in scenario.missions), None)
 
 
 def partner_of(name: str) -> str:
-    "The name of the other mission of a mission's scenario; `UsageError` for a mission that is in none."
+    "Name the other mission of a mission's scenario; `UsageError` for a mission that is in none."
     if (scenario := scenario_of(name)) is None:
         raise UsageError(f"mission {name!r} is in no scenario")
     return next(other for other in scenario.missions if other != name)
 
 # %% ../../nbs/marple/04_missions.ipynb #0bf23324
 def shared(one: set, other: set) -> float:
-    "The shared part of two sets (Jaccard)."
+    "Compute the shared part of two sets (Jaccard)."
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def similarity(one: Mission, other: Mission) -> float:  # 0 to 1
-    "How alike two missions are, in actions and rooms."
+    "Measure how alike two missions are, in actions and rooms."
     actions, rooms = (
         [{getattr(goal, part) for goal in mission.subgoals} - {""} for mission in (one, other)]
         for part in ("action", "room")
@@ -195,7 +195,7 @@ MOST = {"laundry": 1, "light": 0, "shower": 0, "television": 0, "dog": 0}  # obj
 
 
 def needs_of(*missions: Mission,) -> dict:  # (furniture kind, room type) -> Need
-    "What a house must hold so that every one of the missions can be done in it."
+    "List what a house must hold so that every one of the missions can be done in it."
     needs: dict[tuple, Need] = {}
     for mission in missions:
         fetched = set()
@@ -232,7 +232,7 @@ class Pantry:
         self.place = [thing.on for thing in house.objects]  # -1: held
 
     def target(self, goal: Subgoal) -> int | None:
-        "The piece to go to; `None` where the subgoal is true already; `BadData` where there is nothing to do it to."
+        "Find the piece to go to; `None` where the subgoal is true already; `BadData` where there is nothing to do it to."
         rooms = self.house.rooms
         candidates = [
             k
@@ -255,11 +255,11 @@ class Pantry:
         return candidates[0] if candidates else None
 
     def lying(self, thing: int, k: int) -> int | None:
-        "The first object of a kind on a piece (-1: in the hand)."
+        "Find the first object of a kind on a piece (-1: in the hand)."
         return next((j for j, item in enumerate(self.house.objects) if item.kind == thing and self.place[j] == k), None)
 
     def do(self, goal: Subgoal, k: int) -> None:
-        "What a subgoal does to the world; `BadData` where it cannot be done."
+        "Change the world as a subgoal does; `BadData` where it cannot be done."
         piece = FURNITURE[self.house.furniture[k].kind]
         if goal.action in (PICKUP, DROP):
             if piece.abilities & OPEN and not self.state[k] & OPEN:
@@ -279,7 +279,7 @@ def program(
     house: House,
     mission: Mission | str,  # a mission, or the name of one of the ten
 ) -> tuple:  # of Step
-    "The steps of a mission in a house; `BadData` in one line where it cannot be done there."
+    "List the steps of a mission in a house; `BadData` in one line where it cannot be done there."
     mission = MISSIONS[check_name(mission, MISSIONS, "mission")] if isinstance(mission, str) else mission
     pantry = Pantry(house)
     steps = []

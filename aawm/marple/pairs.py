@@ -69,7 +69,7 @@ def draw_pair(
     group: str = "",
     slips: float = 0.0,  # share of moves that are wrong ones
 ) -> Pair:
-    "Two runs from independent starts; the seed says who is the culprit."
+    "Draw two runs from independent starts; the seed says who is the culprit."
     scenario = find_scenario(scenario)
     culprit = int(np.random.default_rng((*np.atleast_1d(seed).tolist(), 2)).integers(2))
     names = scenario.missions if culprit == 0 else scenario.missions[::-1]
@@ -93,7 +93,7 @@ def house_of(
     seed: int = 0,
     all_missions: bool = False,  # furnished for all ten
 ) -> House:
-    "A house of a scenario, from its number."
+    "Draw a house of a scenario, from its number."
     return draw_house("open" if all_missions else scenario, (seed, 1, list(SCENARIOS).index(scenario), number))
 
 # %% ../../nbs/marple/10_pairs.ipynb #5ba753b4
@@ -156,7 +156,7 @@ LAYOUT = Layout(
 
 # %% ../../nbs/marple/10_pairs.ipynb #00574862
 def pair_arrays(pairs: list) -> dict:
-    "What a store keeps of pairs, padded to the longest run."
+    "Collect what a store keeps of pairs, padded to the longest run."
     arrays = {
         name: np.full((len(pairs), *(LAYOUT.sizes[dim] for dim in array.dims[1:])), array.fill, array.dtype)
         for name, array in LAYOUT.arrays.items()
@@ -174,7 +174,7 @@ def pair_arrays(pairs: list) -> dict:
 
 # %% ../../nbs/marple/10_pairs.ipynb #d98cca09
 def pair_row(pair: Pair, split: str) -> dict:
-    "A pair's row of the table."
+    "Make a pair's row of the table."
     row = {
         "scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit,
         "horizon": pair.horizon, "seed": str(pair.runs[0].seed)
@@ -185,7 +185,7 @@ def pair_row(pair: Pair, split: str) -> dict:
 
 # %% ../../nbs/marple/10_pairs.ipynb #378fea76
 def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
-    "What a store keeps of some pairs; of houses a row, and one for each part."
+    "Collect what a store keeps of some pairs; of houses a row, and one for each part."
     houses = {pair.group: pair.house for pair in pairs}
     rows = {
         part: [{"house": name} | asdict(entry) for name, house in houses.items() for entry in getattr(house, part)]
@@ -232,7 +232,7 @@ def generate_pairs(
 
 # %% ../../nbs/marple/10_pairs.ipynb #762deddc
 def join_tables(contents: list) -> dict:
-    "The tables of all chunks as one; a house that several chunks have is kept once."
+    "Join the tables of all chunks; a house that several chunks have is kept once."
     tables = {}
     for name, table in LAYOUT.tables.items():
         found = pd.DataFrame([row for content in contents for row in content[name]], columns=table.columns)
@@ -255,7 +255,7 @@ def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the 
 
 # %% ../../nbs/marple/10_pairs.ipynb #7733c4b1
 def read_house_tables(path: str | Path) -> dict:  # name -> House
-    "The houses of a store."
+    "Read the houses of a store."
     manifest = read_manifest(path, LAYOUT)
     names = ("houses", *HOUSE_PARTS)
     tables = {name: table for name in names if (table := read_table(path, LAYOUT, name, manifest)) is not None}
@@ -277,7 +277,7 @@ def open_pairs(
     scenarios: list | None = None,  # names; `None`: all
     limit: int | None = None,  # pairs of each scenario at most
 ) -> list:  # of Pair
-    "The pairs of a store."
+    "Open the pairs of a store."
     wanted = [check_name(name, SCENARIOS, "scenario") for name in scenarios or SCENARIOS]
     dataset = open_store(path, LAYOUT)
     houses = read_house_tables(path)
@@ -295,7 +295,7 @@ def read_pair(
     arrays: dict,  # of this pair
     houses: dict,  # name -> House
 ) -> Pair:
-    "One pair of an opened store."
+    "Read one pair of an opened store."
     house = houses[row["house"]]
     scenario = SCENARIOS[row["scenario"]]
     runs = []
@@ -363,7 +363,7 @@ this package."""
 
 # %% ../../nbs/marple/10_pairs.ipynb #d74c7971
 def statistics(path: str | Path) -> pd.DataFrame:  # a row for each scenario
-    "What happens in each scenario of a store."
+    "Count what happens in each scenario of a store."
     table = open_store(path, LAYOUT)[list(PAIR_COLUMNS)].to_dataframe()
     here = table.groupby("scenario", sort=False)
     count = here.size()
@@ -379,7 +379,7 @@ def statistics(path: str | Path) -> pd.DataFrame:  # a row for each scenario
 
 # %% ../../nbs/marple/10_pairs.ipynb #824fb001
 def dataset_card(path: str | Path) -> str:  # Markdown
-    "The page on a store, from its manifest and its content."
+    "Write the page on a store, from its manifest and its content."
     manifest = read_manifest(path, LAYOUT)
     settings = manifest["settings"]
     actions = pd.Series([action for pair in open_pairs(path, limit=50) for run in pair.runs for action in run.actions])

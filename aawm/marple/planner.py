@@ -23,7 +23,7 @@ FAR = 10_000  # moves; where there is no way
 
 @lru_cache(maxsize=4096)
 def costs_to_go(house: House,) -> np.ndarray:  # int16 `[furniture, poses]`: moves until the piece is faced
-    "For every piece of furniture and every pose, the fewest turns and steps until the agent faces it."
+    "Compute, for every piece of furniture and every pose, the fewest turns and steps until the agent faces it."
     atlas = atlas_of(house)
     standing = np.repeat(house.free.ravel(), 4)
     cost = np.where((atlas.front[None] == np.arange(len(house.furniture))[:, None]) & standing, 0, FAR).astype(np.int16)
@@ -89,11 +89,11 @@ class Run:
         return self.svg()
 
     def ends(self) -> dict:  # subgoal -> step
-        "The last action of each subgoal."
+        "List the last action of each subgoal."
         return {int(goal): int(np.flatnonzero(self.subgoals == goal)[-1]) for goal in np.unique(self.subgoals)}
 
     def states(self, until: int | None = None, released: bool = False) -> np.ndarray:
-        "The replayed states, uint8 `[steps + 1, height, width, 8]`, up to and with state `until`."
+        "Return the replayed states, uint8 `[steps + 1, height, width, 8]`, up to and with state `until`."
         return replay(self.house, self.poses[0], self.actions[:until], self.targets[:until], released)
 
 # %% ../../nbs/marple/07_planner.ipynb #44d4e1d1
@@ -104,7 +104,7 @@ def replay(
     targets: np.ndarray,  # int `[steps]`
     released: bool = False,  # arrays with the release's faults
 ) -> np.ndarray:  # uint8 `[steps + 1, height, width, 8]`
-    "What is to be seen before and after every action."
+    "Return what is to be seen before and after every action."
     world = World(house, [pose])
     seen = [arrays(world, released)[0]]
     for action, target in zip(actions, targets):
@@ -118,7 +118,7 @@ def find_query(
     targets: np.ndarray,  # int `[steps]`
     query: tuple,  # (kind, action)
 ) -> int | None:
-    "The first step at which a query action is done."
+    "Find the first step at which a query action is done."
     found = np.flatnonzero((np.asarray(actions) == query[1]) & (np.asarray(targets) == query[0]))
     return int(found[0]) if len(found) else None
 

@@ -66,7 +66,7 @@ class Scenes:
 
     @cached_property
     def firsts(self) -> torch.Tensor:  # int64 `[scenes + 1]`
-        "Where the rows of each scene begin."
+        "Find where the rows of each scene begin."
         return torch.searchsorted(self.rows[:, 0].contiguous(), torch.arange(len(self) + 1))
 
     def batch(
@@ -75,7 +75,7 @@ class Scenes:
         heard: torch.Tensor,  # float32 `[B]`: 1 where language is heard
         mixture: torch.Tensor | None = None,  # int64 `[B]`: places in `MIXTURES`; `None`: each agent prefers its own mission alone
     ) -> dict:  # of tensors; in `rows` scenes are counted within the batch
-        "Some scenes with all that was done in them."
+        "Select some scenes with all that was done in them."
         rows = torch.cat([self.rows[self.firsts[k] : self.firsts[k + 1]] for k in which.tolist()])
         rows[:, 0] = torch.repeat_interleave(torch.arange(len(which)), self.firsts[which + 1] - self.firsts[which])
         columns = {name: getattr(self, name)[which] for name in ("cells", "hand", "last", "language")}
@@ -83,7 +83,7 @@ class Scenes:
 
 # %% ../../nbs/marple/15_policies.ipynb #4b0baf2f
 def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents, 2]`
-    "What a policy is shown of a world: arrays without agents, and what is in the hand."
+    "Collect what a policy is shown of a world: arrays without agents, and what is in the hand."
     seen = arrays(world)
     flat = seen.reshape(len(world), -1, len(CHANNELS))
     here = flat[..., AGENT].argmax(1)
@@ -100,7 +100,7 @@ def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents
 def language_numbers(
     subgoal: tuple,  # (object, furniture, room, action), or () for none left
 ) -> tuple:  # four numbers
-    "A subgoal, as language gives it, as numbers."
+    "Encode a subgoal, as language gives it, as numbers."
     return (subgoal[0], subgoal[1], ROOMS.get(subgoal[2], 0), subgoal[3]) if subgoal else (0, 0, 0, 11)
 
 
@@ -208,7 +208,7 @@ class FieldPolicy(Policy):
         return (x + self.bits(bits.flatten(-2).float()) + self.context(batch)[:, None, None]).permute(0, 3, 1, 2)
 
     def features(self, batch: dict) -> torch.Tensor:  # `[scenes, 2 * width, 20, 20]`
-        "What is known of every cell, before the two outputs."
+        "Compute what is known of every cell, before the two outputs."
         x = self.inputs(batch).contiguous(memory_format=torch.channels_last)
         h = torch.relu(x)
         gate = torch.sigmoid(self.gate(x))
@@ -233,7 +233,7 @@ class FieldPolicy(Policy):
         )
 
     def at_rows(self, head: nn.Conv2d, h: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # `[rows, size]`
-        "One output, at the poses of some rows alone: two fifths of a training step's work are objects where nothing is handled."
+        "Compute one output at the poses of some rows alone: two fifths of a training step's work are objects where nothing is handled."
         scene = rows[:, 0]
         y = rows[:, 1] // (4 * SIDE)
         x = rows[:, 1] // 4 % SIDE
@@ -309,7 +309,7 @@ NETWORKS = {"field": FieldPolicy, "patch": PatchPolicy}
 
 # %% ../../nbs/marple/15_policies.ipynb #9deaadf3
 def build_policy(preset: Preset | str,) -> Policy:
-    "An untrained policy."
+    "Build an untrained policy."
     preset = PRESETS[check_name(preset, PRESETS, "preset")] if isinstance(preset, str) else preset
     return NETWORKS[preset.network](**preset.sizes)
 
@@ -318,7 +318,7 @@ def mixture_number(
     mission: str,  # that an agent prefers
     weight: float = 1.0,  # how often it follows it; its scenario's other mission otherwise
 ) -> int:  # place in `MIXTURES`
-    "The number of a preference mixture."
+    "Number a preference mixture."
     if (mission, weight) not in MIXTURES:
         known = ", ".join(map(str, WEIGHTS))
         raise UsageError(f"no policy was trained on the mixture ({mission!r}, {weight}); missions: {', '.join(ORDER)}; weights: {known}")
@@ -329,7 +329,7 @@ def draw_mixtures(
     missions: torch.Tensor,  # int64 `[B]`: places in `ORDER` of the missions followed
     rng: np.random.Generator,
 ) -> torch.Tensor:  # int64 `[B]`: places in `MIXTURES`
-    "Whose runs these may be: for each run a weight, and by this weight one who prefers its mission, or the other."
+    "Draw whose runs these may be: for each run a weight, and by this weight one who prefers its mission, or the other."
     places = rng.integers(len(WEIGHTS), size=len(missions))
     own = rng.random(len(missions)) < np.array(WEIGHTS)[places]
     owner = np.where(own, missions.numpy(), np.array(PARTNERS)[missions.numpy()])
@@ -337,7 +337,7 @@ def draw_mixtures(
 
 # %% ../../nbs/marple/15_policies.ipynb #e1633b7a
 def training_batch(scenes: Scenes, preset: Preset, seed: int, step: int) -> dict:  # as `Scenes.batch` makes it
-    "The batch of one step, the same whenever it is made."
+    "Make the batch of one step, the same whenever it is made."
     rng = np.random.default_rng((seed, step))
     which = torch.from_numpy(rng.choice(len(scenes), min(preset.training.batch, len(scenes)), replace=False))
     heard = torch.from_numpy((rng.random(len(which)) < 0.5).astype(np.float32))
@@ -396,7 +396,7 @@ def training_scenes(
 
 # %% ../../nbs/marple/15_policies.ipynb #92950a7e
 def load_policy(folder: str | Path) -> Policy:
-    "The trained policy of a run's folder; `BadData` where it is damaged or missing."
+    "Load the trained policy of a run's folder; `BadData` where it is damaged or missing."
     return load_weights(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
 
 
@@ -406,7 +406,7 @@ SHIPPED = Path("data") / "weights" / "marple"
 def shipped_policy(
     name: str = "in-0",  # `in` or `ood`, and the training seed
 ) -> Policy:
-    "A policy that comes with the repository."
+    "Load a policy that comes with the repository."
     names = [path.name for path in sorted(resolve(SHIPPED).glob("*-*"))]
     return load_policy(resolve(SHIPPED) / check_name(name, names, "shipped policy"))
 
@@ -417,7 +417,7 @@ def policy_accuracy(
     scenes: Scenes,
     language: bool = False,  # the subgoal is heard
 ) -> dict:  # mission -> (share of actions, share of actions with their objects)
-    "How often a policy's likeliest action, and its likeliest object too, is the agent's, by mission."
+    "Score how often a policy's likeliest action, and its likeliest object too, is the agent's, by mission."
     right = torch.zeros(len(ORDER), 2)
     total = torch.zeros(len(ORDER), 1)
     for which in torch.arange(len(scenes)).split(16):

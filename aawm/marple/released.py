@@ -50,19 +50,19 @@ class StateForm(Configuration):
 
 
 def present(path: Path) -> Path:
-    "A file of a trajectory; one line where it is missing."
+    "Return a file of a trajectory; one line where it is missing."
     if not path.is_file():
         raise BadData(f"{path} is missing; the trajectory is not whole, download it anew")
     return path
 
 
 def read_part(path: Path, form: type[_Content]) -> _Content:
-    "A file of a trajectory in its form; one line where it is missing or damaged."
+    "Read a file of a trajectory in its form; one line where it is missing or damaged."
     return read_small(present(path), form, LARGEST)
 
 
 def read_start(path: Path) -> tuple:  # House, pose (x, y, heading)
-    "The house and the agent's pose of a state file."
+    "Read the house and the agent's pose off a state file."
     grid = read_part(path, StateForm).Grid
     if len(grid.agents.initial) != 1:
         raise BadData(f"{path}: Grid.agents.initial must be one agent")
@@ -84,13 +84,13 @@ class ActionForm(Read):
 
 
 def read_action(path: Path) -> tuple[int, int]:  # action, target
-    "An action file: ids of the vocabulary."
+    "Read an action file: ids of the vocabulary."
     action = read_part(path, ActionForm)
     return action.action_type, max(action.object_type, 0)
 
 
 def read_array(path: Path) -> np.ndarray:  # uint8 `[height, width, 8]`
-    "A state's array; never a pickle."
+    "Read a state's array; never a pickle."
     array = read_npy(present(path))
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 8:
         raise BadData(f"{path} must be uint8 [height, width, 8], got {array.dtype} {array.shape}")
@@ -114,7 +114,7 @@ def read_run(
     folder: Path,  # of one agent's run
     scenario: Scenario,
 ) -> Run:
-    "One released run, replayed and checked."
+    "Read one released run, replayed and checked."
     mission = folder.name
     house, pose = read_start(folder / "00000_states.json")
     world = World(house, [pose])
@@ -140,7 +140,7 @@ def read_run(
 
 # %% ../../nbs/marple/24_released.ipynb #ce781375
 def subgoals_of(folder: Path, house: House, mission: str, done: list) -> np.ndarray:  # uint8 `[steps]`
-    "Which subgoal each step serves: a subgoal ends with its action."
+    "Find which subgoal each step serves: a subgoal ends with its action."
     try:
         todo = stages(house, mission)
     except BadData as fault:
@@ -170,7 +170,7 @@ def trials_of(
     folder: Path,
     experiments: Path | None = None,
 ) -> list:  # of (scenario, folder of a pair, missions of A and B, house name)
-    "Which pairs are to be read."
+    "List the pairs to be read."
     by_missions = {frozenset(scenario.missions): scenario for scenario in SCENARIOS.values()}
     listed: dict[str, ExperimentForm | None] = {path.name: None for path in visible_files(folder) if path.is_dir()}
     if experiments:

@@ -34,7 +34,7 @@ class Advisor:
         self.known: dict[tuple, tuple] = {}  # scene -> chances of actions, logits of objects
 
     def batch(self, world: World, agents: list, mixture: int, language: tuple | None) -> dict:
-        "The input of a policy for some agents, a row for each."
+        "Make the input of a policy for some agents, a row for each."
         few = world.take(agents)
         cells, hand = (torch.from_numpy(values) for values in scene_of(few))
         count = len(agents)
@@ -85,7 +85,7 @@ def sample(
     chances: np.ndarray,  # `[agents, choices]`, not negative; they need not sum to 1
     rng: np.random.Generator,
 ) -> np.ndarray:  # int `[agents]`
-    "One choice for each agent."
+    "Draw one choice for each agent."
     edges = chances.cumsum(1, dtype=np.float64)
     return (rng.random((len(chances), 1)) * edges[:, -1:] >= edges).sum(1).clip(max=chances.shape[1] - 1)
 
@@ -152,7 +152,7 @@ def steps_to_query(
 def mixture_of(
     belief: dict,  # mission -> how often an agent follows it
 ) -> int:  # place in `MIXTURES`
-    "The mixture that preferences are; `UsageError` where no policy was trained on it."
+    "Return the mixture that preferences are; `UsageError` where no policy was trained on it."
     mission = max(belief, key=lambda name: belief[name])
     mixture = mixture_number(mission, round(belief[mission], 6))
     others = {name for name, share in belief.items() if share > 0 and name != mission}
@@ -176,7 +176,7 @@ class Simulation:
         )
 
     def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
-        "The chance that one agent reaches the query."
+        "Estimate the chance that one agent reaches the query."
         raise NotImplementedError
 
 
@@ -189,7 +189,7 @@ class RolloutMethod(Simulation):
         self.seen: dict[tuple, tuple] = {}  # what is known at tau -> steps of rollouts, after how many each did the query
 
     def chance(self, evidence: Evidence, query: tuple, belief: dict, within: int) -> float:
-        "The share of rollouts that reach the query; longer rollouts answer for shorter ones, too."
+        "Count the share of rollouts that reach the query; longer rollouts answer for shorter ones, too."
         mixture = mixture_of(belief)
         world = world_at(evidence)
         state = world.place, world.state, world.cell, world.last

@@ -24,7 +24,7 @@ LEGACY_STEPS = 40  # further off than this, the release's rollouts found nothing
 
 
 def share(one: ArrayLike, other: ArrayLike):
-    "one / (one + other), and a half where both are 0."
+    "Return one / (one + other), and a half where both are 0."
     one = np.asarray(one, float)
     other = np.asarray(other, float)
     total = one + other
@@ -36,7 +36,7 @@ def combine(
     p_b: ArrayLike,  # that B does
     rule: str = "exact",
 ):  # P(it was A)
-    "One answer from two chances."
+    "Make one answer of two chances."
     check_name(rule, RULES[:3], "combining rule")
     a = np.asarray(p_a, float)
     b = np.asarray(p_b, float)
@@ -50,7 +50,7 @@ def legacy(
     taus: ArrayLike,  # int `[times]`
     horizon: ArrayLike,  # T; one, or one for each time
 ):  # float `[times]`: what was drawn as accuracy
-    "The release's curve: the partner counts as 0, far queries as unreachable, and the last point, at T, is set to 1."
+    "Return the release's curve: the partner counts as 0, far queries as unreachable, and the last point, at T, is set to 1."
     taus = np.asarray(taus)
     horizon = np.asarray(horizon)
     p = np.where(horizon + 5 - taus > LEGACY_STEPS, 0.0, np.asarray(p_culprit, float))
@@ -61,7 +61,7 @@ PARTS = 10  # tenths of T
 
 
 def scored_at(horizon: int) -> np.ndarray:  # int `[PARTS + 1]`
-    "The times at which a trial of this horizon T is scored."
+    "List the times at which a trial of this horizon T is scored."
     return np.rint(horizon * np.arange(PARTS + 1) / PARTS).astype(int)
 
 
@@ -73,7 +73,7 @@ def rollout_steps(
     tau: int,
     horizon: int,  # T
 ) -> int:
-    "How many steps a rollout from tau has."
+    "Count the steps of a rollout from tau."
     if isinstance(depth, int):
         return depth
     return max(horizon + DEPTHS[check_name(depth, DEPTHS, "depth of rollouts")] - tau, 0)
@@ -115,7 +115,7 @@ def recombine(
     table: pd.DataFrame,  # of `score_pairs`
     rule: str,  # of `RULES`
 ) -> pd.DataFrame:
-    "The same scored trials under another combining rule."
+    "Score the same trials under another combining rule."
     check_name(rule, RULES, "combining rule")
     is_a = table.culprit == 0
     if rule == "legacy":
@@ -138,7 +138,7 @@ def curves(table: pd.DataFrame) -> pd.DataFrame:  # index scenario, columns part
 def evidence_needed(
     curve: ArrayLike,  # float `[times]`: accuracy at equal distances from 0 to T
 ):  # share of T, whether the level was reached
-    "The share of evidence at which a curve first reaches `LEVEL`."
+    "Find the share of evidence at which a curve first reaches `LEVEL`."
     curve = np.asarray(curve, float)
     above = np.flatnonzero(curve >= LEVEL)
     if not len(above):
@@ -179,7 +179,7 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> pd.DataFrame:  # index scenario and `mean`, and part where the curve itself is wanted; columns value, low, high
-    "A statistic of the mean curve of each scenario, with an interval over houses."
+    "Compute a statistic of the mean curve of each scenario, with an interval over houses."
     if not len(table):
         raise UsageError("there is nothing to bootstrap; score some trials first")
     rng = np.random.default_rng(seed)

@@ -29,12 +29,12 @@ DUSTY = BITS["d"]
 def bits(
     codes: str,  # e.g. "dt"; "-" or "" for none
 ) -> int:  # 0 to 255
-    "The byte in which these abilities are set."
+    "Return the byte in which these abilities are set."
     return sum(BITS[code] for code in codes.strip("-"))
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #9e36067a
 def codes_of(state: int) -> str:
-    "The codes of the abilities that are set in a byte."
+    "List the codes of the abilities that are set in a byte."
     return "".join(code for code, bit in BITS.items() if state & bit)
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3ece8e88
@@ -61,7 +61,7 @@ class Kind:
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #8c738b47
 def read_kinds(text: str) -> dict:  # id -> Kind
-    "The types of a text `rooms abilities: id name WxH, ...; ...`; one of a single cell has no `WxH`."
+    "Read the types of a text `rooms abilities: id name WxH, ...; ...`; one of a single cell has no `WxH`."
     found = {}
     for group in text.replace("\n", " ").split(";"):
         where, entries = group.split(":")
@@ -100,7 +100,7 @@ IDS = {kind.name: kind.id for kind in KINDS.values()} | {"refrigerator": 33}  # 
 
 
 def kind_id(name: str) -> int:
-    "The id of a type of furniture or object; an unknown name raises an error that names the nearest."
+    "Return the id of a type of furniture or object; an unknown name raises an error that names the nearest."
     return IDS[check_name(name, IDS, "thing")]
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #3fbc4623
@@ -117,7 +117,7 @@ LETTERS = {FORWARD: "F", LEFT: "L", RIGHT: "R"}
 def action_text(
     actions: list,  # ids
 ) -> str:  # e.g. "FFR[open](idle x 11)"
-    "A run in short: letters for moves, brackets for what is done to things."
+    "Write a run in short: letters for moves, brackets for what is done to things."
     text = ""
     for action, same in groupby(map(int, actions)):
         count = len(list(same))

@@ -37,7 +37,7 @@ def pose_of(
     numbers: ArrayLike,  # int `[...]`
     width: int,
 ) -> np.ndarray:  # int `[..., 3]`: x, y, heading
-    "The poses that numbers stand for."
+    "Return the poses that numbers stand for."
     numbers = np.asarray(numbers)
     cell = numbers >> 2
     return np.stack([cell % width, cell // width, numbers & 3], -1)
@@ -48,7 +48,7 @@ def move_tables(
     width: int,  # of the grid, at least the house's
     height: int,
 ):  # int32 `[3, poses]`: pose after a step forward, a turn left, a turn right; int32 `[poses]`: furniture in front, -1 none
-    "What lies before every pose of a house."
+    "Compute what lies before every pose of a house."
     free = np.zeros((height, width), bool)
     pieces = np.full((height, width), -1)
     free[: house.height, : house.width], pieces[: house.height, : house.width] = house.free, house.piece_grid
@@ -99,7 +99,7 @@ class Atlas:
 # %% ../../nbs/marple/06_worlds.ipynb #ecb68027
 @lru_cache(maxsize=64)
 def atlas_of(house: House) -> Atlas:
-    "The tables of a single house, made once."
+    "Return the tables of a single house, made once."
     return Atlas([house])
 
 # %% ../../nbs/marple/06_worlds.ipynb #4a6999be
@@ -142,7 +142,7 @@ class World:
         self,
         rows: ArrayLike,  # numbers of agents, which may repeat, or bool `[agents]`
     ) -> "World":
-        "Some of the agents, each with a world of its own."
+        "Return some of the agents, each with a world of its own."
         some = copy(self)
         for name in PARTS_OF_WORLD:
             setattr(some, name, getattr(self, name)[rows])
@@ -180,7 +180,7 @@ def handle(
     actions: np.ndarray,  # int `[rows]`: ids
     targets: np.ndarray,  # int `[rows]`: kinds, 0 the first that fits
 ) -> np.ndarray:  # bool `[rows]`: which had their effect
-    "What is done to furniture and objects."
+    "Do what is done to furniture and objects."
     atlas = world.atlas
     house = world.which[rows]
     piece = atlas.front[world.place[rows]]
@@ -207,7 +207,7 @@ def handle(
 
 # %% ../../nbs/marple/06_worlds.ipynb #01e65432
 def objects_of_kind(world: World, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:  # bool `[rows, objects]`
-    "Which objects of some agents' houses are of the kind that is meant."
+    "Say which objects of some agents' houses are of the kind that is meant."
     kinds = world.atlas.thing[world.which[rows]]
     return (kinds == targets[:, None]) | ((targets == 0)[:, None] & (kinds > 0))
 
@@ -244,7 +244,7 @@ def arrays(
     world: World,
     released: bool = False,  # with the faults of the released arrays
 ) -> np.ndarray:  # uint8 `[agents, height, width, 8]`
-    "What is to be seen of every agent's house; channels in `houses.CHANNELS`."
+    "Return what is to be seen of every agent's house; channels in `houses.CHANNELS`."
     atlas = world.atlas
     drawn = np.zeros((len(world), atlas.height, atlas.width, len(CHANNELS)), np.uint8)
     for k in np.unique(world.which).tolist():

@@ -235,6 +235,6 @@ def chaser(robot: Robot, shared: Shared) -> Generator[None, None, None]:
 # %% ../../nbs/sim/06_behaviors.ipynb #7e531eb6
 @role
 def static(robot: Robot, shared: Shared) -> Generator[None, None, None]:
-    "Does nothing (AAWM: static)."
+    "Do nothing (AAWM: static)."
     return
     yield

@@ -40,7 +40,7 @@ def study_words(
     path: str | Path | None = None,  # a JSON file with the same names; `None`: the English one
     task: str = "goals",  # of `STUDY_TASKS`
 ) -> dict:  # name -> text
-    "The words of a study's page; `UsageError` where a translation lacks one."
+    "Read the words of a study's page; `UsageError` where a translation lacks one."
     sections = json.loads(asset("words.json"))
     standard = sections["all"] | sections[task] | (house_words() if task == "marple" else {})
     if path is None:
@@ -59,7 +59,7 @@ def study_words(
 
 # %% ../../nbs/study/03_build.ipynb #82d1f3f4
 def page_item(test: TrialSet, item: StudyItem) -> dict:
-    "An item as the page draws it, without its truth unless it gives feedback."
+    "Return an item as the page draws it, without its truth unless it gives feedback."
     content = {"kind": item.kind, "context": item.context, "questions": item.questions}
     if item.kind == "practice":
         content["happened"] = [OBJECTS[thing] for thing in item.happened[: item.questions]]
@@ -76,7 +76,7 @@ def arena_contents(
     seed: int,
     evidence: str = "",  # vision alone, always
 ) -> tuple:  # page, key
-    "What page and key hold of a study of the arena."
+    "Collect what page and key hold of a study of the arena."
     test = trial_set(store, split=None)
     items = visit_items(store, test, trials, seed) if task == "visits" else study_items(test, trials, seed, task)
     page: dict = dict(ARENA)
@@ -104,7 +104,7 @@ def house_contents(
     seed: int,
     evidence: str = "V",  # of `VARIANTS`
 ) -> tuple:  # page, key
-    "What page and key hold of a study of houses."
+    "Collect what page and key hold of a study of houses."
     manifest = read_manifest(store, LAYOUT)
     pairs = open_pairs(store)
     items = house_items(pairs, trials, seed)
@@ -154,7 +154,7 @@ def study_contents(
     speed: float = 1.0,  # times real time
     evidence: str = "V",  # of `VARIANTS`; more than vision in houses alone
 ) -> tuple:  # page, key
-    "The two JSON contents of a study."
+    "Make the two JSON contents of a study."
     page, key = STUDY_TASKS[task].contents(store, task, trials, seed, evidence)
     for place, (shown, kept) in enumerate(zip(page["items"], key["items"])):
         shown["trial"] = kept["trial"] = f"t{place:03d}"
@@ -170,7 +170,7 @@ def study_page(
     words: dict,
     consent: str,  # text, an empty line between paragraphs
 ) -> str:
-    "The whole study as one HTML text."
+    "Write the whole study as one HTML text."
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", consent) if part.strip()]
     values = {"language": escape(words["language"]), "title": escape(words["title"]), "policy": POLICY}
     values |= {"study": embedded(page), "words": embedded(words), "consent": embedded(paragraphs)}
@@ -216,7 +216,7 @@ def build_study(
 
 
 def host_readme(key: dict,) -> str:
-    "What a host has to know."
+    "Write what a host has to know."
     kinds = [item["kind"] for item in key["items"]]
     task = STUDY_TASKS[key["task"]]
     sections = json.loads(asset("host.json"))

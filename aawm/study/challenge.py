@@ -31,7 +31,7 @@ OPPONENTS = {  # evaluated -> its name on the page
 def challenge_page(
     store: str | Path,  # of trials
 ) -> str:  # HTML
-    "A page that asks what is picked up, tells what happened, and compares with models on the same trials."
+    "Write a page that asks what is picked up, tells what happened, and compares with models on the same trials."
     test = trial_set(store, split=None)
     items = [
         item

@@ -43,7 +43,7 @@ def house_item(
     row: int,  # place in the store
     kind: str = "test",
 ) -> HouseItem:
-    "A pair as an item."
+    "Make an item of a pair."
     parts = {"test": tuple(range(PARTS + 1)), "practice": (0, PARTS // 2, PARTS), "catch": (PARTS,)}[kind]
     stops = tuple(int(scored_at(pair.horizon)[part]) for part in parts)
     return HouseItem(kind, pair.scenario.name, row, pair.group, parts, stops, pair.culprit)
@@ -54,7 +54,7 @@ def house_items(
     count: int,  # test items
     seed: int = 0,
 ) -> list:  # of `HouseItem`: practice, then test and catch items in one mixed order
-    "The items of a study of houses; `BadData` where there are too few pairs."
+    "Choose the items of a study of houses; `BadData` where there are too few pairs."
     rng = np.random.default_rng(seed)
     needed = count + PRACTICE_PAIRS + CATCH_PAIRS
     if len(pairs) < needed:
@@ -73,7 +73,7 @@ def stop_notes(
     stop: int,  # step
     evidence: str,  # of `VARIANTS`
 ) -> dict:  # `hear`: a sound an agent; `say`: (action, object, furniture, room) an agent, () for none left
-    "What is known at a stop beside what is seen."
+    "List what is known at a stop beside what is seen."
     known = [look(run, stop, evidence) for run in pair.runs]
     notes: dict[str, list] = {}
     if "A" in evidence:
@@ -86,7 +86,7 @@ def stop_notes(
 def said_parts(
     told: tuple,  # (object, furniture, room, action) as language tells it, or ()
 ) -> list:  # action, name of the object or "", name of the furniture, room or ""
-    "A subgoal by names."
+    "Describe a subgoal by names."
     if not told:
         return []
     thing, piece, room, action = told
@@ -94,7 +94,7 @@ def said_parts(
 
 
 def house_words() -> dict:  # name -> text
-    "Names of rooms, furniture and objects, and the five questions."
+    "List names of rooms, furniture and objects, and the five questions."
     words = {f"thing_{kind.name}": spoken(kind.name) for kind in KINDS.values()}
     words |= {f"room_{room}": spoken(room) for room in ROOMS}
     return words | {f"question_{name}": scenario.question for name, scenario in SCENARIOS.items()}
@@ -105,7 +105,7 @@ def house_page_item(
     item: HouseItem,
     evidence: str,  # of `VARIANTS`
 ) -> dict:
-    "An item as the page draws it, without its truth unless it gives feedback."
+    "Return an item as the page draws it, without its truth unless it gives feedback."
     notes = [stop_notes(pair, stop, evidence) for stop in item.stops]
     content = {
         "kind": item.kind, "scenario": item.scenario, "stops": list(item.stops), "questions": len(item.stops),

@@ -69,14 +69,14 @@ class ChoiceItem(KeyItem):
 
     @property
     def options(self) -> tuple:
-        "What may be answered."
+        "List what may be answered."
         return OBJECTS if self.task == VISIT_TASK else (*OBJECTS, "none")
 
     def may_follow(self, given: list, answer: object) -> bool:
         return answer in self.options and answer not in given and super().may_follow(given, answer)
 
     def is_right(self, answer: str) -> bool:
-        "Of a catch item."
+        "Judge an answer to a catch item."
         return answer == self.happened[0]
 
 
@@ -89,7 +89,7 @@ class RatingItem(KeyItem):
     culprit: Literal[0, 1]
 
     def is_right(self, answer: int) -> bool:
-        "Of a catch item: on the culprit's side of 50."
+        "Judge an answer to a catch item: on the culprit's side of 50."
         return answer > 50 if self.culprit else answer < 50
 
 # %% ../../nbs/study/04_score.ipynb #5a1e7c3d
@@ -115,7 +115,7 @@ class StudyKey(Form):
 def read_key(
     folder: str | Path,  # of a study
 ) -> StudyKey:
-    "The key of a study; `UsageError` where there is none, `BadData` where it is damaged."
+    "Read the key of a study; `UsageError` where there is none, `BadData` where it is damaged."
     path = Path(folder) / "study.json"
     if not path.is_file():
         raise UsageError(f"{folder} holds no study.json; name a folder that `aawm study build` wrote")
@@ -151,7 +151,7 @@ class AnswerRow(Form):
     @field_validator("rt", "started", "ended", "screen", "blurs", "reloads", mode="wrap")
     @classmethod
     def or_unknown(cls, value: object, check: Callable, info: ValidationInfo) -> object:
-        "How somebody took part, as a host or a spreadsheet may have changed it, costs no answer."
+        "Read how somebody took part, as a host or a spreadsheet may have changed it; it costs no answer."
         try:
             return check(value)
         except ValidationError:
@@ -175,7 +175,7 @@ class RatingRow(AnswerRow):
 def rows_of(
     path: Path,  # CSV or JSON, of one person or of many; or JSON by lines
 ) -> list:  # of dicts
-    "The rows of a file, not checked yet."
+    "Read the rows of a file, not checked yet."
     text = read_text(path, LARGEST_ANSWERS).replace("\ufeff", "")  # joined files may have a mark each
     if text.lstrip()[:1] not in ("[", "{"):
         return joined_rows(path, {"row", "participant", "trial"})
@@ -191,7 +191,7 @@ def rows_of(
 
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
 def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer, confidence
-    "What a simulated person answers to an item of the arena."
+    "Draw what a simulated person answers to an item of the arena."
     given: dict[str, int] = {}  # answer -> confidence
     share = float(skill > 0) if item.kind == "catch" else skill
     while not item.is_whole(list(given)):
@@ -204,7 +204,7 @@ def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) 
 
 
 def simulated_ratings(item: RatingItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer
-    "What a simulated person answers at each stop of a pair."
+    "Draw what a simulated person answers at each stop of a pair."
     share = np.array(item.parts) / PARTS
     side = np.where(share == 1, 50 * (skill > 0), 50 * skill * share) * (1 if item.culprit else -1)
     said = 50 + side + rng.normal(0, 10, len(share)) * (share < 1)
@@ -218,7 +218,7 @@ def simulate_answers(
     seed: int = 0,
     skill: float = 0.7,  # share of questions of which the answer is known; 0: clicks by chance, catch trials too
 ) -> list:  # of dicts, as the page writes them
-    "The answers of a simulated person: drawn from a rule, no data of people."
+    "Draw the answers of a simulated person from a rule; they are no data of people."
     rng = np.random.default_rng(seed)
     rows = []
     positions = iter((rng.permutation(len(key.items)) + 1).tolist())
@@ -253,7 +253,7 @@ def whole_run(
     rows: list,  # of one run: `(where, row)`, from any number of files
     key: StudyKey,
 ) -> tuple:  # table of answers; how many stood there again
-    "The answers of one run, each once; `BadData` where they are not those of a whole run of this study."
+    "Return the answers of one run, each once; `BadData` where they are not those of a whole run of this study."
     persons = sorted((row for _, row in rows if row["row"] == "person"), key=lambda row: str(row.get("ended") or ""))
     others = [*persons, *(row for _, row in rows if row["row"] == "comment")]
     about = dict(ABOUT)
@@ -303,7 +303,7 @@ def read_answers(
     key: StudyKey,
     faults: list | None = None,  # takes `{file, participant, reason}` of all that is passed over; `None`: raise
 ) -> pd.DataFrame:  # a row an answer: the fields of `AnswerRow`
-    "Every whole run of a study, each person once; `BadData` in one line where a file is damaged, not whole or of another study."
+    "Read every whole run of a study, each person once; `BadData` in one line where a file is damaged, not whole or of another study."
     runs: dict[str, pd.DataFrame] = {}
     sheets: dict[tuple, list] = defaultdict(list)  # participant, run -> `(where, row)`
 
@@ -344,7 +344,7 @@ def watchers(
     answers: pd.DataFrame,  # of `read_answers`
     key: StudyKey,
 ) -> pd.DataFrame:  # by participant: `ABOUT`, `catches_right, catches, median_rt` (ms), `fast` (share), `replays, why, included`
-    "How each person took part, and whom the study's rule leaves out."
+    "Tabulate how each person took part, and whom the study's rule leaves out."
     caught = {item.trial: item for item in key.items if item.kind == "catch"}
     said = [name for name in ("trial", "place", "answer", "confidence") if name in answers]
     sheets: dict[frozenset, str] = {}  # answers -> who gave them first
@@ -373,7 +373,7 @@ def stated_probability(
     thing: str,  # an object
     choices: Sequence[str] = (*OBJECTS, "none"),
 ) -> float:
-    "How likely a person takes it that an object is brought to the observer."
+    "Estimate how likely a person takes it that an object is brought to the observer."
     options = list(choices)
     missed = 1.0
     for answer, confidence in given:
@@ -387,7 +387,7 @@ def person_outcomes(
     answers: pd.DataFrame,  # of `read_answers`
     key: StudyKey,
 ) -> pd.DataFrame:  # `participant, trial, store_trial, task, target, scenario, behavior, object, truth, prediction, score`
-    "A row for each scored object of each test trial of each person, as models' outcomes are."
+    "Make a row for each scored object of each test trial of each person, as models' outcomes are."
     rows = []
     items = {item.trial: item for item in key.items if isinstance(item, ChoiceItem)}
     for (participant, trial), part in answers[answers.kind == "test"].groupby(["participant", "trial"], sort=False):
@@ -407,7 +407,7 @@ def person_outcomes(
 def brier(
     outcomes: pd.DataFrame,  # with `participant, truth, score`
 ) -> tuple:  # value, low, high, count, left out
-    "The Brier score with its interval over people."
+    "Compute the Brier score with its interval over people."
     off = (outcomes.score - outcomes.truth.astype(float)) ** 2
     by_person = off.groupby(outcomes.participant)
     low, high = mean_interval(by_person.sum().to_numpy()[:, None], by_person.size().to_numpy()[:, None])
@@ -415,7 +415,7 @@ def brier(
 
 
 def choice_scores(outcomes: pd.DataFrame) -> pd.DataFrame:  # `SCORE_COLUMNS`; intervals over people
-    "Share right and Brier score of visits, by concept, over known concepts, over new ones and over all."
+    "Score share right and Brier score of visits, by concept, over known concepts, over new ones and over all."
     table = []
     for kind, concepts in {"all": CONCEPTS, **CHOICES, **{name: (name,) for name in CONCEPTS}}.items():
         part = outcomes[outcomes.behavior.isin(concepts)]
@@ -448,7 +448,7 @@ def rating_outcomes(
     answers: pd.DataFrame,  # of `read_answers`
     key: StudyKey,
 ) -> pd.DataFrame:  # the columns of `aawm.marple.scores.score_pairs`, and `participant`
-    "What people said of each pair at each stop, as methods' scores are."
+    "Collect what people said of each pair at each stop, as methods' scores are."
     rows = []
     items = {item.trial: item for item in key.items if isinstance(item, RatingItem)}
     for said in answers[answers.kind == "test"].itertuples():

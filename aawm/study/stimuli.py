@@ -43,7 +43,7 @@ class StudyItem:
 
     @property
     def truth(self) -> tuple:
-        "What an item is balanced by: the object it happens to next, or the scored truths of the later objects."
+        "Return what an item is balanced by: the object it happens to next, or the scored truths of the later objects."
         return tuple(truth for *_, truth in self.rows) if self.task == "multi_goal" else self.happened[:1]
 
 # %% ../../nbs/study/01_stimuli.ipynb #13b63416
@@ -52,7 +52,7 @@ def task_items(
     task: str,  # of models
     steps: np.ndarray,  # int `[trial, 3]`: step at which it happens, -1 never
 ) -> list:  # of `StudyItem`, kind "test", in the order of the test set
-    "Every trial of a task as an item: the strict plan's rows that count."
+    "Make an item of every trial of a task: the strict plan's rows that count."
     (found,) = find_tasks([task])
     plan = found.plan(test, SCORINGS["strict"])
     items = []
@@ -73,7 +73,7 @@ def balanced(
     count: int,
     rng: np.random.Generator,
 ) -> list:  # `count` of them
-    "Some of the items, balanced over truths and scenarios."
+    "Choose some of the items, balanced over truths and scenarios."
     left = [items[place] for place in rng.permutation(len(items))]
     taken: list = []
     times: Counter[tuple[str, object]] = Counter()  # how often each truth and each scenario was taken
@@ -99,7 +99,7 @@ def study_items(
     seed: int = 0,
     study: str = "goals",  # of `ARENA_STUDIES`
 ) -> list:  # of `StudyItem`: practice, then test and catch items in one mixed order
-    "The items of a study of the arena; `BadData` where the test set has too few trials."
+    "Choose the items of a study of the arena; `BadData` where the test set has too few trials."
     rng = np.random.default_rng(seed)
     tasks = ARENA_STUDIES[study]
     steps = test.pickup_step if study == "pickups" else test.first_inside()
@@ -126,7 +126,7 @@ def practice_item(
     item: StudyItem,
     steps: np.ndarray,  # int `[trial, 3]`
 ) -> StudyItem:
-    "The same, shown on until what is asked has come about."
+    "Return the same, shown on until what is asked has come about."
     asked = item.happened[:1] if item.task == "pickup" else item.happened
     last = max([steps[item.row, thing] for thing in asked], default=item.context + 50)
     shown = min(int(last) + AFTERWARDS, test.states.shape[1])
@@ -138,7 +138,7 @@ def catch_item(
     item: StudyItem,  # with one question
     steps: np.ndarray,  # int `[trial, 3]`
 ) -> StudyItem:
-    "The trial until it has happened to its object."
+    "Return the trial until it has happened to its object."
     shown = min(int(steps[item.row, item.happened[0]]) + AFTERWARDS, test.states.shape[1])
     return replace(item, kind="catch", context=shown, shown=shown, happened=item.happened[:1], rows=())
 
@@ -152,7 +152,7 @@ def visit_items(
     count: int,  # test items
     seed: int = 0,
 ) -> list:  # of `StudyItem`: practice, then test and catch items in one mixed order
-    "The items of a study of six visits; `BadData` where the test has too few last scenes."
+    "Choose the items of a study of six visits; `BadData` where the test has too few last scenes."
     trials = open_trials(store)
     if "concept" not in trials:
         raise UsageError(f"{store} holds no visits; `aawm generate FOLDER --set visits-test` makes some")

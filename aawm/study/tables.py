@@ -26,7 +26,7 @@ def people_table(
     name: str,  # of a table
     columns: Iterable[str],  # that it must have
 ) -> pd.DataFrame:
-    "One of the tables; `UsageError` where it is not there, `BadData` where it is another."
+    "Read one of the tables; `UsageError` where it is not there, `BadData` where it is another."
     path = Path(folder) / name
     if not path.is_file():
         raise UsageError(f"{folder} holds no {name}; name a folder that `aawm study score` wrote")
@@ -65,7 +65,7 @@ def beside_people(
 def people_curves(
     folder: str | Path,  # that `score_study` wrote of a study of houses; "": none
 ) -> pd.DataFrame:  # like `score_pairs`, the house the participant, the variant "people (n = ...), V"
-    "What people said of pairs, as MARPLE's figures take methods; intervals over houses become intervals over people."
+    "Tabulate what people said of pairs, as MARPLE's figures take methods; intervals over houses become intervals over people."
     columns = ["participant", "scenario", "trial", "part", "accuracy", "variant", "included"]
     if not folder:
         return pd.DataFrame(columns=[*columns, "house"])
@@ -81,7 +81,7 @@ def beside_rules(
     store: str | Path,  # the test that people saw
     outcomes: pd.DataFrame | None = None,  # of models, as `gather` has them
 ) -> pd.DataFrame:  # `model, kind, concept, right, low, high, count`
-    "Share right of people, rules, the ideal observer and models on the same subjects; `UsageError` where the store is another."
+    "Tabulate the share right of people, rules, the ideal observer and models on the same subjects; `UsageError` where the store is another."
     from aawm.sim.visit_histories import ideal
 
     said = people_table(folder, "outcomes.csv", ["participant", "store_trial", "behavior", "object", "truth", "prediction", "included"])

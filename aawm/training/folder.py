@@ -91,7 +91,7 @@ def claim_folder(folder: Path, settings: dict) -> None:
 
 
 def is_shorter(before: dict, now: dict) -> bool:
-    "Is it the same run, with fewer training steps, by `settings.json` as it stands and as it would be written?"
+    "Say whether it is the same run, with fewer training steps, by `settings.json` as it stands and as it would be written."
     steps = [run.get("training", {}).get("steps", 0) for run in (before, now)]
     return steps[0] < steps[1] and [line.partition(":")[0] for line in differences(before, now)] == ["training.steps"]
 
@@ -104,7 +104,7 @@ def finish_run(module: nn.Module, folder: Path) -> None:
 
 
 def finished(folder: str | Path) -> bool:
-    "Has the run been trained to its end?"
+    "Say whether the run has been trained to its end."
     return (Path(folder) / WEIGHTS).exists()
 
 # %% ../../nbs/training/02_folder.ipynb #34830950

@@ -48,7 +48,7 @@ class Panel:
     bounds: tuple[float, ...] = ()  # that the paper's text states
 
     def of(self, scores: pd.DataFrame, metric: str) -> pd.DataFrame:
-        "Its rows of the score table for one metric."
+        "Select its rows of the score table for one metric."
         return scores[(scores.task == self.task) & (scores.target == self.target) & (scores.metric == metric)]
 
 
@@ -359,7 +359,7 @@ def broken_series(
     curves: pd.DataFrame,  # as gathered
     names: Iterable[str],  # of curves
 ) -> pd.DataFrame:  # curve, model, variant, seed
-    "Which curves have points that are not finite."
+    "Find which curves have points that are not finite."
     known = curves[curves.curve.isin(list(names)) & (curves["count"] > 0)]
     return known.loc[~np.isfinite(known.value), ["curve", "model", "variant", "seed"]].drop_duplicates()
 
@@ -378,7 +378,7 @@ def curve_table(
     bin_steps: int = 1,  # steps that are averaged into one point
     interval: str | None = None,  # of a single seed: None, or "bootstrap"
 ) -> pd.DataFrame:  # panel, curve, series, model, variant, label, step, value, low, high, standard_error, seeds, count
-    "The numbers of the lines: means over seeds at each step."
+    "Compute the numbers of the lines: means over seeds at each step."
     # the named curves, over finite rollouts alone where others would make them infinite
     broken = broken_series(curves, panels)
     spare = curves.assign(

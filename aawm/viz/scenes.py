@@ -28,7 +28,7 @@ def observer_distance(
     states: np.ndarray,  # `[steps, 5, 7]`
     entity: str,  # its name
 ) -> np.ndarray:  # `[steps]`, m
-    "How far an entity is from the goal, in 3D as the goal rule measures it."
+    "Measure how far an entity is from the goal, in 3D as the goal rule measures it."
     place = positions(np.asarray(states, dtype=float))[:, ENTITIES.index(entity)]
     return np.linalg.norm(place - GOAL, axis=-1)
 
@@ -59,7 +59,7 @@ EVENT_LOOKS = {  # (event, source) -> marker, filled
 def event_table(
     sources: dict,  # (event, source) -> steps `[3]` of the three objects, -1 where it never happens
 ) -> pd.DataFrame:  # object, event, source, step
-    "One row for every event that happens."
+    "Make one row for every event that happens."
     rows = [(k, *key, int(step)) for key, steps in sources.items() for k, step in enumerate(steps) if step > NEVER]
     return pd.DataFrame(rows, columns=["object", "event", "source", "step"])
 
@@ -69,7 +69,7 @@ def draw_events(
     scene: PanelScene,
     events: pd.DataFrame,  # as `event_table` gives it
 ) -> pd.DataFrame:  # what is drawn
-    "Each object's distance from the goal over the trial, with its events on the line."
+    "Draw each object's distance from the goal over the trial, with its events on the line."
     parts = []
     for k, name in enumerate(OBJECTS):
         distance = observer_distance(scene.states, name)
@@ -106,7 +106,7 @@ def fig1(
     events: pd.DataFrame,  # of the first scene, as `event_table` gives it
     remark: str = "",  # a further sentence for the note
 ) -> tuple:  # Figure, DataFrame of what is drawn
-    "The stage, and events read off a trial (paper, Figure 1)."
+    "Draw the stage, and events read off a trial (paper, Figure 1)."
     scenes = list(scenes)
     if not 1 <= len(scenes) <= 4:
         raise UsageError(f"Figure 1 shows one to four scenes, not {len(scenes)}")
@@ -160,7 +160,7 @@ class Rollout:
         )
 
     def whole(self) -> np.ndarray:  # `[steps, 5, 7]`
-        "The context, and what was imagined after it."
+        "Join the context, and what was imagined after it."
         return np.concatenate([self.truth[: self.context], self.imagined])
 
 
@@ -168,7 +168,7 @@ PAST_DELIVERY = 30  # steps
 
 
 def last_step_shown(rollout: Rollout) -> int:  # a step
-    "Where a drawn rollout ends: a little after the delivery, true and imagined, or with the trial."
+    "Find where a drawn rollout ends: a little after the delivery, true and imagined, or with the trial."
     name = OBJECTS[rollout.carried]
     ends = [0]
     for states in (rollout.truth, rollout.whole()):
@@ -182,7 +182,7 @@ def draw_rollout(
     rollout: Rollout,
     letter: str,  # of the row
 ) -> pd.DataFrame:  # what is drawn
-    "One row of Figure 2: what happened, what was imagined, and the carried object's distance from the goal."
+    "Draw one row of Figure 2: what happened, what was imagined, and the carried object's distance from the goal."
     at = max(rollout.context - 1, 0)
     end = last_step_shown(rollout)
     name = OBJECTS[rollout.carried]
@@ -243,7 +243,7 @@ def fig2(
     rollouts: Sequence[Rollout],  # one row each
     remark: str = "",  # a further sentence for the note: which model, and how the rollouts were chosen
 ) -> tuple:  # Figure, DataFrame of what is drawn
-    "The pipeline, goals that a model imagines, and goals that it does not (paper, Figure 2)."
+    "Draw the pipeline, goals that a model imagines, and goals that it does not (paper, Figure 2)."
     rollouts = list(rollouts)
     if not 1 <= len(rollouts) <= 4:
         raise UsageError(f"Figure 2 shows one to four rollouts, not {len(rollouts)}")
@@ -288,7 +288,7 @@ def choose_pair(
     delivered: np.ndarray,  # bool `[rollout]`, in the order of the store
     nearest: np.ndarray,  # m `[rollout]`: how near to the goal the carried object is imagined
 ) -> list:  # one or two indices: a success, a failure
-    "The first success and the first failure; the nearest and the farthest rollout where there are none."
+    "Choose the first success and the first failure; the nearest and the farthest rollout where there are none."
     delivered = np.asarray(delivered, dtype=bool)
     nearest = np.nan_to_num(np.asarray(nearest, dtype=float), nan=np.inf)
     if not len(delivered):

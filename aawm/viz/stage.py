@@ -23,7 +23,7 @@ TRACE_STEPS = 25  # steps of future drawn as a trace (paper, Figure 1A)
 
 # %% ../../nbs/viz/02_stage.ipynb #c5833a88
 def draw_room(axes: Axes) -> None:
-    "The walls, the observer and the goal's radius, seen from above; x to the right, z up."
+    "Draw the walls, the observer and the goal's radius, seen from above; x to the right, z up."
     x, z = GROUND_PLANE
     walls = axes.add_patch(
         Rectangle(
@@ -81,12 +81,12 @@ class Stage:
         return f"Stage({len(self.states)} steps, {len(self.entities)} entities, step {self.step}, context {self.context})"
 
     def line(self, name: str, opacity: float) -> Line2D:
-        "The trace of one entity, not yet in its place."
+        "Make the trace of one entity, not yet in its place."
         look: dict = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
         return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
 
     def shape(self, name: str) -> Polygon | Circle:
-        "The patch of one entity, not yet in its place."
+        "Make the patch of one entity, not yet in its place."
         color = ENTITY_COLORS[name]
         filled = dict(facecolor=color, edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
         patch = Polygon(np.zeros((3, 2))) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS)
@@ -120,7 +120,7 @@ class Stage:
         return self
 
     def moving(self) -> list:
-        "The artists that change from step to step, lowest first."
+        "List the artists that change from step to step, lowest first."
         return sorted(
             [*(line for pair in self.traces.values() for line in pair), *self.shapes.values()],
             key=lambda artist: artist.zorder
@@ -164,7 +164,7 @@ def trace_table(
     entities: Iterable[str] = ENTITIES,  # names of those drawn
     **columns: Iterable[str],  # constant columns put in front, e.g. `panel="A"`
 ) -> pd.DataFrame:  # the columns, then entity, step, x, y, z (m)
-    "Where the drawn entities are at the drawn steps, one row each."
+    "Tabulate where the drawn entities are at the drawn steps, one row each."
     steps = np.asarray(list(steps), dtype=int)
     parts = []
     for name in entities:

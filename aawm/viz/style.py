@@ -48,17 +48,17 @@ class Style:
 
     @property
     def group(self) -> str:
-        "The heading under which bars of such models stand."
+        "Return the heading under which bars of such models stand."
         return f"given more {PRIVILEGED_MARK}" if self.privileged else self.kind
 
     @property
     def name(self) -> str:
-        "The label, with a dagger where the model is privileged."
+        "Return the label, with a dagger where the model is privileged."
         return f"{self.label} {PRIVILEGED_MARK}" if self.privileged else self.label
 
     @property
     def points(self) -> dict:
-        "How its line and its markers look, in matplotlib's terms."
+        "Return how its line and its markers look, in matplotlib's terms."
         line = (0, self.dashes) if self.dashes else "-"
         return dict(color=self.color, ls=line, marker=self.marker, markeredgecolor="white")
 
@@ -97,7 +97,7 @@ FURTHER_MARKERS = ("<", ">", "d", "8", "*", "H", "s", "o")
 def plain_label(
     model: str,  # a name such as `my_model`, or `module:Class`
 ) -> str:  # e.g. "My Model", "Class"
-    "A readable label from the name of a model that has no style of its own."
+    "Make a readable label from the name of a model that has no style of its own."
     if ":" in model:
         return model.rpartition(":")[2]
     return model.replace("_", " ").strip().title() or model
@@ -107,7 +107,7 @@ def further_style(
     model: str,  # its name
     place: int,  # counted over the unknown models, from 0
 ) -> Style:
-    "A look for the unknown model at this place: six chosen colours, then further hues without end."
+    "Choose a look for the unknown model at this place: six chosen colours, then further hues without end."
     hue = (0.11 + 0.618034 * place) % 1
     color = FURTHER[place] if place < len(FURTHER) else to_hex(hsv_to_rgb((hue, 0.75, 0.6 + 0.1 * (place % 3))))
     marker = FURTHER_MARKERS[place % len(FURTHER_MARKERS)]
@@ -118,7 +118,7 @@ def pale(
     style: Style,  # of a model
     variant: str,  # named in the label
 ) -> Style:  # half way to white, dotted
-    "The look of a second variant of a model: its colour, paler."
+    "Return the look of a second variant of a model: its colour, paler."
     color = to_hex(0.5 * (1 + np.array(to_rgb(style.color)))).upper()
     return replace(style, label=f"{style.label}, {variant}", color=color, dashes=(1, 1))
 
@@ -127,14 +127,14 @@ def series_of(
     model: str,  # name of a model
     variant: str = "corrected",  # of it
 ) -> str:  # the name of the bar or line: the model's, and the variant's where it is not the default
-    "The name of a series, as figures and their tables use it."
+    "Name a series as figures and their tables do."
     return model if variant in ("corrected", "baseline") else f"{model} ({variant})"
 
 # %% ../../nbs/viz/01_style.ipynb #964292f3
 def series_parts(
     name: str,  # of a series: a model, perhaps with " (variant)" after it
 ) -> tuple[str, str | None]:
-    "The model of a series and its variant; `None` where the name has none."
+    "Split a series into its model and its variant; `None` where the name has none."
     match = re.fullmatch(r"(.*?) \((\w+|n = \d+)\)", name)
     return (match[1], match[2]) if match else (name, None)
 
@@ -144,7 +144,7 @@ def styles_of(
     privileged: Iterable[str] = (),  # names of further models that are given more than the context
     known: dict | None = None,  # name -> `Style`, in drawing order; `None`: the models of AAWM, `STYLES`
 ) -> dict:  # series -> Style, in drawing order
-    "The look of each series, in the order of every figure."
+    "Return the look of each series, in the order of every figure."
     parts = {name: series_parts(name) for name in dict.fromkeys(map(str, series))}
     known = STYLES if known is None else known
     unknown = sorted({model for model, _ in parts.values()} - set(known))
@@ -159,7 +159,7 @@ def styles_of(
 
 # %% ../../nbs/viz/01_style.ipynb #e33760ad
 def remarks(styles: Iterable[Style]) -> list:  # of sentences
-    "What a reader must know of the models in a figure, for its note."
+    "List what a reader must know of the models in a figure, for its note."
     labels: dict[str, dict[str, None]] = {}  # remark -> labels, in order
     for style in styles:
         labels.setdefault(style.remark, {})[style.label] = None

@@ -253,7 +253,7 @@ for code, kind, size in ((b"a", list, 1), (b"s", dict, 2)):  # with so many valu
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #501621b0
 def called(value: object, function: str) -> TypeGuard[Call]:
-    "Is this a call of a function, whatever its module, with arguments or a state?"
+    "Say whether this is a call of a function, whatever its module, with arguments or a state."
     return type(value) is Call and value.name.name == function and (value.arguments != () or value.state is not None)
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #57ca7e2f

@@ -39,16 +39,17 @@ from ...store import ARRAYS, Layout, build_store, open_array
 def process_pool(workers: int):  # an executor; if the block fails, its processes end after the trial they are at
     "Processes to simulate in."
     others = set(multiprocessing.active_children())
+
+    def end_ours() -> None:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+
     executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker)
     try:
         yield executor
     except BaseException:
         # a process ended while it writes a result would leave the executor waiting for the rest: only a stuck one is
-        def end_others():
-            for process in set(multiprocessing.active_children()) - others:
-                process.kill()
-
-        stuck = threading.Timer(3, end_others)
+        stuck = threading.Timer(3, end_ours)
         stuck.start()
         executor.shutdown(cancel_futures=True)
         stuck.cancel()

@@ -56,7 +56,7 @@ class EventReader(WorldModel):
         return self.network.trunk(features(states[:, first:], before, states[:, 0], steps, end), steps)
 
     def read_landmarks(self, hidden: torch.Tensor, states: torch.Tensor, start: torch.Tensor, end: torch.Tensor | None):
-        "What agents make of each landmark `[B, T, agent, landmark, width]`, with `hidden [B, T, agent, width]` after `states [B, T, 5, 7]`."
+        "Compute what agents make of each landmark `[B, T, agent, landmark, width]`, given `hidden [B, T, agent, width]`."
         return self.network.landmarks(hidden, landmark_features(states, start, end))
 
     def condition(

@@ -234,7 +234,7 @@ LEAST_LOG = -30.0  # log probabilities below it are taken for it, so that guidan
 def plan_facts(
     ahead: torch.Tensor,  # bool `[..., agent, kind, object]`: the events that are planned and have not happened
 ) -> torch.Tensor:  # `[..., agent, object, facts]`
-    "What each agent is given of each object: which events are ahead, its own and the other's, and that this is known. Without a plan: zeros."
+    "Return what each agent is given of each object: which events are ahead, its own and the other's, and that they are known."
     facts = torch.stack([ahead, ahead.flip(-3)], -1).float().transpose(-3, -2).flatten(-2)
     return functional.pad(facts, (0, 1), value=1.0)
 
