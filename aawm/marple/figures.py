@@ -8,7 +8,6 @@ __all__ = ['CHECK', 'PERFECT', 'LOOKS', 'KINDS_OF_EVIDENCE', 'KNOWN', 'GIVEN', '
 
 # %% ../../nbs/marple/19_figures.ipynb #c0f1b81a
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 
 from .claims import LANGUAGE_MODEL, PEOPLE, PUBLISHED_NEEDED, jackknife, mean_needed
@@ -77,7 +76,7 @@ def fig_accuracy(
     table: pd.DataFrame,  # of `score_pairs`, with columns method and variant
     note: str = "",
 ):  # figure, table
-    "Draw accuracy over time for every scenario and their mean: exact inference, a rule, published marks."
+    "Draw accuracy over time for every scenario and their mean: exact inference and a rule."
     drawn = curve_table(table)
     heard = drawn[drawn.scenario == "mean"].pivot(index="part", columns="series", values="value")
     apart = [(heard[one] - heard[other]).abs().max() for one, other in (("V+A", "V"), ("V+A+L", "V+L")) if one in heard]
@@ -90,21 +89,10 @@ def fig_accuracy(
         ax.label_outer()
     handles, labels = axes[0, 0].get_legend_handles_labels()
     labels = [f"exact inference, {label}" if label in VARIANTS else label for label in labels]
-    marks = []
-    for name in (PEOPLE, "V+A+L", "V+L", "V", LANGUAGE_MODEL):  # published: where they reach 0.8
-        look = look_of(name)
-        value = float(PUBLISHED_NEEDED.loc[name, "in"])
-        style = dict(marker=look.marker, ms=9 if look.marker == "*" else 6, mfc="white", mec=look.color, mew=1.2, ls="none", zorder=6)
-        handles += axes[1, 2].plot([value], [LEVEL], **style)
-        labels.append(f"{name}, published")
-        marks.append({"series": labels[-1], "scenario": "mean", "part": np.nan, "value": value})
     figure.legend(handles, labels, loc="outside upper center", ncols=3)
     each = table.groupby("scenario").trial.nunique().max()
-    add_note(figure, [
-        KINDS_OF_EVIDENCE, audio, f"n = {each} trials a scenario. Bands: 95 % bootstrap over houses. Marks: where the paper's",
-        "people and methods reached 0.8, mean over its scenarios; people answered raw, simulations through a softmax.", note
-    ])
-    return figure, pd.concat([drawn, pd.DataFrame(marks)], ignore_index=True)
+    add_note(figure, [KINDS_OF_EVIDENCE, audio, f"n = {each} trials a scenario. Bands: 95 % bootstrap over houses.", note])
+    return figure, drawn
 
 # %% ../../nbs/marple/19_figures.ipynb #9d99eedb
 @house_style()
