@@ -164,7 +164,7 @@ def unfinished(
 BAR = "{desc}: {n_fmt} of {total_fmt} jobs |{bar}| {elapsed}{postfix}"
 MINUTE = 60.0  # s between lines on what runs where there is no terminal, and until missing workers are named
 
-
+# %% ../../nbs/runs/05_jobs.ipynb #94830157
 def run_jobs(
     jobs: list[Job],  # as `plan` gives them, each after those it needs
     values: dict,  # the profile's values

@@ -734,7 +734,7 @@ def swm3(
         add_note(figure, note, BROAD)
     return figure, table
 
-
+# %% ../../nbs/viz/03_figures.ipynb #237ce002
 def swm4(
     scores: pd.DataFrame,
     privileged: Iterable[str] = (),

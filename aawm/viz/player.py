@@ -133,7 +133,7 @@ def draw_stage(stage: dict, step: int, side: int, cuts: Sequence[int] = ()) -> I
             pen.text(where, shape["text"], fill=shape.get("ink", "#000"), font=letters(max(round(shape["letters"] * scale), 8)), anchor="mm")
     return image.resize((side, round(image.height / OVER)), Image.Resampling.BOX)
 
-
+# %% ../../nbs/viz/05_player.ipynb #ae7f1341
 @dataclass(frozen=True, eq=False)
 class Replay:
     """Stages that move side by side.
