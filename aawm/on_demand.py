@@ -156,7 +156,7 @@ def use_code(names: Iterable[str] | dict[str, str]) -> None:
         place = str(Path(name).resolve()) if name.endswith(".py") else name
         file = getattr(own_module(place, f"code {name!r}"), "__file__", None)
         found = hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
-        wanted = names[name] if isinstance(names, dict) else own_code().get(place, found)
-        if found != wanted:
+        imported = own_code().get(place, found)  # a worker that lives on may have an older one in memory
+        if {found, imported, names[name] if isinstance(names, dict) else found} != {found}:
             raise EnvironmentProblem(f"{name} on {socket.gethostname()} is another file than the one that was named, or was changed since")
         os.environ[CODE] = json.dumps(own_code() | {place: found})
