@@ -77,7 +77,10 @@ FOLDERS = {
     "marple train": "marple train OUT --pairs 1 --preset smoke", "study build": "study build --out OUT --trials 2",
     "study score": f"study score {CLASS} {CLASS}/answers.csv --out OUT"
 }
-ELSEWHERE = {"choose-threshold": "writes into its run", "reproduce": "names its folders itself", "compare": "reads"}
+ELSEWHERE = {
+    "choose-threshold": "writes into its run", "reproduce": "names its folders itself", "compare": "reads",
+    "new-benchmark": "takes a new folder alone",
+}
 FROM_NOTHING = {"generate", "figure", "lessons", "infant generate", "marple generate", "marple train", "study build"}
 
 
