@@ -123,6 +123,8 @@ def read_description(path: str | Path) -> dict:
     "Read the `zarr.json` of an array or a group; `Refused` for another format of zarr."
     if any((Path(path) / name).exists() for name in (".zgroup", ".zarray", ".zattrs")):
         raise Refused(f"{path} is of zarr format 2, whose codecs can run code; write it in format 3")
+    if not (Path(path) / "zarr.json").is_file():
+        raise BadData(f"{path} cannot be read: it has no zarr.json; give a folder of zarr format 3")
     about = read_small(Path(path) / "zarr.json", dict, DESCRIPTION)
     if about.get("zarr_format") != 3:
         raise Refused(f"{Path(path) / 'zarr.json'} is of zarr format {str(about.get('zarr_format'))[:20]}; only format 3 is read")
@@ -334,6 +336,8 @@ class Manifest(Form):
 def read_manifest(path: str | Path, layout: Layout) -> dict:
     "Read the manifest of a store; raise `BadData` where there is none that this version can trust."
     file = Path(path) / MANIFEST
+    if not Path(path).is_dir():
+        raise BadData(f"{path} is no folder; give a store's folder ({layout.name})")
     if (Path(path) / "settings.json").is_file():
         raise BadData(f"{path} is the folder of a training run; give a store's folder ({layout.name})")
     if not file.is_file():
