@@ -242,5 +242,5 @@ def small_store(
     if task == "visits":
         groups = count + PRACTICE + CATCHES
         return generate_visits(folder, groups * len(CONCEPTS) * len(OBJECTS), scenes=groups + 20, test=True, progress=progress)
-    return generate(folder, trials=2 * count + 24, scenarios=GATHERING_SCENARIOS, progress=progress)  # one in four or five is single goal
+    return generate(folder, trials=4 * count + 32, progress=progress)  # one trial in eight is single goal
 
