@@ -246,7 +246,7 @@ def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(
 ):
     with ThreadPoolExecutor(2) as threads:
         with monkeypatch.context() as patch:
-            patch.setattr(generating, "draw_trial", lambda *a: 1 / 0)
+            patch.setattr(generating, "draw_trial", lambda *a, **more: 1 / 0)
             with pytest.raises(
                 EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"
             ):

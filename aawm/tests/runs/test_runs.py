@@ -317,8 +317,8 @@ def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, 
     original = sources.read_module
 
     def changed(file, when):
-        imports, mark = original(file, when)
-        return imports, f"{mark} changed" if file.read_text(encoding="utf-8") == source else mark
+        imports, mark, registered = original(file, when)
+        return imports, f"{mark} changed" if file.read_text(encoding="utf-8") == source else mark, registered
 
     monkeypatch.setattr(sources, "read_module", changed)
     values = profile_values("smoke")
