@@ -1,6 +1,5 @@
 """Weights by name, models of one's own under plain names, code that is named again, and weights files that say how they came about."""
 
-import json
 import sys
 from pathlib import Path
 
