@@ -16,7 +16,7 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 
-from aawm.cli import app
+from aawm.cli import app, code_first
 from aawm.tests.conftest import FIXTURES, ROOT
 from aawm.tests.test_guides import source
 from aawm.tests.test_wheel import program, wheel  # noqa: F401  # fixtures
@@ -143,11 +143,14 @@ def printed() -> list[tuple[str, str]]:
 def fault_of(line: str) -> str:
     "Why the program does not understand a line, or nothing; words that are left out are no fault."
     first, *words = shlex.split(line.replace("...", ""))
+    words = words if first == "make" else code_first(words)
     if first == "make":
         targets = [word for word in words if "=" not in word]
         rules = re.findall(r"(?m)^([\w-]+):", (ROOT / "Makefile").read_text())
         return "; ".join(f"make has no {target}" for target in targets if target not in rules)
     command = typer.main.get_command(app)
+    while words[:1] == ["--code"]:
+        words = words[2:]
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         name = words.pop(0)
         if name not in {*command.commands, "VERB"}:
