@@ -181,7 +181,11 @@ class PlainLoader(yaml.SafeLoader):
 def parse_yaml(text: str, where: object) -> object:
     "Read a YAML text without anchors, aliases and tags; `BadData` in one line that names `where` it stands."
     try:
-        for event in yaml.parse(text, PlainLoader):
+        depth = 0
+        for event in yaml.parse(text, PlainLoader):  # its time grows with the square of the depth
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > NESTING:
+                raise ValueError(f"nested deeper than {NESTING} levels")
             if isinstance(event, yaml.NodeEvent) and (event.anchor or getattr(event, "tag", None)):
                 raise ValueError("anchors, aliases and tags are not allowed; write the value out")
         content = yaml.load(text, PlainLoader)
