@@ -29,7 +29,8 @@ marple/19_figures models/02_multistep models/03_rssm models/04_transformer model
 models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
 training/07_check viz/06_marks
-guides/04_in_one_figure lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/07_defend_a_claim
+study/06_tables study/07_challenge viz/03_figures runs/11_view
+guides/04_in_one_figure lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/06_model_or_code lessons/07_defend_a_claim
 lessons/09_what_surprises_a_network lessons/10_are_you_better
 """
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}

@@ -46,7 +46,7 @@ def model_of(name, variant):
 @pytest.mark.parametrize(
     "name, variant",
     [
-        pytest.param(*one, marks=[pytest.mark.slow] if one[0] == "strong_oracle" else [])
+        pytest.param(*one, marks=[pytest.mark.slow] if one[0] == "strong_oracle" or one[1] == "published" else [])
         for one in SAMPLING + PLAIN
     ]
 )

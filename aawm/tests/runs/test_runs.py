@@ -538,6 +538,7 @@ for step in range(done + 1, 10):
 """
 
 
+@pytest.mark.slow
 def test_workers_that_are_lost_at_a_third_of_each_job_end_in_the_same_figure(repository):
     "As SLURM takes jobs away: each goes on from its checkpoint at another worker."
     from dask.distributed import LocalCluster
