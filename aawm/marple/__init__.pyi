@@ -6,14 +6,14 @@ from .configurations import (
 )
 from .evidence import Evidence as Evidence, VARIANTS as VARIANTS, look as look
 from .furnishing import draw_house as draw_house, floor_plan as floor_plan
-from .houses import House as House, describe as describe, golden_house as golden_house
+from .houses import House as House, golden_house as golden_house
 from .inference import (
     evaluate as evaluate, exact as exact, exact_method as exact_method,
     fewest_wasted_moves as fewest_wasted_moves, holds_query as holds_query,
 )
 from .missions import (
     MISSIONS as MISSIONS, Mission as Mission, SCENARIOS as SCENARIOS, Scenario as Scenario,
-    mission as mission, program as program, similarity as similarity,
+    mission as mission, program as program,
 )
 from .pairs import (
     Pair as Pair, dataset_card as dataset_card, draw_pair as draw_pair, generate_pairs as generate_pairs,

@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['PEOPLE', 'LANGUAGE_MODEL', 'PUBLISHED_NEEDED', 'EXACT', 'POLICIES', 'SETTINGS', 'ABSENT', 'CLAIMS', 'claim',
-           'METHODS_OF', 'SHIPPED_TRIALS', 'SHIPPED_ACCURACY', 'jackknife', 'mean_needed', 'Scored', 'claim_1',
-           'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7', 'claim_8', 'policy_scores',
-           'ledger_by_method', 'slip_table']
+           'METHODS_OF', 'jackknife', 'mean_needed', 'Scored', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5',
+           'claim_6', 'claim_7', 'claim_8', 'policy_scores', 'ledger_by_method', 'slip_table']
 
 # %% ../../nbs/marple/18_claims.ipynb #00758e66
 from collections.abc import Callable
@@ -134,18 +133,6 @@ class Scored(Evidence):
         strength = float(prior or SETTINGS[self.method][0])
         return Absent("trials at w < 1" if strength < 1 else "trials at w = 1")
 
-    def shared(self, weights: tuple) -> "Scored":
-        "Keep the training seeds alone that were scored at every strength of preferences."
-        if self.method != POLICIES or "training_seed" not in self.table:
-            return self
-        seeds = [set(self.rows("V", weight).training_seed) for weight in weights]
-        common = set.intersection(*seeds)
-        if not common:
-            return self
-        same = Scored(self.table[self.table.training_seed.isin(common)], self.method)
-        same.read = self.read  # numbers of both are noted for the ledger
-        return same
-
     def measure(
         self,
         label: str,
@@ -224,9 +211,7 @@ def claim_6(scored: Scored):
 # %% ../../nbs/marple/18_claims.ipynb #82835df3
 @claim(7, "preferences", "weaker preferences need more", "The less is known of preferences, the more evidence is needed.")
 def claim_7(scored: Scored):
-    weights = ("1.0", "0.8", "0.6", "0.5")
-    same = scored.shared(weights)
-    numbers = [same.needed("V", weight) for weight in weights]
+    numbers = [scored.needed("V", weight) for weight in ("1.0", "0.8", "0.6", "0.5")]
     return every(*(above(weaker, stronger) for stronger, weaker in zip(numbers, numbers[1:])))
 
 # %% ../../nbs/marple/18_claims.ipynb #1f93dbc9
@@ -245,10 +230,6 @@ def claim_8(scored: Scored):
     return above(measured["V+L"], measured["V"])
 
 # %% ../../nbs/marple/18_claims.ipynb #5d1e77a1
-SHIPPED_TRIALS = "data/weights/marple/scores.parquet"
-SHIPPED_ACCURACY = "data/weights/marple/accuracy.csv"
-
-
 def policy_scores(
     folder: str | Path,  # with a folder for each policy: scores.parquet, accuracy.csv; none there: the shipped policies
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:  # trials, accuracy of actions, a sentence for a figure's note
@@ -257,14 +238,13 @@ def policy_scores(
     if folders:
         trials = pd.concat([pd.read_parquet(here / "scores.parquet") for here in folders])
         return trials, pd.concat([pd.read_csv(here / "accuracy.csv") for here in folders]), ""
-    trials = pd.read_parquet(resolve(SHIPPED_TRIALS))
+    trials = pd.read_parquet(resolve("data/weights/marple/scores.parquet"))
     trials = trials[(trials.method == "rollouts") & (trials.depth == "paper")]
-    groups = trials.groupby(["training", "training_seed"])
-    names = ", ".join(f"{training}-{seed}" for training, seed in groups.groups)
+    names = ", ".join(f"{training}-{seed}" for training, seed in trials.groupby(["training", "training_seed"]).groups)
     each = trials[trials.prior == "1.0"].groupby(["variant", "training", "training_seed"], sort=False).trial.nunique()
-    counts = ", ".join(f"{variant} {count}" for variant, count in each.groupby("variant", sort=False).min().items())
-    note = f"Policies: the shipped ones {names}; trials each: {counts}; rollouts to T."
-    return trials, pd.read_csv(resolve(SHIPPED_ACCURACY)), note
+    counts = [f"{variant} {'-'.join(map(str, sorted({*some})))}" for variant, some in each.groupby("variant", sort=False)]
+    note = f"Policies: the shipped ones {names}; trials each: {', '.join(counts)}; rollouts to T."
+    return trials, pd.read_csv(resolve("data/weights/marple/accuracy.csv")), note
 
 # %% ../../nbs/marple/18_claims.ipynb #a0ca0266
 def ledger_by_method(

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['STATE_NAMES', 'LARGEST', 'Cells', 'Members', 'FurnitureName', 'ObjectName', 'HouseSide', 'HOUSES', 'LARGEST_HOUSES',
            'Read', 'Group', 'Nothing', 'name_among', 'ThingForm', 'PieceForm', 'RoomForm', 'DoorForm', 'GridForm',
-           'Configuration', 'grid_house', 'read_configuration', 'read_configuration_file', 'Outline', 'is_template',
-           'configuration_files', 'HousesForm', 'import_houses', 'kept_configurations', 'read_houses']
+           'Configuration', 'grid_house', 'read_configuration_file', 'Outline', 'is_template', 'configuration_files',
+           'HousesForm', 'import_houses', 'kept_configurations', 'read_houses']
 
 # %% ../../nbs/marple/09_configurations.ipynb #ebd66344
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from ..errors import AawmError, BadData, UsageError, first_line
 from ..files import check_place, visible_files, write_json
 from .houses import Door, House, Piece, Room, Thing
 from .vocabulary import BITS, FURNITURE, KINDS, OBJECTS, ROOMS, kind_id
-from ..readers import Form, Line, in_form, read_small
+from ..readers import Form, Line, read_small
 
 # %% ../../nbs/marple/09_configurations.ipynb #04532d54
 STATE_NAMES = dict(
@@ -156,14 +156,6 @@ def grid_house(
         return House(grid.width, grid.height, tuple(rooms), doors, tuple(pieces), tuple(things))
     except BadData as fault:
         raise BadData(f"{where}: {fault}") from None
-
-
-def read_configuration(
-    content: object,  # a released configuration, as JSON gives it
-) -> House:
-    "Build the house of a configuration; `BadData` names the place of the first fault."
-    where = "the configuration"
-    return grid_house(in_form(content, Configuration, where).Grid, where)
 
 
 def read_configuration_file(path: str | Path) -> House:

@@ -145,7 +145,7 @@ def seed_table(
         reached = all(summary(some).loc["mean", "reached"] for _, some in here.groupby("training_seed"))
         rows.append(
             {
-                "series": f"{variant}, policies", "scenario": training, "value": number.value, "low": low, "high": high,
+                "series": f"{variant}, policies", "scenario": training, "value": number.value, "low": max(low, 0.0), "high": min(high, 1.0),
                 "reached": reached, "trials": here[["trial", "scenario"]].drop_duplicates().shape[0], "seeds": number.seeds
             }
         )
@@ -180,7 +180,7 @@ def fig_evidence(
             draw_dots(axes, row, look.color, look.marker, hollow=split == "in" and name not in ours.index)
         if whose != "published":
             said = " / ".join(f"{row.value:.2f}" + ("" if row.reached else " *") for row in rows.itertuples())
-            axes.text(rows[["high", "value"]].max(axis=None) + 0.02, line, said, va="center", fontsize=8)
+            axes.text(rows[["high", "value"]].max(axis=None) + 0.03, line, said, va="center", fontsize=8)
         counts = "/".join(dict.fromkeys(f"{count:.0f}" for count in rows.get("trials", pd.Series(dtype=float)).dropna()))
         labels.append(words.get(name, name) + (f", n = {counts}" if counts else ""))
     for line in (len(given), len(lines) - 2):

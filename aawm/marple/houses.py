@@ -6,7 +6,7 @@
 __all__ = ['HOUSE_PARTS', 'CHANNELS', 'ROOM', 'FURNITURE_KIND', 'FURNITURE_STATE', 'OBJECT_KIND', 'OBJECT_STATE', 'OBJECT_NUMBER',
            'AGENT', 'HEADING', 'ROOM_COLORS', 'WALL_COLOR', 'PIECE_COLOR', 'AGENT_COLORS', 'CELL', 'GOLDEN_FURNITURE',
            'GOLDEN_OBJECTS', 'Room', 'Door', 'Piece', 'Thing', 'House', 'check_house', 'check_piece', 'check_objects',
-           'static_array', 'box_svg', 'house_svg', 'describe', 'reachable', 'can_be_faced', 'golden_house']
+           'static_array', 'box_svg', 'house_svg', 'reachable', 'can_be_faced', 'golden_house']
 
 # %% ../../nbs/marple/02_houses.ipynb #3a0e30a3
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import BadData
 from ..files import digest
 from aawm.marple.vocabulary import (
-    AHEAD, DOOR, EMPTY, FURNITURE, KINDS, NOTHING, OBJECTS, OPEN, ROOMS, WALL, bits, codes_of, kind_id,
+    AHEAD, DOOR, EMPTY, FURNITURE, NOTHING, OBJECTS, OPEN, ROOMS, WALL, bits, codes_of, kind_id,
 )
 
 # %% ../../nbs/marple/02_houses.ipynb #df78c045
@@ -135,11 +135,6 @@ class House:
         y, x = np.nonzero(self.free)
         cells = np.repeat(np.stack([x, y], 1), 4, axis=0)
         return np.concatenate([cells, np.tile(np.arange(4), len(x))[:, None]], axis=1)
-
-    def on(self, place: int) -> list:  # of Thing
-        "List what lies on a piece of furniture."
-        return [thing for thing in self.objects if thing.on == place]
-
 
 HOUSE_PARTS: dict[str, type[Room] | type[Door] | type[Piece] | type[Thing]] = {
     "rooms": Room, "doors": Door, "furniture": Piece, "objects": Thing,
@@ -275,19 +270,6 @@ def house_svg(
     ]
     size = f'width="{CELL * house.width}" height="{CELL * house.height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}{marks}</svg>'
-
-# %% ../../nbs/marple/02_houses.ipynb #e0596338
-def describe(house: House,) -> str:
-    "Describe the house in words, a line for each room."
-    lines = []
-    for place, room in enumerate(house.rooms):
-        pieces = []
-        for index, piece in enumerate(house.furniture):
-            if piece.room == place:
-                held = ", ".join(KINDS[thing.kind].name for thing in house.on(index))
-                pieces.append(KINDS[piece.kind].name + (f" ({held})" if held else ""))
-        lines.append(f"{room.type}: {', '.join(pieces) or 'empty'}")
-    return "\n".join(lines)
 
 # %% ../../nbs/marple/02_houses.ipynb #ff9a9d2f
 def reachable(

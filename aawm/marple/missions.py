@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NEEDS', 'FORM', 'MISSION_TEXT', 'EXTRA', 'MISSIONS', 'SCENARIOS', 'MOST', 'Subgoal', 'read_subgoal', 'Mission',
-           'mission', 'Scenario', 'find_scenario', 'scenario_of', 'partner_of', 'shared', 'similarity', 'Need',
-           'needs_of', 'Step', 'Pantry', 'program']
+           'mission', 'Scenario', 'find_scenario', 'scenario_of', 'partner_of', 'Need', 'needs_of', 'Step', 'Pantry',
+           'program']
 
 # %% ../../nbs/marple/04_missions.ipynb #0603569b
 import re
@@ -119,7 +119,6 @@ class Scenario:
     other: str
     query: tuple  # (kind of the thing, action)
     horizon: float  # published: mean step of the state after the query action
-    similarity: float  # published: of the two missions
 
     @property
     def missions(self) -> tuple:
@@ -129,11 +128,11 @@ class Scenario:
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("pillow", "Who picked up the pillow?", "watch_movie_cozily", "watch_news_on_tv", (kind_id("pillow"), PICKUP), 15.0, 0.19),
-        Scenario("shower", "Who turned on the shower?", "take_shower", "feed_dog", (kind_id("shower"), TOGGLE), 26.4, 0.30),
-        Scenario("snack", "Who picked up the snack?", "get_snack", "clean_living_room_table", (kind_id("sandwich"), PICKUP), 36.8, 0.46),
-        Scenario("plant", "Who picked up the plant?", "move_plant_at_night", "get_night_snack", (kind_id("pot_plant"), PICKUP), 43.9, 0.61),
-        Scenario("laundry", "Who turned on the laundry?", "do_laundry", "change_outfit", (kind_id("laundry"), TOGGLE), 51.3, 0.87),
+        Scenario("pillow", "Who picked up the pillow?", "watch_movie_cozily", "watch_news_on_tv", (kind_id("pillow"), PICKUP), 15.0),
+        Scenario("shower", "Who turned on the shower?", "take_shower", "feed_dog", (kind_id("shower"), TOGGLE), 26.4),
+        Scenario("snack", "Who picked up the snack?", "get_snack", "clean_living_room_table", (kind_id("sandwich"), PICKUP), 36.8),
+        Scenario("plant", "Who picked up the plant?", "move_plant_at_night", "get_night_snack", (kind_id("pot_plant"), PICKUP), 43.9),
+        Scenario("laundry", "Who turned on the laundry?", "do_laundry", "change_outfit", (kind_id("laundry"), TOGGLE), 51.3),
     )
 }
 
@@ -162,20 +161,6 @@ def partner_of(name: str) -> str:
     if (scenario := scenario_of(name)) is None:
         raise UsageError(f"mission {name!r} is in no scenario")
     return next(other for other in scenario.missions if other != name)
-
-# %% ../../nbs/marple/04_missions.ipynb #0bf23324
-def shared(one: set, other: set) -> float:
-    "Compute the shared part of two sets (Jaccard)."
-    return len(one & other) / len(one | other) if one | other else 1.0
-
-
-def similarity(one: Mission, other: Mission) -> float:  # 0 to 1
-    "Measure how alike two missions are, in actions and rooms."
-    actions, rooms = (
-        [{getattr(goal, part) for goal in mission.subgoals} - {""} for mission in (one, other)]
-        for part in ("action", "room")
-    )
-    return (shared(*actions) + 0.5 * shared(*rooms)) / 1.5
 
 # %% ../../nbs/marple/04_missions.ipynb #3ab2fcf4
 @dataclass(frozen=True)

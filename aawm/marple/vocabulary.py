@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ROOMS', 'ROOM_CODES', 'ABILITIES', 'BITS', 'OPEN', 'ON', 'DUSTY', 'FURNITURE_TEXT', 'FURNITURE', 'OBJECT_TEXT',
            'OBJECTS', 'NOTHING', 'EMPTY', 'DOOR', 'WALL', 'KINDS', 'IDS', 'ACTIONS', 'NULL', 'IDLE', 'FORWARD', 'LEFT',
-           'RIGHT', 'TOGGLE', 'OPENING', 'CLOSING', 'PICKUP', 'DROP', 'CLEAN', 'END', 'DOABLE', 'IDLE_STEPS',
-           'HEADINGS', 'AHEAD', 'MOVES', 'LETTERS', 'bits', 'codes_of', 'Kind', 'read_kinds', 'kind_id', 'action_text']
+           'RIGHT', 'TOGGLE', 'OPENING', 'CLOSING', 'PICKUP', 'DROP', 'CLEAN', 'END', 'DOABLE', 'IDLE_STEPS', 'AHEAD',
+           'MOVES', 'LETTERS', 'bits', 'codes_of', 'Kind', 'read_kinds', 'kind_id', 'action_text']
 
 # %% ../../nbs/marple/01_vocabulary.ipynb #a72fcaf3
 from dataclasses import dataclass
@@ -108,8 +108,7 @@ ACTIONS = ("null", "idle", "forward", "left", "right", "toggle", "open", "close"
 NULL, IDLE, FORWARD, LEFT, RIGHT, TOGGLE, OPENING, CLOSING, PICKUP, DROP, CLEAN, END = range(12)
 DOABLE = ACTIONS[1:11]
 IDLE_STEPS = 11  # records of one subgoal `idle`
-HEADINGS = ("right", "down", "left", "up")
-AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # (dx, dy) by heading; x runs right, y down
+AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))  # (dx, dy) by heading: right, down, left, up; x runs right, y down
 MOVES = (FORWARD, LEFT, RIGHT)
 LETTERS = {FORWARD: "F", LEFT: "L", RIGHT: "R"}
 

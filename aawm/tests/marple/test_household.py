@@ -14,17 +14,22 @@ from typer.testing import CliRunner
 
 from aawm import cli, marple
 from aawm.errors import AawmError, BadData, EnvironmentProblem, UsageError
-from aawm.marple.configurations import import_houses, read_configuration
+from aawm.marple.configurations import Configuration, grid_house, import_houses
 from aawm.marple.furnishing import can_be_done, draw_house
 from aawm.marple.houses import Room, can_be_faced, reachable
 from aawm.marple.missions import mission, program
 from aawm.marple.pairs import DIFFERENCES, house_of
 from aawm.marple.vocabulary import PICKUP, kind_id
+from aawm.readers import in_form
 from aawm.tests.conftest import FIXTURES
 
 DATA = FIXTURES / "marple"
 GOLDEN = DATA / "init_config_change_outfit_do_laundry.json"
 FILES = sorted(DATA.glob("*.json"))
+
+
+def read_configuration(content):
+    return grid_house(in_form(content, Configuration, "the configuration").Grid, "the configuration")
 
 
 def one_line(fault: AawmError) -> str:

@@ -189,22 +189,6 @@ def test_without_trained_policies_the_shipped_ones_are_judged(tmp_path):
     assert set(policy_scores(tmp_path)[0].training_seed) == {5} and policy_scores(tmp_path)[2] == ""
 
 
-def test_weaker_preferences_are_compared_on_the_same_training_seeds():
-    places = [
-        ("laundry", f"laundry {house}", part, seed, weight)
-        for house in range(2)
-        for part in range(11)
-        for seed in range(2)
-        for weight in ("1.0", "0.8", "0.6", "0.5")
-        if seed == 0 or weight == "1.0"
-    ]
-    table = pd.DataFrame(places, columns=["scenario", "house", "part", "training_seed", "prior"])
-    policies = Scored(table.assign(accuracy=0.7, variant="V", rule="softmax", training="in", trial=0), POLICIES)
-    assert policies.needed("V").seeds == 2 and policies.shared(("1.0", "0.6")).needed("V").seeds == 1
-    weaker = ledger_by_method({POLICIES: policies}).set_index("claim").loc[7]
-    assert weaker.verdict == "undecided" and weaker.seeds == 1 and weaker.measured.count("evidence needed") == 4
-
-
 def words_of(figure):
     return figure.get_supxlabel().replace("\n", " ")
 
