@@ -308,7 +308,7 @@ def score_evaluation(
 ) -> Evaluation:
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
-    tables = score(scorer, protocol.chosen)
+    tables = score(scorer, protocol.tasks)
     others = {
         "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
     } if protocol.sensitivity else {}

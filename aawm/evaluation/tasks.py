@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 import re
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -543,7 +543,7 @@ class Protocol:
         For a choice that cannot be.
     """
 
-    tasks: TaskChoice = None
+    tasks: Any = None  # once made: a tuple of `Task`
     scoring: str = "strict"
     split: str | None = "validation"
     seed: int = 0
@@ -572,11 +572,6 @@ class Protocol:
             object.__setattr__(self, name, entry)
 
     @property
-    def chosen(self) -> tuple[Task, ...]:
-        "Return its tasks, found once."
-        return cast(tuple[Task, ...], self.tasks)
-
-    @property
     def rules(self) -> Scoring:
         "Return the constants of its scoring."
         numbers: dict[str, Any] = dict(self.changes)
@@ -586,27 +581,20 @@ class Protocol:
 
     def plan(self, test: TrialSet) -> pd.DataFrame:
         "Make one plan for all its tasks."
-        return plan_tasks(self.chosen, test, self.rules, self.curve_trials, self.seed, self.cap)
+        return plan_tasks(self.tasks, test, self.rules, self.curve_trials, self.seed, self.cap)
 
     def record(self) -> dict[str, Any]:
         "Return its fields, as a record keeps them."
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        named = {
-            "tasks": [task.name for task in self.chosen], "split": self.split or "all",
-            "evaluation_seed": fields.pop("seed")
-        }
-        return fields | named
+        names = [task.name for task in self.tasks]
+        return fields | {"tasks": names, "split": self.split or "all", "evaluation_seed": fields.pop("seed")}
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "Protocol":
         "Return the protocol of a record. `UsageError` for a task that is neither the package's nor registered."
         fields = {field.name: record[field.name] for field in dataclasses.fields(cls) if field.name in record}
-        return cls(
-            **fields | {
-                "seed": record["evaluation_seed"],
-                "split": None if record["split"] == "all" else record["split"]
-            }
-        )
+        split = None if record["split"] == "all" else record["split"]
+        return cls(**fields | {"seed": record["evaluation_seed"], "split": split})
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #asproto1
 def as_protocol(
