@@ -16,9 +16,7 @@ from nbclient import NotebookClient
 from aawm import __version__, cli
 from aawm.errors import BadData
 from aawm.lessons import checks
-from aawm.lessons.copies import (
-    BEGIN, END, build_lessons, find_lessons, hosted_copy, instructor_copy, kind_of, setup_cell, student_copy,
-)
+from aawm.lessons.copies import (BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy)
 from aawm.schema import ENTITIES, GOAL, positions
 from aawm.tests.conftest import ROOT
 
@@ -41,11 +39,7 @@ def executed(path):
 
 
 def errors(cell):
-    return [
-        f"{output.ename}: {output.evalue}"
-        for output in cell.get("outputs", ())
-        if output.output_type == "error"
-    ]
+    return [f"{output.ename}: {output.evalue}" for output in cell.get("outputs", ()) if output.output_type == "error"]
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
@@ -54,7 +48,7 @@ def test_no_solution_is_in_a_students_copy(course, lesson):
         name: nbformat.read(course / name / lesson.stem / lesson.name, as_version=4)
         for name in ("student", "instructor")
     }
-    assert made["student"].cells.pop(0).source == setup_cell()
+    assert made["student"].cells.pop(0).id == "setup"
     exercises = 0
     for student, instructor in zip(made["student"].cells, made["instructor"].cells, strict=True):
         assert not student.get("outputs") and not instructor.get("outputs")
@@ -64,9 +58,7 @@ def test_no_solution_is_in_a_students_copy(course, lesson):
             solution = instructor.source.split(BEGIN)[1].split(END)[0]
             lines = [line.strip() for line in solution.splitlines() if len(line.strip()) > 12]
             assert lines and not any(line in student.source for line in lines)
-            assert "raise NotImplementedError()" in student.source and student.source.startswith(
-                ("def ", "class ")
-            )
+            assert "raise NotImplementedError()" in student.source and student.source.startswith(("def ", "class "))
         elif kind_of(student) == "written":
             assert student.source != instructor.source
         else:
@@ -119,14 +111,10 @@ def checked(path):
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_checks_pass_the_solved_copy_and_say_what_the_unsolved_one_lacks(course, lesson):
-    solved, unsolved = (
-        checked(course / copies / lesson.stem / lesson.name) for copies in ("instructor", "student")
-    )
+    solved, unsolved = (checked(course / copies / lesson.stem / lesson.name) for copies in ("instructor", "student"))
     assert len(solved) == len(unsolved) >= 3 and not any(solved), solved
     for number, words in enumerate(unsolved, 1):
-        assert words.startswith(
-            f"Exercise {number} is not solved yet: write your own lines in `"
-        ) and "\n" not in words
+        assert words.startswith(f"Exercise {number} is not solved yet: write your own lines in `") and "\n" not in words
 
 
 def test_the_course_has_all_lessons():
@@ -148,9 +136,7 @@ def keep_far(states, point, least=2.2):
 
 
 def counts(said, logged, count):
-    return {
-        "hits": count(said & logged), "false_alarms": count(said & ~logged), "misses": count(~said & logged)
-    }
+    return {"hits": count(said & logged), "false_alarms": count(said & ~logged), "misses": count(~said & logged)}
 
 
 def nearer(change):
@@ -320,7 +306,7 @@ def test_a_check_cell_takes_no_students_check():
 
 
 def test_a_students_copy_installs_the_package_where_it_is_missing():
-    first = hosted_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
+    first = student_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
     assert "find_spec" in first and re.search(rf"aawm@([0-9a-f]{{40}}|v{re.escape(__version__)})\n", first), "a commit, or a release"
 
 
@@ -342,7 +328,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
     with pytest.raises(BadData, match="cell 0: a solution and the tag 'exercise' must come together"):
         student_copy(nbformat.v4.new_notebook(cells=[cell]))
     written = nbformat.v4.new_markdown_cell("the answer", metadata={"tags": ["written"]})
-    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source
+    assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[1].source
     assert instructor_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source == "the answer"
     (tmp_path / "file").write_text("here")
     with pytest.raises(SystemExit) as end:
@@ -353,9 +339,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
 @pytest.mark.slow
 def test_nbgrader_grades_solved_and_unsolved_copies_outside_a_clone(tmp_path):
     "One shared folder, nothing simulated or trained for it: solved copies have every point that a check gives, unsolved ones none."
-    pytest.importorskip(
-        "nbgrader", reason="grading needs nbgrader: pip install nbgrader, in an environment of its own"
-    )
+    pytest.importorskip("nbgrader", reason="grading needs nbgrader: pip install nbgrader, in an environment of its own")
     from nbgrader.api import Gradebook
 
     course = build_lessons(tmp_path / "course", ROOT / "nbs" / "lessons", data=True)
