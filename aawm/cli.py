@@ -7,8 +7,8 @@ __all__ = ['EXIT_CODES', 'app', 'NUMBERED', 'Scheduler', 'Device', 'SETS', 'Skip
            'Evaluations', 'show_version', 'whole_program', 'one_line', 'code_first', 'run_words', 'tell_totals',
            'tell_conventions', 'generate', 'verify', 'import_released', 'import_raw', 'export_released', 'named_values',
            'warn_of_contract', 'warn_of_source', 'train', 'chosen_tasks', 'save_evaluation', 'evaluate',
-           'choose_threshold', 'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play',
-           'view', 'reproduce', 'list_what', 'figure', 'new_benchmark', 'lessons', 'main']
+           'export_weights', 'requests', 'score', 'check_model', 'outcomes', 'compare', 'play', 'view', 'reproduce',
+           'list_what', 'figure', 'new_benchmark', 'lessons', 'main']
 
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
@@ -141,9 +141,7 @@ def tell_totals(
 
     counts = data.open_trials(store).attrs["counts"]
     validation = counts["split"].get("validation", 0)
-    typer.echo(
-        f"{store}: {counts['trials']} trials, {validation} of them for validation, {counts['events']} events"
-    )
+    typer.echo(f"{store}: {counts['trials']} trials, {validation} of them for validation, {counts['events']} events")
     for reason, number in sorted(counts["rejected"].items()):
         typer.echo(f"{left_out} {number}: {reason}")
 
@@ -384,9 +382,7 @@ def train(
     sizes, course = training.preset_settings(preset, model, variant)
     if from_ is not None and (trained := load_weights(from_)).name == model:
         sizes = dict(vars(trained.config))
-    model_settings, training_settings = training.changed_settings(
-        model, sizes, course, named_values(set_) | changes
-    )
+    model_settings, training_settings = training.changed_settings(model, sizes, course, named_values(set_) | changes)
     warn_of_contract(model, variant, model_settings)
     before = read_log(run)
     training.fit(
@@ -504,41 +500,6 @@ def evaluate(
         raise
     shutil.rmtree(unfinished, ignore_errors=True)
 
-# %% ../nbs/90_cli.ipynb #c7a1e0b2
-@app.command("choose-threshold", epilog="Example: aawm choose-threshold data/runs/event data/trials")
-def choose_threshold(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a finished run whose model has a decision threshold.")
-    ],
-    store: Annotated[Path, typer.Argument(help="Folder of a trial store; its validation trials are used.")],
-    bound: Annotated[float, typer.Option(min=0, max=1, help="Largest rate of false third goals.")] = 0.15,
-    seed: Seed = 0, device: Device = "auto",
-    progress: Progress = True
-):
-    "Choose a model's decision threshold on validation trials. `aawm reproduce` does so for every weights file."
-    from pandas import DataFrame
-
-    from aawm.evaluation.threshold import choose_threshold as choose
-    from aawm.evaluation.threshold import has_threshold
-    from aawm.files import write_json
-    from aawm.training import load_run
-
-    if not run.is_dir():
-        raise UsageError(f"{run} is not there; give a run folder")
-    model = load_run(run)
-    if not has_threshold(model):
-        raise UsageError(f"{run} holds a {model.name}, which has no decision threshold")
-    choice = choose(model, store, bound=bound, seed=seed, device=device, progress=progress)
-    table = choice.get("table", [])
-    if table:
-        typer.echo(DataFrame(table).to_string(index=False, float_format="{:.2f}".format))
-    write_json(run / "choice.json", choice)
-    if reason := choice.get("reason"):
-        typer.echo(f"aawm: note: {reason}", err=True)
-    if table and all(row["false_positive"] > bound for row in table):
-        typer.echo(f"aawm: note: no threshold keeps false third goals at or below {bound:g}; the one with fewest is taken", err=True)
-    typer.echo(f"{choice['setting']} {choice['value']:g}: written into {run / 'choice.json'}")
-
 # %% ../nbs/90_cli.ipynb #expweig1
 @app.command("export-weights", epilog="Example: aawm export-weights data/runs/oracle weights")
 def export_weights(
@@ -546,18 +507,13 @@ def export_weights(
     folder: Annotated[Path, typer.Argument(help="Folder to write the file and its card in.")],
     replace: Anew = False,
 ):
-    "Write a run's weights as one file in half precision, with a card, and with the threshold that `aawm choose-threshold` chose."
-    import dataclasses
-
-    from aawm.files import claim, read_json
+    "Write a run's weights as one file in half precision, with a card."
+    from aawm.files import claim
     from aawm.models.weights import record_of, ship_weights, weights_name
     from aawm.training import load_run
 
     model = load_run(run)
     record = record_of(model)
-    if choice := read_json(run / "choice.json", {}):
-        model.config = dataclasses.replace(model.config, **{choice["setting"]: choice["value"]})
-        record |= {"choice": choice, "config": vars(model.config)}
     path = folder / weights_name(model.name, model.variant, record["seed"] or 0)
     claim(path, path.with_suffix(".json"), replace=replace)
     ship_weights(model, path, record)
@@ -584,15 +540,11 @@ def requests(
     from aawm.evaluation.exchange import read_arrays, write_requests
 
     privileged = ("end_state",) if end_state else ()
-    tasks = chosen_tasks(
-        [name for words in task or () for name in words.split(",")], offset, final, threshold
-    )
+    tasks = chosen_tasks([name for words in task or () for name in words.split(",")], offset, final, threshold)
     for file in write_requests(store, out, tasks, scoring, cap=cap, seed=seed, privileged=privileged):
         arrays, about = read_arrays(file, ("context", "horizon"))
         typer.echo(f"{file}: {len(arrays['context'])} requests, up to {arrays['horizon'].max()} steps")
-    typer.echo(
-        f"{', '.join(about['tasks'])}; answer each file from itself and earlier ones, never from a later one"
-    )
+    typer.echo(f"{', '.join(about['tasks'])}; answer each file from itself and earlier ones, never from a later one")
     typer.echo("for each write rollouts [request, steps, 35], request [request], and about with the digest from the file's own about")
 
 # %% ../nbs/90_cli.ipynb #66dfefb6

@@ -74,19 +74,14 @@ def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
     assert code == 0 and f"{stores / 'out'}: curves.csv, outcomes.parquet, record.json, rollouts.npz, scores.csv, sensitivity.csv" in out and "note" not in err
     first = (stores / "out" / "record.json").read_bytes()
     code, out, err = leave(capsys, *words, "--seed", "1")
-    assert (
-        code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err
-        and not out
-    )
+    assert (code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err and not out)
     assert (stores / "out" / "record.json").read_bytes() == first
     assert leave(capsys, *words, "--seed", "1", "--replace")[0] == 0
     assert read_evaluation(stores / "out").record["evaluation_seed"] == 1
 
 
 def test_an_evaluation_of_other_trials_says_so(stores, capsys):
-    code, out, err = leave(
-        capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move"
-    )
+    code, out, err = leave(capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move")
     assert code == 0 and "were trained on" in out + err, "none of them"
 
 
@@ -168,10 +163,7 @@ def test_a_model_whose_file_has_changed_is_not_trained_on_and_is_evaluated_with_
     monkeypatch.delitem(sys.modules, "owned")
     Path("owned.py").write_text(GLIDE.replace("self.weight *", "float('nan') *"))
     code_, _, err = leave(capsys, *evaluated)
-    assert (
-        code_ == 0 and "owned.py has changed since run was trained" in err
-        and "they count as wrong" in err
-    )
+    assert (code_ == 0 and "owned.py has changed since run was trained" in err and "they count as wrong" in err)
     code_, _, err = leave(capsys, *words)
     assert code_ == 2 and "holds another run (source:" in err
 
@@ -207,9 +199,7 @@ def test_a_model_that_is_trained_already_is_evaluated_by_its_class(stores, capsy
     assert code == 0 and "weights that its constructor gives" in err and "outcomes.parquet" in out, err
     record = read_evaluation("out/mine").record
     assert (record["model"], record["variant"], record["privileged"]) == ("Trained", "corrected", [])
-    assert record["tasks"] == [
-        "move", "single_goal_offset_-3_final", "single_goal_offset_+5_final", "move_2.5_m"
-    ]
+    assert record["tasks"] == ["move", "single_goal_offset_-3_final", "single_goal_offset_+5_final", "move_2.5_m"]
     code, _, err = leave(capsys, "evaluate", "trained.py:Asks", *words, "--replace")
     assert code == 4 and "cannot be made without arguments" in err.splitlines()[-1]
     code, _, err = leave(capsys, "evaluate", "trained.py:Trainde", *words, "--replace")
@@ -240,9 +230,7 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "tuned")
     code, _, err = leave(capsys, *words, "--from", stores / "run", "--steps", 2, *tiny)
     settings = run_settings(tmp_path / "tuned")
-    assert code == 0 and settings["started_from"]["file"] == "run" and settings["config"][
-        "hidden_size"
-    ] == 8, err
+    assert code == 0 and settings["started_from"]["file"] == "run" and settings["config"]["hidden_size"] == 8, err
     start, tuned = (load_run(folder).state_dict() for folder in (stores / "run", tmp_path / "tuned"))
     assert all(torch.equal(start[name], tuned[name]) for name in start if "scaler" in name)
     assert max((start[name] - tuned[name]).abs().max() for name in start) < 0.05, "two steps away, not fresh"
@@ -251,9 +239,7 @@ def test_training_starts_from_given_weights_and_a_run_grows_in_its_folder(stores
     assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, "--extend", *tiny)[0] == 0
     assert run_settings(tmp_path / "tuned")["lengthened"] == {"2": 2}
     assert [row["step"] for row in read_log(tmp_path / "tuned")] == ["1", "2", "3", "4"]
-    assert leave(
-        capsys, *words, "--from", stores / "run", "--steps", 4, *tiny
-    )[0] == 0, "finished: nothing to do"
+    assert leave(capsys, *words, "--from", stores / "run", "--steps", 4, *tiny)[0] == 0, "finished: nothing to do"
     other = ("train", "rssm_discrete", stores / "trials0", tmp_path / "no")
     code, _, err = leave(capsys, *other, "--from", stores / "run", "--steps", 2, *tiny)
     assert code == 2 and "cannot start from it" in err and not (tmp_path / "no").exists()
@@ -275,19 +261,6 @@ def test_a_stopped_evaluate_goes_on(stores, capsys, tmp_path, monkeypatch):
 
 
 def test_what_keeps_nothing_says_that_it_starts_anew(tmp_path, monkeypatch):
-    for place in ("training.load_run", "evaluation.joined_outcomes"):
-        monkeypatch.setattr(f"aawm.{place}", Mock(side_effect=KeyboardInterrupt))
-    for words in (["choose-threshold", str(tmp_path), "trials"], ["outcomes", str(tmp_path), "all.csv"]):
-        code, said = cli.run_words(words)
-        assert code == 6 and "starts anew" in said and "resume" not in said
-
-
-@pytest.mark.parametrize("bound, noted", [(0.3, True), (0.4, False)])
-def test_a_threshold_above_the_bound_is_noted(capsys, tmp_path, monkeypatch, bound, noted):
-    row = {"threshold": 0.2, "recall": 0.5, "false_positive": 0.4}
-    choice = {"setting": "event_threshold", "value": 0.2, "table": [row]}
-    monkeypatch.setattr("aawm.training.load_run", lambda run: None)
-    monkeypatch.setattr("aawm.evaluation.threshold.has_threshold", lambda model: True)
-    monkeypatch.setattr("aawm.evaluation.threshold.choose_threshold", lambda *given, **named: choice)
-    code, _, err = leave(capsys, "choose-threshold", tmp_path, "trials", "--bound", bound)
-    assert code == 0 and err.count("no threshold keeps false third goals at or below 0.3;") == noted
+    monkeypatch.setattr("aawm.evaluation.joined_outcomes", Mock(side_effect=KeyboardInterrupt))
+    code, said = cli.run_words(["outcomes", str(tmp_path), "all.csv"])
+    assert code == 6 and "starts anew" in said and "resume" not in said

@@ -78,7 +78,7 @@ FOLDERS = {
     "study score": f"study score {CLASS} {CLASS}/answers.csv --out OUT"
 }
 ELSEWHERE = {
-    "choose-threshold": "writes into its run", "reproduce": "names its folders itself", "compare": "reads",
+    "reproduce": "names its folders itself", "compare": "reads",
     "new-benchmark": "takes a new folder alone",
 }
 FROM_NOTHING = {"generate", "figure", "lessons", "infant generate", "marple generate", "marple train", "study build"}

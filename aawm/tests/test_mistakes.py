@@ -121,8 +121,6 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("train sgnet trials run --from bad.py", "as in bad.py:MyModel"),
     ("train sgnet trials run --from nothing", "nothing is not there; give a run folder, a weights file"),
     ("train sgnet trials run --from SGNet@1", "did you mean 'sgnet'"),
-    ("choose-threshold nope trials", "nope is not there; give a run folder"),
-    ("choose-threshold frozen_world trials", "frozen_world is not there; give a run folder"),
     ("outcomes nowhere new.csv", "nowhere is no folder; give one with evaluations"),
     ("compare nowhere sgnet", "nowhere holds no evaluation; evaluate it first, or give the trials"),
     ("infant verify nowhere", "give a store's folder (aawm infant episodes)"),
@@ -215,9 +213,7 @@ def test_rollouts_are_laid_beside_the_trials_that_they_are_of():
 
 
 def test_reproduce_refuses_before_a_kernel_starts(tmp_path):
-    for parameters, said in (
-        ({"scorng": "published"}, "did you mean 'scoring'"), ({"seed": "one"}, "must be int")
-    ):
+    for parameters, said in (({"scorng": "published"}, "did you mean 'scoring'"), ({"seed": "one"}, "must be int")):
         with pytest.raises(UsageError, match=said):
             run_notebook("nbs/paper/fig3.ipynb", tmp_path / "out.ipynb", parameters)
     assert not list(tmp_path.iterdir())

@@ -34,8 +34,6 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "comparisons are not corrected": ("ledger.py", "(len(ordered) - least + 1) *", "1 *", LEDGER, "partial_probabilities"),
     "differences are sums": ("ledger.py", "replace(self + other * -1", "replace(self + other * 1", LEDGER, "paired"),
     "precision is recall": ("evaluation/intervals.py", '"precision": lambda: (true & called, called)', '"precision": lambda: (true & called, true)', CLAIMS, "goes_its_way"),
-    "the most false threshold is chosen": ("evaluation/threshold.py", "measured.false_positive <= bound", "measured.false_positive >= bound", EXCHANGE, "threshold"),
-    "one rollout judges a threshold": ("evaluation/threshold.py", "number=number", "number=0", EXCHANGE, "several_rollouts"),
     "the worse rollouts go on": ("models/event/sampling.py", "(scores / SOFTNESS)", "(scores / -SOFTNESS)", EVENT, "in_proportion"),
     "what is not wanted counts as likely": ("models/event/sampling.py", "torch.where(gain > 0", "torch.where(gain < 0", EVENT, "after_a_choice"),
     "the agent that is less likely is planned": ("models/event/sampling.py", "argmax(1), len(AGENTS)", "argmin(1), len(AGENTS)", EVENT, "is_planned"),

@@ -20,7 +20,7 @@ TEACHERS = ("lessons", "guides")
 TURNS = 4
 # ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
-data/05_card evaluation/09_threshold infant/05_bib_sets infant/10_observers infant/12_scores
+data/05_card infant/05_bib_sets infant/10_observers infant/12_scores
 infant/17_weights runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
@@ -108,11 +108,7 @@ def shows(source: str) -> bool:
 @pytest.mark.parametrize("notebook", LIBRARY, ids=lambda path: path.relative_to(ROOT / "nbs").as_posix())
 def test_what_a_page_prints_is_stored(notebook):
     "The site shows stored outputs only."
-    cells = [
-        cell
-        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        if cell["cell_type"] == "code"
-    ]
+    cells = [cell for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     silent = [cell["id"] for cell in cells if shows("".join(cell["source"])) and not cell["outputs"]]
     assert silent == [], f"execute {notebook.relative_to(ROOT)}"
 
@@ -130,9 +126,7 @@ def test_export_and_clean_change_nothing(tmp_path):
     for name in PROJECT:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(
-                source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-            )
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
         elif source.exists():
             shutil.copy(source, tmp_path / name)
     before = contents(tmp_path)
@@ -152,11 +146,7 @@ def test_readme_is_the_index_page():
     )
     if made.returncode:
         pytest.skip("make is not installed")
-    command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit(
-        "> .part-README.md", 1
-    )[0]
+    command = next(line for line in made.stdout.splitlines() if "nbconvert" in line).rsplit("> .part-README.md", 1)[0]
     command = command.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
-    page = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    page = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert page == (ROOT / "README.md").read_text(encoding="utf-8"), "run `make readme`"

@@ -30,7 +30,6 @@ GIVEN = {
     "aawm import-released swm_data": "aawm generate given --trials 9 --fidelity planar && aawm export-released given . && "
     "python -m zipfile -c swm_data.zip swm_data.pkl swm_data_exp_info.pkl",
     "aawm import-raw trials": f"cp -r {ROOT}/data/sample trials && rm trials/sample.json",
-    "aawm choose-threshold data/runs/event": "aawm train event_transformer data/trials data/runs/event --preset smoke --steps 2",
     "aawm requests data/test": "aawm generate data/test --trials 36 --seed 5",
     "aawm score rollouts-0.npz": "for k in 0 1 2; do if [ -f requests-$k.npz ]; then python answer.py requests-$k.npz rollouts-$k.npz; fi; done",
     "aawm outcomes data/quick": "for model in event_transformer sgnet; do aawm evaluate $model data/test data/quick/evaluations/$model "
