@@ -1,33 +1,27 @@
 "Rollouts from anywhere, and choices on validation trials."
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, CopyLast, Protocol, evaluate
 from aawm.evaluation.exchange import (
-    FORMAT, check_rollouts, part_path, read_arrays, request_parts, requests_about, requests_for, score_files,
+    ABOUT, FORMAT, check_rollouts, part_path, plan_requests, read_arrays, request_parts, score_files,
     write_requests, write_rollout_arrays
 )
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import find_tasks, plan_rows, plan_tasks, trial_set
-from aawm.evaluation.threshold import best_threshold, choose_threshold, has_threshold, threshold_table
 from aawm.events import path_goal_entries
-from aawm.models import pretrained
 from aawm.schema import GOAL, STEPS, flatten
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return generate(
-        tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False
-    )
+    return generate(tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False)
 
 
 def answer_still(requests, folder, seed=0, **known):
@@ -36,9 +30,7 @@ def answer_still(requests, folder, seed=0, **known):
         shown, about = read_arrays(path, ("states", "context", "horizon"))
         last = shown["states"][np.arange(len(shown["context"])), shown["context"] - 1]
         order = np.random.default_rng(seed).permutation(len(last))
-        answer = {
-            "rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order
-        }
+        answer = {"rollouts": np.repeat(last[order][:, None], shown["horizon"].max(), axis=1), "request": order}
         write_rollout_arrays(folder / path.name, answer, {"digest": about["digest"], "seed": seed} | known)
     return folder
 
@@ -66,12 +58,7 @@ def test_rollouts_in_any_order_are_scored_as_the_package_scores_them(store, tmp_
 
 def proper_prefixes(states, context):
     "Pairs of requests in which one shows all that the other shows, and more."
-    pairs = [
-        (one, two)
-        for one in range(len(context))
-        for two in range(len(context))
-        if context[one] < context[two]
-    ]
+    pairs = [(one, two) for one in range(len(context)) for two in range(len(context)) if context[one] < context[two]]
     return [
         (one, two)
         for one, two in pairs
@@ -80,10 +67,7 @@ def proper_prefixes(states, context):
 
 
 def test_no_part_shows_what_comes_after_the_context_of_another_of_its_requests(store, tmp_path):
-    parts = [
-        read_arrays(path, ("states", "context"))[0]
-        for path in write_requests(store, tmp_path / "requests.npz")
-    ]
+    parts = [read_arrays(path, ("states", "context"))[0] for path in write_requests(store, tmp_path / "requests.npz")]
     assert len(parts) > 2 and not any(proper_prefixes(part["states"], part["context"]) for part in parts)
     every, contexts = (np.concatenate([part[name] for part in parts]) for name in ("states", "context"))
     assert proper_prefixes(every, contexts), "in one file they would show it"
@@ -136,9 +120,7 @@ def test_a_missing_part_and_one_that_is_there_twice_are_one_clear_error(store, t
 
 def test_what_the_requests_hold_beyond_the_context_is_recorded_whatever_the_answers_say(store, tmp_path):
     requests = write_requests(store, tmp_path / "requests.npz", ["move"], privileged=("end_state",))
-    for name, said, recorded in (
-        ("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])
-    ):
+    for name, said, recorded in (("none", [], ["end_state"]), ("more", ["true_states"], ["end_state", "true_states"])):
         files = answer_still(requests, tmp_path / name, privileged=said).iterdir()
         assert score_files(files, tmp_path / "requests.npz", store).record["privileged"] == recorded
 
@@ -206,76 +188,17 @@ def test_what_rests_at_the_goal_does_not_enter_it():
     assert path_goal_entries(np.stack([here, away, comes])).tolist() == [False, False, True]
 
 
-def test_the_chosen_threshold_keeps_false_goals_rare():
-    table = pd.DataFrame(
-        {"threshold": [0.3, 0.5, 0.7], "recall": [0.9, 0.6, 0.2], "false_positive": [0.5, 0.1, 0.0]}
-    )
-    assert (
-        best_threshold(table, 0.15) == 0.5 and best_threshold(table, 0.6) == 0.3
-        and best_threshold(table, 0.0) == 0.7
-    )
-    assert best_threshold(table.assign(false_positive=0.9), 0.1) == 0.7, "of equals the highest"
-    with pytest.raises(UsageError, match="no validation trial"):
-        best_threshold(table.assign(recall=np.nan))
-    with pytest.raises(UsageError, match="nothing to choose"):
-        threshold_table(CopyLast(), None)
-    assert choose_threshold(CopyLast(), None) == {} and "strict" in SCORINGS
-    assert has_threshold(pretrained("event_transformer"))
-
-
-@dataclass(frozen=True)
-class Bold:
-    event_threshold: float = 0.5
-
-
-class CoinWorld(CopyLast):
-    "Brings every object to the goal, or none, by the toss of a coin."
-
-    config = Bold()
-
-    def rollout(self, states, context, horizon, generator=None, **named):
-        after = super().rollout(states, context, horizon).clone().unflatten(-1, (5, 7))
-        after[torch.rand(len(states), generator=generator) < 0.5, horizon // 2 :, :3, :3] = torch.tensor(
-            GOAL, dtype=after.dtype
-        )
-        return after.flatten(2)
-
-
-def test_a_threshold_is_judged_by_several_rollouts_of_each_trial(store):
-    trials = trial_set(store, None)
-    world = CoinWorld()
-    of_seeds = [
-        threshold_table(world, trials, (0.3,), seed, rollouts=1).false_positive[0] for seed in range(8)
-    ]
-    means = [
-        threshold_table(world, trials, (0.3,), seed=0, rollouts=count).false_positive[0]
-        for count in (1, 2, 4)
-    ]
-    table = threshold_table(world, trials, (0.3, 0.6), seed=0, rollouts=8)
-    assert len(
-        set(of_seeds)
-    ) > 1 and means[0] == of_seeds[0] and len(set(means)) > 1, "rollouts of a trial differ by their number"
-    assert np.ptp(table.false_positive) == 0, "each threshold is judged by the same rollouts"
-    assert (
-        table.threshold.tolist() == [0.3, 0.6] and table.negatives.nunique() == 1 and world.config == Bold()
-    )
-
-
 @pytest.mark.parametrize("surplus", [True, False])
 def test_rollouts_that_repeat_the_context_are_refused(store, tmp_path, surplus):
     "A perfect model that writes whole trials would have its context scored as its future."
     test = trial_set(store, None)
-    about = requests_about(test, ["move"])
-    (file, *_), (_, requests) = write_requests(
-        store, tmp_path / "requests.npz", ["move"]
-    ), requests_for(test, about)
+    file, *_ = write_requests(store, tmp_path / "requests.npz", ["move"])
+    said = json.loads(str(np.load(file)["about"]))
+    requests = plan_requests(test, {name: said[name] for name in ABOUT}).requests
     longest = int(requests.horizon.max())
     whole = flatten(test.states)[requests.row, : STEPS if surplus else longest]
-    said = json.loads(str(np.load(file)["about"]))
     arrays = {"rollouts": whole, "request": np.arange(len(requests))}
-    path = write_rollout_arrays(
-        tmp_path / "rollouts.npz", arrays, {"digest": said["digest"], "model": "whole"}
-    )
+    path = write_rollout_arrays(tmp_path / "rollouts.npz", arrays, {"digest": said["digest"], "model": "whole"})
     words = (
         f"rollouts have {STEPS} steps, the longest request needs {longest}; they begin"
         if surplus
@@ -285,13 +208,9 @@ def test_rollouts_that_repeat_the_context_are_refused(store, tmp_path, surplus):
         score_files([path], file, store)
     ahead = np.minimum(requests.context.to_numpy()[:, None] + np.arange(longest + surplus), STEPS - 1)
     arrays["rollouts"] = flatten(test.states)[requests.row.to_numpy()[:, None], ahead]
-    path = write_rollout_arrays(
-        tmp_path / "future.npz", arrays, {"digest": said["digest"], "model": "future"}
-    )
+    path = write_rollout_arrays(tmp_path / "future.npz", arrays, {"digest": said["digest"], "model": "future"})
     if surplus:
-        with pytest.raises(
-            BadData, match=f"rollouts have {longest + 1} steps, the longest request needs {longest}$"
-        ):
+        with pytest.raises(BadData, match=f"rollouts have {longest + 1} steps, the longest request needs {longest}$"):
             score_files([path], file, store)
     else:
         assert score_files([path], file, store).record["non_finite"] == 0
