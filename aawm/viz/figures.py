@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['PUBLISHED_SCORES', 'PUBLISHED_ADE', 'FIG3', 'FIG4A', 'FIG5A', 'SWM4', 'OFFSETS', 'STRIP', 'SHORT_NAMES', 'DIAGONAL',
            'LEAST_PATH', 'ALONE', 'FIG4B', 'FIG4B_MODELS', 'BIN_STEPS', 'REACH', 'FIG5_CURVES', 'FIG5_TITLES',
-           'FIG5_LABELS', 'LEAST_VIEW', 'DRAFT_BEHAVIORS', 'ERROR_PANELS', 'CROWDED', 'SENSITIVITY_PANELS',
-           'MOST_WORDS', 'Panel', 'with_series', 'paper_series', 'in_drawing_order', 'seed_numbers', 'bar_table',
-           'telling', 'seeds_sentence', 'note_sentences', 'count_label', 'setting_table', 'offset_table', 'draw_panels',
-           'fig3', 'broken_series', 'finite_sentence', 'curve_table', 'line_names', 'fit_lengths', 'fig4', 'Example',
-           'fig5', 'error_table', 'swm3', 'swm4', 'sensitivity_table', 'rank_changes', 'sensitivity_figure', 'describe']
+           'FIG5_LABELS', 'LEAST_VIEW', 'DRAFT_BEHAVIORS', 'ERROR_PANELS', 'CROWDED', 'MOST_WORDS', 'Panel',
+           'with_series', 'paper_series', 'in_drawing_order', 'seed_numbers', 'bar_table', 'telling', 'seeds_sentence',
+           'note_sentences', 'count_label', 'setting_table', 'offset_table', 'draw_panels', 'fig3', 'broken_series',
+           'finite_sentence', 'curve_table', 'line_names', 'fit_lengths', 'fig4', 'Example', 'fig5', 'error_table',
+           'swm3', 'swm4', 'describe']
 
 # %% ../../nbs/viz/03_figures.ipynb #181dd964
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from ..errors import UsageError, check_name
 from ..evaluation.released import AUTHORS, RELEASED, RELEASED_ADE
 from ..schema import BEHAVIORS, OBJECT_INDEX, OBJECTS, ROOM
-from .marks import FEWEST, GRID, draw_bars, draw_curves, draw_heat, name_lines, no_data, row_names, short, span
+from .marks import FEWEST, GRID, draw_bars, draw_curves, draw_heat, name_lines, row_names, short, span
 from .stage import Stage, trace_table
 from aawm.viz.style import (
     BROAD, INK, OURS, PRIVILEGED_MARK, STYLES, UNTRAINED, Style, add_note, house_style, panel_title, remarks,
@@ -772,126 +772,11 @@ def swm4(
         add_note(figure, [*note_sentences(table, "events in rollouts that truly never were", scoring, interval), remark], BROAD)
     return figure, table
 
-# %% ../../nbs/viz/03_figures.ipynb #cbf518cf
-SENSITIVITY_PANELS = (  # letter, title, parameter, task, target, metric, what is varied
-    ("A", "Single goal: recall", "offset", "single_goal", "object", "recall", "offset (steps past pickup)"),
-    ("B", "Single goal: recall", "goal_radius", "single_goal", "object", "recall", "goal radius (m)"),
-    ("C", "Multi goal, 2nd: recall", "goal_radius", "multi_goal", "2nd", "recall", "goal radius (m)"),
-    ("D", "Move: F1", "move_threshold", "move", "object", "f1", "path that is a move (m)"),
-    ("E", "Pickup: recall", "pickup_rise", "pickup", "object", "recall", "rise (m)"),
-    ("F", "Pickup: recall", "pickup_highest", "pickup", "object", "recall", "highest height (m)"),
-)
-
-
-def sensitivity_table(
-    sensitivity: pd.DataFrame,  # as gathered
-    privileged: Iterable[str] = (),
-) -> pd.DataFrame:  # one row for each panel, series and setting, with the rank among models that are given no more
-    "Scores under other thresholds: means over seeds."
-    rows = with_series(sensitivity)
-    styles = styles_of(rows.series, privileged)
-    parts = []
-    for letter, title, parameter, task, target, metric, _ in SENSITIVITY_PANELS:
-        here = rows[(rows.parameter == parameter) & (rows.task == task) & (rows.target == target)]
-        part = setting_table(here, metric).drop(columns="metric")
-        parts.append(part.assign(panel=letter, title=title, parameter=parameter, metric=metric))
-    table = pd.concat(parts, ignore_index=True)
-    if not len(table):
-        raise UsageError("the evaluations hold no scores under other thresholds; evaluate with sensitivity=True first")
-    table["label"] = [styles[name].name for name in table.series]
-    fair = ~table.series.map({name: style.privileged for name, style in styles.items()})
-    table["rank"] = table[fair].groupby(["panel", "setting"]).value.rank(ascending=False, method="min")
-    return in_drawing_order(table, styles, ["panel", "series", "setting"])
-
-def rank_changes(
-    table: pd.DataFrame,  # as `sensitivity_table` gives it
-    defaults: dict,  # parameter -> its usual setting
-) -> dict:  # letter of a panel -> settings under which another model leads than usual
-    "Where another model is best."
-    changes = {}
-    for panel, rows in table[table["rank"] == 1].groupby("panel"):
-        leaders = rows.groupby("setting").series.agg(frozenset)
-        usual = leaders.get(defaults[rows.parameter.iloc[0]], frozenset())
-        changes[panel] = [setting for setting, names in leaders.items() if not names & usual]
-    return changes
-
-# %% ../../nbs/viz/03_figures.ipynb #0593887c
-def sensitivity_figure(
-    sensitivity: pd.DataFrame,
-    defaults: dict,
-    privileged: Iterable[str] = (),
-    scoring: str = "strict",
-    remark: str = "",
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw how scores change with the numbers that the event rules have in them: with the context's end, and a table of the others.
-
-    Parameters
-    ----------
-    sensitivity
-        As gathered.
-    defaults
-        Parameter -> its usual setting.
-    privileged, scoring, remark
-        As for `fig3`.
-
-    Returns
-    -------
-    figure, DataFrame
-        The drawing, and the scores under every setting, with ranks among models that are given no more than the context.
-
-    Raises
-    ------
-    UsageError
-        If the evaluations hold no scores under other settings.
-    """
-    table = sensitivity_table(sensitivity, privileged)
-    styles = styles_of(table.series, privileged)
-    leads = rank_changes(table, defaults)
-    moved = [f"{panel} at {', '.join(f'{setting:g}' for setting in settings)}" for panel, settings in leads.items() if settings]
-    lead = f"another model than usual leads in {'; '.join(moved)}" if moved else "the same model leads under every setting"
-    offset = table[table.panel == "A"]
-    with house_style():
-        figure = Figure(figsize=(BROAD, 4.2 + 0.24 * len(styles)))
-        upper, lower = figure.subplots(2, 1, height_ratios=[2.2, 0.6 + 0.24 * len(styles)])
-        draw_curves(upper, offset.assign(step=offset.setting, low=np.nan, high=np.nan).dropna(subset="value"), styles)
-        upper.axvline(defaults["offset"], color=INK, lw=0.8, ls=(0, (4, 2)), zorder=1)
-        upper.set(ylim=(0, 1.03), xlabel=f"{SENSITIVITY_PANELS[0][-1]}, n = {span(offset['count'])}", ylabel="recall")
-        name_lines(upper, offset.assign(step=offset.setting).dropna(subset="value"), line_names(styles), styles)
-        panel_title(upper, "A", "Single goal, by where the context ends")
-        shown = table[(table.panel != "A")].groupby("panel", group_keys=False)[table.columns.tolist()].apply(
-            lambda rows: rows[rows.setting.isin([rows.setting.min(), defaults[rows.parameter.iloc[0]], rows.setting.max()])]
-        )
-        cells = shown.pivot(index="series", columns=["panel", "setting"], values="value").reindex(list(styles))
-        if cells.size:
-            draw_heat(lower, cells)
-        lower.set_yticks(np.arange(len(styles)) + 0.5, [style.name for style in styles.values()])
-        lower.set_xticks(np.arange(cells.shape[1]) + 0.5, [f"{letter} {setting:g}" for letter, setting in cells])
-        if table.value.isna().all() or not len(offset):
-            no_data(upper)
-        last = offset[offset.setting == offset.setting.max()]
-        share = last.left_out.max() / max(last.left_out.max() + last["count"].max(), 1) if len(last) else np.nan
-        words = [
-            f"Lines: means over {table.seeds.max()} training seeds." if table.seeds.max() > 1 else "One training seed.",
-            "Dashed: the usual setting.",
-            f"At offset {last.setting.max():+.0f}, {share:.0%} of the deliveries have begun and are left out." if share == share else "",
-            "Table: the lowest, usual and highest setting of",
-            "; ".join(f"{letter} {title.lower()} by {label}" for letter, title, *_, label in SENSITIVITY_PANELS[1:]) + ".",
-            f"Oracles apart, {lead}.",
-            *remarks(styles.values()),
-            f"Scoring: {scoring}.",
-            remark,
-        ]
-        add_note(figure, words, BROAD)
-    return figure, table
-
 # %% ../../nbs/viz/03_figures.ipynb #cfc3efff
 MOST_WORDS = 50  # of an alternative text
 
 
-def describe(
-    table: pd.DataFrame,
-    opening: str,
-) -> str:
+def describe(table: pd.DataFrame, opening: str) -> str:
     """Say in some forty words what a figure shows: who leads in each panel, and where lines end.
 
     Parameters

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ASSETS', 'POLICY', 'OVER', 'GAP', 'LIFTED_CM', 'EVENT_WORDS', 'ARENA_NOTE', 'asset', 'embedded', 'filled', 'packed',
-           'at_step', 'switches', 'check_ending', 'letters', 'draw_stage', 'draw_picture', 'save_replay', 'Replay',
-           'arena_stage', 'read_events', 'arena_replay']
+           'at_step', 'switches', 'check_ending', 'letters', 'draw_stage', 'draw_picture', 'write_animation',
+           'choose_stills', 'Replay', 'arena_stage', 'read_events', 'arena_replay']
 
 # %% ../../nbs/viz/05_player.ipynb #da673cc6
 import base64
@@ -134,7 +134,7 @@ def draw_stage(stage: dict, step: int, side: int, cuts: Sequence[int] = ()) -> I
     return image.resize((side, round(image.height / OVER)), Image.Resampling.BOX)
 
 # %% ../../nbs/viz/05_player.ipynb #d7aw0001
-def draw_picture(replay: "Replay", step: int, side: int = 220, across: int = 4) -> Image.Image:
+def draw_picture(replay: "Replay", step: int, side: int, across: int) -> Image.Image:
     "Draw one step: stages of `side` pixels with their names, `across` of them in a row, curves beneath."
     drawn = [draw_stage(stage, step, side, replay.cuts) for stage in replay.stages]
     size = max(side // 16, 10)
@@ -162,39 +162,8 @@ def draw_picture(replay: "Replay", step: int, side: int = 220, across: int = 4) 
     return image
 
 
-def save_replay(
-    replay: "Replay", path: str | Path, every: int = 2, side: int = 220, first: int = 0, last: int | None = None, speed: float | None = None
-) -> Path:
-    """Write a page (.html), or an animation that repeats (.gif).
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    every : int
-        Steps from picture to picture of an animation.
-    side : int
-        Pixels of a stage in it.
-    first, last : int
-        Steps that it begins and ends with.
-    speed : float, optional
-        Times real time; by default that of the replay.
-
-    Raises
-    ------
-    UsageError
-        For another ending, or steps that are not there.
-    """
-    path = check_ending(path)
-    last = replay.steps - 1 if last is None else last
-    if not (every >= 1 and 0 <= first <= last < replay.steps):
-        raise UsageError(f"every must be 1 or more, and steps {first} to {last} among 0 to {replay.steps - 1}")
-    if path.suffix.lower() == ".html":
-        write_text(path, replay.page())
-        return path
-    shown = np.unique([*range(first, last + 1, every), last]).tolist()
-    pictures = [replay.picture(step, side) for step in shown]
-    pause = max(int(round(100 * replay.seconds * every / (speed or replay.speed))) * 10, 20)
+def write_animation(pictures: list[Image.Image], path: Path, pause: int) -> Path:
+    "Write pictures as an animation (.gif) of 64 colours that stays for `pause` ms at each, and longer at the last."
     some = pictures[:: max(len(pictures) // 4, 1)]
     together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
     for place, one in enumerate(some):
@@ -202,6 +171,18 @@ def save_replay(
     few = together.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     flat = [one.quantize(palette=few, dither=Image.Dither.NONE) for one in pictures]
     return write_gif(path, flat, [pause] * (len(flat) - 1) + [1500])
+
+
+def choose_stills(replay: "Replay") -> list[int]:
+    "Choose five steps that tell the story: the end of the context, true events after it, the end, and what lies between."
+    start = replay.context or 0
+    last = replay.steps - 1
+    events = [step for step, *_ in replay.stages[0].get("events", ()) if step is not None and step >= start]
+    chosen: list[int] = []
+    for step in [max(start - 1, 0), *events, last, *(start + (last - start) * part // 4 for part in (2, 1, 3))]:
+        if len(chosen) < 5 and all(abs(step - other) > replay.steps // 75 for other in chosen):
+            chosen.append(step)
+    return sorted(chosen)
 
 # %% ../../nbs/viz/05_player.ipynb #ae7f1341
 @dataclass(frozen=True, eq=False)
@@ -255,22 +236,31 @@ class Replay:
         values = {"title": escape(self.title), "policy": POLICY, "replay": embedded(vars(self))}
         return filled(asset("player.html"), values)
 
-    picture = draw_picture
-    save = save_replay
+    def picture(self, step: int, side: int = 220, across: int = 4) -> Image.Image:
+        "Draw one step: stages of `side` pixels with their names, `across` of them in a row, curves beneath."
+        return draw_picture(self, step, side, across)
 
-    def stills(self, most: int = 5) -> list[int]:
-        "Choose the steps that tell the story: the end of the context, true events after it, the end, and what lies between."
-        start = self.context or 0
-        last = self.steps - 1
-        events = [step for step, *_ in self.stages[0].get("events", ()) if step is not None and step >= start]
-        chosen: list[int] = []
-        for step in [max(start - 1, 0), *events, last, *(start + (last - start) * part // 4 for part in (2, 1, 3))]:
-            if len(chosen) < most and all(abs(step - other) > self.steps // 75 for other in chosen):
-                chosen.append(step)
-        return sorted(chosen)
+    def save(
+        self, path: str | Path, every: int = 2, side: int = 220, first: int = 0, last: int | None = None, speed: float | None = None
+    ) -> Path:
+        """Write a page (.html), or an animation that repeats (.gif): each picture `every` steps, stages of `side` pixels.
+
+        It begins and ends with the steps `first` and `last`, and runs at `speed` times real time. `UsageError` for another
+        ending, or steps that are not there.
+        """
+        path = check_ending(path)
+        last = self.steps - 1 if last is None else last
+        if not (every >= 1 and 0 <= first <= last < self.steps):
+            raise UsageError(f"every must be 1 or more, and steps {first} to {last} among 0 to {self.steps - 1}")
+        if path.suffix.lower() == ".html":
+            write_text(path, self.page())
+            return path
+        pause = max(int(round(100 * self.seconds * every / (speed or self.speed))) * 10, 20)
+        shown = np.unique([*range(first, last + 1, every), last]).tolist()
+        return write_animation([self.picture(step, side) for step in shown], path, pause)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
-        steps = self.stills()
+        steps = choose_stills(self)
         rows = [self.picture(step, 140, 1) for step in steps]
         strip = Image.new("RGB", (sum(one.width + GAP for one in rows), rows[0].height), "#fff")
         for place, one in enumerate(rows):

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['SAID', 'EVENT_LOOKS', 'PAST_DELIVERY', 'PIPELINE', 'ARROWS', 'observer_distance', 'PanelScene', 'event_table',
-           'draw_events', 'fig1', 'Rollout', 'last_step_shown', 'draw_rollout', 'fig2', 'choose_pair',
-           'describe_scenes', 'describe_rollouts']
+           'draw_events', 'fig1', 'Rollout', 'last_step_shown', 'draw_rollout', 'fig2']
 
 # %% ../../nbs/viz/04_scenes.ipynb #7fe07e2a
 from matplotlib.axes import Axes
@@ -282,49 +281,3 @@ def fig2(
         lines = "Right: the carried object's distance from the goal; vertical, the end of the context; horizontal, the goal's radius."
         add_note(figure, [shapes, lines, remark])
     return figure, pd.concat(parts, ignore_index=True)
-
-# %% ../../nbs/viz/04_scenes.ipynb #cf15849a
-def choose_pair(
-    delivered: np.ndarray,  # bool `[rollout]`, in the order of the store
-    nearest: np.ndarray,  # m `[rollout]`: how near to the goal the carried object is imagined
-) -> list:  # one or two indices: a success, a failure
-    "Choose the first success and the first failure; the nearest and the farthest rollout where there are none."
-    delivered = np.asarray(delivered, dtype=bool)
-    nearest = np.nan_to_num(np.asarray(nearest, dtype=float), nan=np.inf)
-    if not len(delivered):
-        raise UsageError("no rollout to choose from; give at least one")
-    success = delivered.argmax() if delivered.any() else nearest.argmin()
-    failure = (~delivered).argmax() if not delivered.all() else nearest.argmax()
-    return list(dict.fromkeys((int(success), int(failure))))
-
-# %% ../../nbs/viz/04_scenes.ipynb #d389a5ff
-def describe_scenes(
-    scenes: Sequence[PanelScene],  # as `fig1` takes them
-    events: pd.DataFrame,  # of the first
-) -> str:  # alt text
-    "Figure 1 in words."
-    told = [
-        f"{scenes[0].kinds[row.object]}: {row.event} {'logged' if row.source == 'log' else 'found by rule'} at step {row.step}"
-        for row in events.itertuples()
-    ]
-    shown = ", ".join(f"{scene.title} at step {scene.step}" for scene in scenes)
-    stage = f"A, the stage from above with two triangles, three circles and a square: {shown}."
-    return f"{stage} B, distances of the objects from the goal; {'; '.join(told) or 'no events'}."
-
-# %% ../../nbs/viz/04_scenes.ipynb #18bf90dc
-def describe_rollouts(
-    rollouts: Sequence[Rollout],  # as `fig2` takes them
-) -> str:  # alt text
-    "Figure 2 in words."
-    parts = []
-    for rollout in rollouts:
-        name = OBJECTS[rollout.carried]
-        steps = slice(rollout.context, last_step_shown(rollout) + 1)
-        near = [observer_distance(states, name)[steps].min() for states in (rollout.truth, rollout.whole())]
-        parts.append(
-            f"{rollout.title}: the carried object truly comes within {near[0]:.1f} m of the goal and, as imagined, within {near[1]:.1f} m."
-        )
-    return (
-        "Trials seen from above, as they happened and as a model imagined them from the pickup on. "
-        + " ".join(parts)
-    )

@@ -11,9 +11,8 @@ from aawm.data.making.collect import store_trials
 from aawm.errors import AawmError, UsageError
 from aawm.evaluation import ConstantVelocity, Protocol, evaluate_each, gather, paper_ledger
 from aawm.evaluation.results import save
-from aawm.evaluation.sensitivity import DEFAULTS
 from aawm.sim import simulate
-from aawm.viz import Example, describe, fig3, fig4, fig5, sensitivity_figure, swm3, swm4
+from aawm.viz import Example, describe, fig3, fig4, fig5, swm3, swm4
 from aawm.tests.conftest import ROOT
 
 SMALL = {  # scenarios of three trials
@@ -48,16 +47,13 @@ def figures(store: Path, folders: list) -> dict:  # name -> a function that draw
         "fig5": lambda: fig5(strict.scores, strict.curves, example),
         "swm3": lambda: swm3(both.scores),
         "swm4": lambda: swm4(strict.scores),
-        "sensitivity": lambda: sensitivity_figure(strict.sensitivity, DEFAULTS),
     }
 
 
 def says(figure) -> bool:
     "Whether a panel, or the note, says that n is too small."
     panels = [text.get_text() for axes in figure.axes for text in axes.texts]
-    return any(
-        SMALL_N in text or "n is too small" in text for text in [*panels, figure._supxlabel.get_text()]
-    )
+    return any(SMALL_N in text or "n is too small" in text for text in [*panels, figure._supxlabel.get_text()])
 
 
 def test_figures_of_three_trials(small):
@@ -70,10 +66,10 @@ def test_figures_of_three_trials(small):
             assert str(fault).startswith(SMALL_N) and "\n" not in str(fault)
             outcomes[figure] = "refused"
         else:
-            if "label" in table and figure != "sensitivity":
+            if "label" in table:
                 assert describe(table, "Bars.").startswith("Bars.")
             outcomes[figure] = "says" if says(drawn) else "drawn"
-    expected = {"swm3": "drawn", "swm4": "says", "sensitivity": "drawn" if name == "one goal, no second" else "says", "fig5": "says"}
+    expected = {"swm3": "drawn", "swm4": "says", "fig5": "says"}
     # bins of fewer than ten are left out
     expected |= {"fig3": "refused", "fig4": "refused"} if name == "no robot gathers" else {
         "fig3": "says", "fig4": "says"

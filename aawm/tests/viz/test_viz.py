@@ -16,10 +16,9 @@ from aawm.viz import (
     PUBLISHED_SCORES, STYLES, Example, Rollout, PanelScene, event_table, fig1, fig2, fig3, fig4, fig5, save_figure, styles_of
 )
 from aawm.evaluation import CLAIMS
-from aawm.evaluation.sensitivity import DEFAULTS, GRID
 from aawm.schema import BEHAVIORS
-from aawm.viz import PUBLISHED_ADE, claims_figure, sensitivity_figure, sensitivity_table, swm3, swm4
-from aawm.viz.figures import SENSITIVITY_PANELS, MOST_WORDS, curve_table, describe, rank_changes
+from aawm.viz import PUBLISHED_ADE, claims_figure, swm3, swm4
+from aawm.viz.figures import MOST_WORDS, curve_table, describe
 from aawm.viz.marks import BARS, FALSE
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
@@ -67,10 +66,7 @@ def made_errors(models, seeds=3):
     return table.assign(task="error_by_step", target="all", low=0.9 * table.value, high=1.1 * table.value)
 
 
-KINDS = (
-    ("holds", "by construction"), ("fails", ""), ("undecided", "seeds, trials"),
-    ("not tested", "at the floor")
-)
+KINDS = (("holds", "by construction"), ("fails", ""), ("undecided", "seeds, trials"), ("not tested", "at the floor"))
 
 
 def made_ledger():
@@ -80,19 +76,6 @@ def made_ledger():
             for k, (claim, scoring, variant) in enumerate(cells)]  # fmt: skip
     names = "claim figure statement scoring variant verdict needs held comparisons"
     return pd.DataFrame(rows, columns=names.split())
-
-
-def made_sensitivity(models, seeds=3):
-    names = ["parameter", "setting", "task", "target", "metric"]
-    kinds = {
-        (parameter, float(setting), task, target, which)
-        for _, _, parameter, task, target, metric, _ in SENSITIVITY_PANELS
-        for setting in GRID[parameter]
-        for which in (metric, "ceiling", "false_positive")
-    }
-    table = made(8, 0, 1, model=models, seed=range(seeds), kind=sorted(kinds))
-    table[names] = table.pop("kind").tolist()
-    return table
 
 
 def made_trial(seed=0, steps=300):
@@ -138,7 +121,6 @@ def figures(models, seeds=3):
         "swm3": swm3(made_errors(models, seeds), published=PUBLISHED_ADE, interval="bootstrap"),
         "swm4": swm4(made_scores(models, seeds).assign(scoring="published"), published=PUBLISHED_SCORES, interval="bootstrap"),
         "claims": claims_figure(made_ledger(), {claim.number: claim.brief for claim in CLAIMS}, "Profile smoke."),
-        "sensitivity": sensitivity_figure(made_sensitivity(models, seeds), DEFAULTS),
     }
 
 
@@ -165,7 +147,7 @@ def texts(figure):
     return [(text.get_text(), text.get_window_extent(figure.canvas.get_renderer())) for text in found]
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims"])
 def test_no_text_is_clipped_or_overlaps(paper, name):
     figure = paper[name][0]
     drawn(figure)
@@ -180,7 +162,7 @@ def test_no_text_is_clipped_or_overlaps(paper, name):
         assert across <= 1 or up <= 2, f"{one!r} lies on {two!r}"
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims"])
 def test_no_panel_is_empty(paper, name):
     for axes in paper[name][0].axes:
         assert axes.bbox.width > 40 and axes.bbox.height > 40, "large enough to be read"
@@ -196,9 +178,7 @@ def test_rows_of_models_stand_in_groups():
     figure, table = fig3(pd.concat([scores, people]))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert {"the paper's models", "ours", "given more \N{DAGGER}", "no training", "people"} <= set(labels)
-    names = [
-        "SGNet", "Event Transformer", "Hierarchical Oracle \N{DAGGER}", "Frozen world", "People (n = 12)"
-    ]
+    names = ["SGNet", "Event Transformer", "Hierarchical Oracle \N{DAGGER}", "Frozen world", "People (n = 12)"]
     ticks = dict(zip(labels, figure.axes[0].get_yticks()))
     assert [ticks[name] for name in names] == sorted(ticks[name] for name in names), "in the order of groups"
     assert ticks["people"] < ticks["People (n = 12)"] and "not evaluated" in [
@@ -212,20 +192,7 @@ def test_bins_of_few_rollouts_are_left_out():
     curves.loc[(curves.curve == "loss_pickup") & (curves.step > 20), "count"] = 2
     _, table = fig4(made_scores(FEW), curves)
     lines = table[table.kind == "curve"]
-    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[
-        lines.curve == "loss_goal"
-    ].step.max() == 60
-
-
-def test_ranks_under_other_thresholds():
-    table = made_sensitivity(FEW, 1)
-    radius = (table.parameter == "goal_radius") & (table.task == "single_goal") & (table.metric == "recall")
-    table.loc[radius, "value"] = np.where(table.model == "rssm_discrete", 0.6, 0.4)[radius]
-    table.loc[radius & (table.model == "multistep_predictor") & (table.setting >= 2.5), "value"] = 0.9
-    table.loc[radius & (table.model == "oracle"), "value"] = 1.0
-    found = sensitivity_table(table)
-    assert found[found.model == "oracle"]["rank"].isna().all()
-    assert rank_changes(found, DEFAULTS)["B"] == [2.5, 3.0]
+    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[lines.curve == "loss_goal"].step.max() == 60
 
 
 def test_one_colour_per_model_everywhere(paper):
@@ -272,7 +239,7 @@ def faint(figure):
     return found
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity"])
+@pytest.mark.parametrize("name", ["fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims"])
 def test_every_text_can_be_read(paper, name):
     assert not faint(paper[name][0])
 
@@ -301,12 +268,8 @@ def test_bounds_and_printed_numbers_are_drawn():
 
 def test_a_figure_says_who_knows_the_rules_and_who_has_learned_nothing():
     models = ["event_transformer", "nearest_carries", "sgnet"]
-    for figure, _ in (fig3(made_scores(models)), sensitivity_figure(made_sensitivity(models, 1), DEFAULTS)):
-        note = figure._supxlabel.get_text().replace("\n", " ")
-        assert (
-            "Event Transformer: knows the arena's rules." in note
-            and "Nearest carries: a rule without learning." in note
-        )
+    note = fig3(made_scores(models))[0]._supxlabel.get_text().replace("\n", " ")
+    assert "Event Transformer: knows the arena's rules." in note and "Nearest carries: a rule without learning." in note
 
 
 def test_figures_for_comparison_with_the_paper_hold_its_models_alone():
@@ -381,9 +344,7 @@ def test_infinite_curves_fall_back_on_finite_rollouts():
     ] = np.inf
     figure, table = fig5(made_scores(FEW), pd.concat([curves, spare]))
     own = table[(table.curve == "ade") & (table.model == "oracle")].set_index("step")
-    seeds = curves[
-        (curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)
-    ].set_index("seed").value
+    seeds = curves[(curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)].set_index("seed").value
     assert len(own) == 250 and np.isclose(own.value[3], (seeds[0] + seeds[2] + 7.0) / 3)
     assert "finite rollouts alone: Hierarchical Oracle" in figure._supxlabel.get_text().replace("\n", " ")
 
@@ -396,10 +357,7 @@ def test_bins_are_weighted_by_rollouts():
         }
     )
     table = curve_table(curves, {"loss_goal": "B"}, bin_steps=5)
-    assert (
-        table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0]
-        and table["count"].tolist() == [4, 5]
-    )
+    assert (table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5])
 
 
 def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
