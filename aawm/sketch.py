@@ -6,8 +6,8 @@
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
            'BYTES', 'LARGE_PANELS', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element',
-           'Picture', 'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'room_svg', 'walk_svg', 'end_svg',
-           'mark_svg', 'panel_svg', 'key_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
+           'Picture', 'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'walk_svg', 'end_svg', 'mark_svg',
+           'panel_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,7 @@ from aawm.schema import (
 )  # fmt: skip
 
 # %% ../nbs/09_sketch.ipynb #92a27c86
-ENTITY_COLORS = {
-    "obj0": "#44AA99",
-    "obj1": "#C9A227",
-    "obj2": "#CC6677",
-    "agent0": "#882255",
-    "agent1": "#332288",
-}
+ENTITY_COLORS = {"obj0": "#44AA99", "obj1": "#C9A227", "obj2": "#CC6677", "agent0": "#882255", "agent1": "#332288"}
 OBSERVER_COLOR = "#117733"
 IMAGINED_OPACITY = 0.4  # of what a model predicts; what truly happened is opaque
 OBJECT_RADIUS = 0.38  # of the circles drawn, m
@@ -155,21 +149,6 @@ class Sketch:
         imagined = "" if self.context is None else f", imagined from step {self.context}"
         return f"{self.title or 'a trial'}: {len(self.states)} steps{imagined}, {', '.join(events)}"
 
-# %% ../nbs/09_sketch.ipynb #bb23f8aa
-def room_svg() -> str:
-    "Return the floor, the observer and the circle around it in which objects are delivered."
-    plane = list(GROUND_PLANE)
-    right, down = on_paper(GOAL[plane]).tolist()
-    ring = {"fill": "none", "stroke": OBSERVER_COLOR, "stroke_dasharray": "6 4"}
-    corner = on_paper(OBSERVER[plane]) - UNITS * OBSERVER_SIDE / 2
-    observer = element("title", "observer")
-    parts = [
-        element("rect", width=SIDE, height=SIDE, fill=FLOOR_COLOR, stroke=SOFT_INK, stroke_width=2),
-        element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
-        element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR)
-    ]
-    return "".join(parts)
-
 # %% ../nbs/09_sketch.ipynb #dc86c53b
 def walk_svg(
     panel: Sketch,
@@ -249,7 +228,17 @@ def panel_svg(
 ) -> str:  # the inside of an SVG of `SIDE` x `SIDE`
     "Robots' paths below objects', then where all of them end, then what happened."
     order = [ENTITIES.index(name) for name in (*AGENTS, *OBJECTS)]
-    parts = [room_svg()]
+    plane = list(GROUND_PLANE)
+    right, down = on_paper(GOAL[plane]).tolist()
+    ring = {"fill": "none", "stroke": OBSERVER_COLOR, "stroke_dasharray": "6 4"}
+    corner = on_paper(OBSERVER[plane]) - UNITS * OBSERVER_SIDE / 2
+    observer = element("title", "observer")
+    parts = [
+        element("rect", width=SIDE, height=SIDE, fill=FLOOR_COLOR, stroke=SOFT_INK, stroke_width=2),
+        element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
+        element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR)
+    ]
+    parts = ["".join(parts)]
     parts += [walk_svg(panel, entity, most // len(ENTITIES)) for entity in order]
     parts += [end_svg(panel, entity) for entity in order]
     for event, steps in (("pickup", panel.pickup_step), ("goal", panel.goal_step)):
@@ -259,19 +248,6 @@ def panel_svg(
 # %% ../nbs/09_sketch.ipynb #d7393ee4
 LETTERS = {"font_size": 13, "fill": INK}
 KEY = ("\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer", "\u25c6 picked up   \u2605 delivered   ring: goal")
-
-
-def key_svg(
-    names: Sequence[str],  # of the entities
-    imagined: bool,  # whether a panel shows a rollout
-) -> list[str]:  # lines of text
-    "Return what colours and shapes mean."
-    colored = [
-        element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold")
-        for entity, name in zip(ENTITIES, names)
-    ]
-    objects, robots = (" \u00b7 ".join(colored[kind]) for kind in (OBJECT_INDEX, AGENT_INDEX))
-    return [objects, robots, KEY[0], KEY[1] + ("   dashed: imagined" if imagined else "")]
 
 # %% ../nbs/09_sketch.ipynb #ca8aaf47
 BYTES = 10_000  # a picture has fewer
@@ -305,7 +281,13 @@ def panels_svg(
         left = place * (SIDE + 12)
         parts.append(element("text", escape(panel.title), x=left, y=round(14 * small), font_weight="bold", **letters))
         parts.append(element("svg", panel_svg(panel, most), x=left, y=top, width=SIDE, height=SIDE))
-    for line, text in enumerate(key_svg(panels[0].names, any(panel.context is not None for panel in panels))):
+    colored = [
+        element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold")
+        for entity, name in zip(ENTITIES, panels[0].names)
+    ]
+    objects, robots = (" \u00b7 ".join(colored[kind]) for kind in (OBJECT_INDEX, AGENT_INDEX))
+    imagined = any(panel.context is not None for panel in panels)
+    for line, text in enumerate([objects, robots, KEY[0], KEY[1] + ("   dashed: imagined" if imagined else "")]):
         height = top + SIDE + round(17 * small * (line + 1))
         parts.append(element("text", text, x=0, y=height, style="white-space:pre", **letters))
     wide = len(panels) * (SIDE + 12) - 12

@@ -182,7 +182,6 @@ scenarios and seeds they are and what simulated them."""  # noqa: E501
 # %% ../../nbs/data/05_card.ipynb #a4f010d7
 def dataset_card(
     path: str | Path,  # a store's folder
-    title: str = "Trials of the Animate Agent World Modeling benchmark",
     further: str = "",  # Markdown to stand before the licence
 ) -> str:  # Markdown
     "Return the page on a store, from its manifest and its content."
@@ -207,4 +206,4 @@ def dataset_card(
     }
     sections |= {"The sample": further} if further else {}
     sections |= {"Licence and how to cite": LICENCE}
-    return card_page(title, sections)
+    return card_page("Trials of the Animate Agent World Modeling benchmark", sections)

@@ -6,7 +6,7 @@
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
            'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'trial_marks', 'data_hash', 'changes',
            'first_steps', 'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials',
-           'code_hint', 'take_trial', 'visit_panels', 'trial_panel', 'show_trial']
+           'code_hint', 'take_trial', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -241,21 +241,6 @@ def take_trial(
     return dataset.isel(trial=[trial])
 
 
-def visit_panels(
-    states: np.ndarray,  # `[300, 5, 7]` of six visits
-) -> list[Sketch]:
-    "Return a panel for each visit; of the last one only how it begins, since what follows is asked."
-    visits = states.reshape(VISITS, -1, *states.shape[1:])
-    near = np.linalg.norm(visits[:, :, OBJECT_INDEX, POSITION] - GOAL, axis=-1) < GOAL_RADIUS
-    panels = []
-    for number, (steps, inside) in enumerate(zip(visits, near), 1):
-        goal_step = np.where(inside.any(0), inside.argmax(0), NEVER)
-        asked = number == VISITS
-        title = f"visit {number}: object {inside.any(0).argmax()}" + ("?" if asked else "")
-        panels.append(Sketch(steps[:2] if asked else steps, title, (), () if asked else goal_step.tolist()))
-    return panels
-
-
 def trial_panel(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int,  # its place in the store
@@ -274,5 +259,13 @@ def show_trial(
     "Return a trial of a store seen from above; six visits in a row."
     row = take_trial(trials, trial).isel(trial=0)
     if cuts(row.scenario.item()):
-        return side_by_side(*visit_panels(row.state.values))
+        visits = row.state.values.reshape(VISITS, -1, *row.state.values.shape[1:])
+        near = np.linalg.norm(visits[:, :, OBJECT_INDEX, POSITION] - GOAL, axis=-1) < GOAL_RADIUS
+        panels = []
+        for number, (steps, inside) in enumerate(zip(visits, near), 1):
+            goal_step = np.where(inside.any(0), inside.argmax(0), NEVER)
+            asked = number == VISITS
+            title = f"visit {number}: object {inside.any(0).argmax()}" + ("?" if asked else "")
+            panels.append(Sketch(steps[:2] if asked else steps, title, (), () if asked else goal_step.tolist()))
+        return side_by_side(*panels)
     return side_by_side(trial_panel(trials, trial))

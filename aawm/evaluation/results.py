@@ -6,9 +6,9 @@
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'KEPT', 'IDENTITY',
            'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'trained_words', 'Evaluation', 'thresholds',
            'changed_numbers', 'rollouts_record', 'model_record', 'trained_among', 'outside_model', 'take_model',
-           'refuse_shared', 'keep_rollouts', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name',
-           'check_output', 'save', 'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather',
-           'find_evaluations', 'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
+           'refuse_shared', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name', 'check_output', 'save',
+           'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations',
+           'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -286,20 +286,6 @@ def refuse_shared(
 # %% ../../nbs/evaluation/06_results.ipynb #47d53fc6
 KEPT_TASKS = ("single_goal", "error_by_step")
 
-
-def keep_rollouts(
-    scorer: Scorer,
-    count: int,  # of each task and scenario
-) -> Rollouts:  # their requests with `trial`, the place in the store, besides
-    "Choose the rollouts that are kept."
-    plan = scorer.plan
-    rollouts = scorer.rollouts
-    rows = plan[(plan.left_out == "") & plan.task.isin(KEPT_TASKS)].drop_duplicates(["task", *REQUEST])
-    chosen = np.unique(rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < count].request)
-    requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
-    kept = np.repeat(np.isin(np.arange(len(rollouts)), chosen), rollouts.requests.horizon)
-    return Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), rollouts.steps[kept])
-
 # %% ../../nbs/evaluation/06_results.ipynb #2bbf0268
 def score_evaluation(
     scorer: Scorer,
@@ -309,17 +295,19 @@ def score_evaluation(
     "Score rollouts that are there, and write down how they came about."
     begun = time.perf_counter()
     tables = score(scorer, protocol.tasks)
-    others = {
-        "sensitivity": sensitivity(scorer.rollouts, scorer.test, scorer.scoring, protocol.cap)
-    } if protocol.sensitivity else {}
-    seconds = fields["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)}
+    rollouts = scorer.rollouts
+    others = {"sensitivity": sensitivity(rollouts, scorer.test, scorer.scoring, protocol.cap)} if protocol.sensitivity else {}
     record = fields | protocol.record() | rollouts_record(scorer) | {
-        "record_version": RECORD_VERSION, "seconds": seconds
+        "record_version": RECORD_VERSION, "seconds": fields["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)},
+        "thresholds": thresholds(scorer.scoring), "intervals": {"level": LEVEL, "draws": DRAWS},
     }
-    record |= {"thresholds": thresholds(scorer.scoring), "intervals": {"level": LEVEL, "draws": DRAWS}}
-    return Evaluation(
-        **tables._asdict(), **others, record=check_record(record), kept=keep_rollouts(scorer, protocol.keep)
-    )
+    plan = scorer.plan
+    rows = plan[(plan.left_out == "") & plan.task.isin(KEPT_TASKS)].drop_duplicates(["task", *REQUEST])
+    chosen = np.unique(rows[rows.groupby(["task", scorer.test.scenario[rows.row]]).cumcount() < protocol.keep].request)
+    requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
+    kept = np.repeat(np.isin(np.arange(len(rollouts)), chosen), rollouts.requests.horizon)
+    few = Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), rollouts.steps[kept])
+    return Evaluation(**tables._asdict(), **others, record=check_record(record), kept=few)
 
 # %% ../../nbs/evaluation/06_results.ipynb #245c2ab8
 OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are answered at once

@@ -101,9 +101,7 @@ def test_the_site_is_whole(html):
                 target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places
             ):
                 broken.append((here, link))
-        wordless += [
-            (here, source) for source, words in page.pictures if len(words) < 10 or words.strip() in source
-        ]
+        wordless += [(here, source) for source, words in page.pictures if len(words) < 10 or words.strip() in source]
     assert (broken, wordless, outside) == ([], [], [])
     index = (html / "searchindex.js").read_text(encoding="utf-8")
     assert '"rollout"' in index or "rollout:" in index

@@ -22,9 +22,7 @@ from aawm.data.authors.raw import read_raw_trial
 from aawm.data.trials import LAYOUT
 from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
-from aawm.evaluation.results import (
-    evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation,
-)
+from aawm.evaluation.results import (evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation)
 from aawm.evaluation.rollouts import CopyLast
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
@@ -65,9 +63,7 @@ ODD = [
 
 def places(content: object, here: tuple = ()) -> list:
     "Where the values of nested content are."
-    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(
-        content, list
-    ) else ()
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     return [one for key, value in items for one in [(*here, key), *places(value, (*here, key))]]
 
 
@@ -167,11 +163,7 @@ class Reader:
                 self.read()
             return "read"
         except AawmError as fault:
-            return (
-                "refused"
-                if "\n" not in str(fault)
-                else f"{type(fault).__name__} of several lines: {fault}"
-            )
+            return ("refused" if "\n" not in str(fault) else f"{type(fault).__name__} of several lines: {fault}")
         except Exception as fault:
             return f"{type(fault).__name__}: {fault}"[:200]
         finally:
@@ -339,9 +331,7 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
     "Every reader with a whole file of its own."
-    stores = [
-        generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)
-    ]
+    stores = [generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)]
     configuration = next((FIXTURES / "marple").glob("init_config_*.json"))
     import_houses([configuration], folder / "houses")
     load_settings = lambda file: load_released("multistep_delta", FIXTURES / "parity/multistep_delta.pt", file)

@@ -26,9 +26,7 @@ PAGES = {
 def source(page):
     "The file that a page shows."
     cells = nbformat.read(ROOT / "nbs" / page, as_version=4).cells
-    shown = next(
-        cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''")
-    )
+    shown = next(cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''"))
     return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
 
 
@@ -36,9 +34,7 @@ def source(page):
 def test_pages_are_short_and_stand_outside(page):
     text = source(page)
     assert len([line for line in text.splitlines() if line.strip()]) <= 36
-    assert not any(
-        word in text for word in ("aawm.schema.SCENARIO_ROLES[", "TASK_TABLE", "OWN_RULES", "MODELS[")
-    )
+    assert not any(word in text for word in ("aawm.schema.SCENARIO_ROLES[", "TASK_TABLE", "OWN_RULES", "MODELS["))
 
 
 def test_a_scenario_from_outside_is_checked():
@@ -50,9 +46,7 @@ def test_a_scenario_from_outside_is_checked():
         with pytest.raises(UsageError, match="unknown role 'ghost'"):
             simulate("ghost_static", 0)
     finally:
-        del schema.SCENARIO_ROLES["ghost_static"], schema.SCENARIO_BEHAVIOR[
-            "ghost_static"
-        ], schema.ROLES["ghost"]
+        del schema.SCENARIO_ROLES["ghost_static"], schema.SCENARIO_BEHAVIOR["ghost_static"], schema.ROLES["ghost"]
     with pytest.raises(UsageError, match="unknown scenario .*ghost_static"):
         simulate("ghost_static", 0)
 

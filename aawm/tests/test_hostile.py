@@ -81,9 +81,7 @@ def test_zarr_of_format_2_with_a_codec_that_unpickles(tmp_path, marker):
     with pytest.raises(Refused, match="zarr format 2"):
         read_arrays(group, ("rollouts", "request"))
     # arrays stay of format 2
-    (group / "zarr.json").write_text(
-        '{"zarr_format": 3, "node_type": "group", "attributes": {"about": "{}"}}'
-    )
+    (group / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group", "attributes": {"about": "{}"}}')
     with pytest.raises(Refused, match="zarr format 2"):
         read_arrays(group, ("rollouts", "request"))
 
@@ -130,9 +128,7 @@ def test_a_chunk_whose_frame_states_no_size_is_unpacked_in_a_bounded_stream(tmp_
 
 
 def test_npz_with_objects(tmp_path, marker):
-    np.savez(
-        tmp_path / "rollouts.npz", rollouts=np.array([Payload(marker)], dtype=object), request=np.zeros(1)
-    )
+    np.savez(tmp_path / "rollouts.npz", rollouts=np.array([Payload(marker)], dtype=object), request=np.zeros(1))
     with pytest.raises(BadData, match="Object arrays"):
         read_npz(tmp_path / "rollouts.npz")
 
@@ -204,9 +200,7 @@ def test_every_flipped_bit_of_weights_is_noticed_whatever_the_card(weights, card
     whole = weights.read_bytes()
     file = weights.with_suffix(".json")
     if card != "as it was":
-        file.write_text(
-            {"missing": "", "empty": "", "cut": "{", "a list": "[]", "nested": "[" * 10_000}[card]
-        )
+        file.write_text({"missing": "", "empty": "", "cut": "{", "a list": "[]", "nested": "[" * 10_000}[card])
     if card == "missing":
         file.unlink()
     for place in [*range(0, 40), *range(40, len(whole), 397), len(whole) - 1]:
@@ -317,8 +311,6 @@ def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
     code = f"__import__('os').mkdir({str(marker)!r})".replace(",", ";")
     for name in ("event_log.csv", "trial_obs.csv"):
         lines = (folder / name).read_text().splitlines()
-        (folder / name).write_text(
-            "\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]])
-        )
+        (folder / name).write_text("\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]]))
     assert read_raw_trial(folder)["bad"]
 

@@ -70,9 +70,7 @@ def public_names(tree: ast.Module) -> list:
 
 def defined(tree: ast.Module) -> dict:
     "What a module defines itself: name -> function, class or value."
-    return assigned(tree) | {
-        node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    }
+    return assigned(tree) | {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
 def wing(module: str) -> str:
@@ -142,9 +140,7 @@ def test_a_room_opens_with_an_overview_and_its_numbers_are_unique():
     for folder in sorted({path.parent for path in LIBRARY}):
         numbers = [path.name.partition("_")[0] for path in sorted(folder.glob("[0-9]*.ipynb"))]
         assert len(numbers) == len(set(numbers)), f"{folder.relative_to(ROOT)} has a number twice: {numbers}"
-        assert folder == NBS or (
-            folder / "00_overview.ipynb"
-        ).is_file(), f"{folder.relative_to(ROOT)} has no overview"
+        assert folder == NBS or (folder / "00_overview.ipynb").is_file(), f"{folder.relative_to(ROOT)} has no overview"
 
 
 def pictures_in(path: Path) -> list:
@@ -236,9 +232,7 @@ def test_an_example_follows_what_a_room_offers(modules):
 def untyped(function: ast.FunctionDef) -> tuple:
     "How many arguments a function has, and which lack a type."
     given = function.args
-    arguments = [
-        *given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])
-    ]
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])]
     arguments = [argument for argument in arguments if argument.arg not in ("self", "cls")]
     return len(arguments), [argument.arg for argument in arguments if argument.annotation is None]
 

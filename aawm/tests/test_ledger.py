@@ -126,9 +126,7 @@ def test_a_tie_needs_nothing():
 def test_corrected_influences_are_taken_as_they_are():
     rows = pd.Series([0.3, -0.3])
     plain, corrected = (Estimate("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
-    assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(
-        standard_error(corrected)[0], 0.3 * np.sqrt(2)
-    )
+    assert np.isclose(standard_error(plain)[0], 0.6) and np.isclose(standard_error(corrected)[0], 0.3 * np.sqrt(2))
     assert np.isclose(standard_error((corrected - exactly(1.0)) * 2)[0], 0.6 * np.sqrt(2))
 
 

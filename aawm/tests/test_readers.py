@@ -74,9 +74,7 @@ def test_what_cannot_be_read_is_bad_data_in_one_line(kind, text):
 def test_yaml_keeps_to_what_json_knows():
     content = {"day": "2026-11-25", "list": [1, -2.5, True, None, "a: b"], "empty": {}}
     assert parse_yaml(yaml.safe_dump(content), "file.yaml") == content
-    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {
-        "day": "2026-11-25", "less": "<<", "is": "="
-    }
+    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {"day": "2026-11-25", "less": "<<", "is": "="}
 
 
 def test_files_are_read_up_to_a_limit_also_as_unpacked(tmp_path):

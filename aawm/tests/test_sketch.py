@@ -1,6 +1,5 @@
 """Pictures of trials: small, whole, and marked where events happen."""
 
-import re
 from xml.etree import ElementTree
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 
 from aawm.data.trials import show_trial, trial_panel
 from aawm.errors import UsageError
-from aawm.events import event_panel
 from aawm.sim import simulate
-from aawm.sketch import LONGEST_BAR, Sketch, bars, side_by_side
+from aawm.sketch import Sketch, side_by_side
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +31,6 @@ def test_a_raw_trial_draws_its_logged_events_and_where_things_end(raw):
         assert {text.split(f" {word}")[0] for text in words if word in text} == logged and logged
 
 
-def test_a_rollout_is_solid_up_to_its_context_and_dashed_after(raw):
-    svg = side_by_side(event_panel(raw.steps, "true"), event_panel(raw.steps, "imagined", context=30)).svg
-    true, imagined = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}svg")
-    dashes = [
-        [node.get("stroke-dasharray") for node in panel.iter() if node.tag.endswith("path")]
-        for panel in (true, imagined)
-    ]
-    assert not any(dashes[0]) and any(dashes[1]) and "dashed: imagined" in svg
-
-
 def test_what_cannot_be_drawn_is_refused(raw):
     for states in (np.zeros((300, 34)), np.zeros((0, 5, 7)), np.zeros((2, 300, 5, 7))):
         with pytest.raises(UsageError, match="one trial"):
@@ -63,12 +51,3 @@ def test_a_stored_trial_is_drawn_by_its_place(raw):
     assert set(words_in(show_trial(trials, 0).svg)) == set(words_in(raw._repr_svg_()))
     with pytest.raises(UsageError, match="trials 0 to 0"):
         trial_panel(trials, 1)
-
-
-def test_an_interval_is_a_line_across_the_end_of_its_bar():
-    values = {"up": 0.5, "<down>": -0.5, "sure": 0.5}
-    svg = ElementTree.fromstring(bars(values, "title", {"up": (0.25, 1.0), "<down>": (-1.0, 0.0)}).svg)
-    lines = [re.match(r"M(\d+) \d+H(\d+)$", each.get("d")).groups() for each in svg if each.tag.endswith("path")]
-    (up_low, up_high), (down_low, down_high) = (map(int, ends) for ends in lines)
-    assert up_low < down_low + LONGEST_BAR * 3 / 4 < up_high, "the bar of 0.5 ends between"
-    assert up_high - down_low == LONGEST_BAR and down_high - down_low == LONGEST_BAR / 2

@@ -90,9 +90,7 @@ def test_the_metadata_stands_alone(wheel):
 def test_the_program_starts_outside_of_the_clone(program, tmp_path):
     place = call(program.with_name("python"), tmp_path, "-c", "import aawm; print(aawm.__file__)")
     assert Path(place.strip()).is_relative_to(program.parents[1]), "the wheel's own, not the clone's"
-    assert (
-        call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h")
-    )
+    assert (call(program, tmp_path, "--version").startswith("aawm ") and "--help" in call(program, tmp_path, "-h"))
 
 
 @pytest.mark.slow

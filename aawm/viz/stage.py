@@ -137,19 +137,14 @@ class Stage:
 # %% ../../nbs/viz/02_stage.ipynb #ccb3bd42
 def stage_key(
     imagined: bool = False,  # whether anything imagined is drawn
-    agents: Iterable[str] = ("robot 0", "robot 1"),  # what to call the robots
-    objects: Iterable[str] = ("object 0", "object 1", "object 2"),  # what to call the objects
 ) -> list:  # handles for `legend(handles=...)`
     "Legend entries for what stands on the stage."
 
     def mark(marker: str, color: str, label: str) -> Line2D:
-        return Line2D(
-            [], [], marker=marker, color=color, label=label, ls="", markersize=7, markeredgecolor="white",
-            markeredgewidth=0.5
-        )
+        return Line2D([], [], marker=marker, color=color, label=label, ls="", markersize=7, markeredgecolor="white", markeredgewidth=0.5)
 
-    names = dict(zip(AGENTS, agents)) | dict(zip(OBJECTS, objects))
-    handles = [mark("^" if name in AGENTS else "o", ENTITY_COLORS[name], label) for name, label in names.items()]
+    handles = [mark("^", ENTITY_COLORS[name], f"robot {k}") for k, name in enumerate(AGENTS)]
+    handles += [mark("o", ENTITY_COLORS[name], f"object {k}") for k, name in enumerate(OBJECTS)]
     handles.append(mark("s", OBSERVER_COLOR, "observer"))
     handles.append(Line2D([], [], color=OBSERVER_COLOR, lw=1, ls=(0, (2, 1.5)), label="goal radius, 2 m"))
     if imagined:

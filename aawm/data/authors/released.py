@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['SPLITS', 'AGENT_IDS', 'NO_EVENTS', 'LOGS', 'UNKNOWN', 'NO_SEED', 'PAIRS', 'PACKED_AT_MOST', 'roles_of', 'mapped',
            'read_data_file', 'read_states', 'Rows', 'read_logs', 'read_steps', 'read_rows', 'read_information_file',
-           'Content', 'trial_table', 'check_numbers', 'step_differences', 'joined_rows', 'check_repeats',
-           'gather_content', 'faulty_trials', 'leave_out', 'staged', 'write_content', 'unpack', 'import_released',
-           'write_released', 'runs', 'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object',
-           'storage_head', 'write_data_file', 'published_rows', 'export_released']
+           'Content', 'trial_table', 'check_numbers', 'joined_rows', 'check_repeats', 'gather_content', 'faulty_trials',
+           'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released', 'runs',
+           'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object', 'storage_head',
+           'write_data_file', 'published_rows', 'export_released']
 
 # %% ../../../nbs/data/authors/02_released.ipynb #0580fb45
 import contextlib
@@ -297,15 +297,6 @@ def _check_lists(rows: Rows, table: pd.DataFrame, what: str) -> None:
         raise BadData(f"{what}: its rows of {', '.join(sorted(differ))} are not those that names and steps give; get the file again")
 
 # %% ../../../nbs/data/authors/02_released.ipynb #a938086f
-def step_differences(in_file: np.ndarray, derived: np.ndarray, kind: str) -> list:
-    "Find where the steps of the file are not those of its logs."
-    in_file = np.minimum(in_file, STEPS - 1)
-    return [
-        f"trial {trial} {OBJECTS[k]}: {kind} at step {in_file[trial, k]} in the file, at {derived[trial, k]} in its event log"
-        for trial, k in np.argwhere(in_file != derived)
-    ]
-
-
 def joined_rows(rows: dict, what: str) -> Rows:
     "Return both splits as one, training first; raise `BadData` if an event is none or a name has no behaviours."
     train = rows["train"]
@@ -360,7 +351,12 @@ def gather_content(
     faults = event_faults(events, trials)
     for name, derived in steps.items():
         derived[log == "missing"] = NO_LOG
-        faults += step_differences(getattr(joined, name)[first], derived, name.removesuffix("_step"))
+        in_file = np.minimum(getattr(joined, name)[first], STEPS - 1)  # 300 for 299 is allowed
+        faults += [
+            f"trial {trial} {OBJECTS[k]}: {name.removesuffix('_step')} at step {in_file[trial, k]} in the file, "
+            f"at {derived[trial, k]} in its event log"
+            for trial, k in np.argwhere(in_file != derived)
+        ]
     faults += step_faults(**steps)
     order = [SPLITS[name] for name, part in rows.items() for _ in part.names]
     published = pd.DataFrame({"split": order, "trial": joined.indices})

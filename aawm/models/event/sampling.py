@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
-           'after_choice', 'with_pickups', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out',
-           'in_proportion', 'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step',
-           'in_order', 'Outset', 'Futures', 'at_context_end', 'begin_futures', 'read_now', 'sample_intents',
-           'sample_next', 'score_futures', 'resample', 'sample_futures', 'sequences_at_once']
+           'after_choice', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out', 'in_proportion',
+           'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step', 'in_order', 'Outset',
+           'Futures', 'at_context_end', 'begin_futures', 'read_now', 'sample_intents', 'sample_next', 'score_futures',
+           'resample', 'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -57,23 +57,6 @@ def after_choice(
     "Say how probable a wanted event is in one of several ways to go on, and another one in all of them."
     return torch.where(gain > 0, 1 - (1 - chance) ** CHOICES, chance**CHOICES)
 
-# %% ../../../nbs/models/event/06_sampling.ipynb #5632390b
-def with_pickups(
-    happens: torch.Tensor,  # `[B, K, kind, object]`
-    held: torch.Tensor | None = None,  # bool `[B, K, object]`: held at the last step sampled; None: nothing is known
-    held_at_start: torch.Tensor | None = None,  # bool `[B, object]`: held when the context ends; None: nothing is known
-) -> torch.Tensor:  # `[B, K, kind, object]`
-    "Return what is held counts as picked up, though not yet for as long as the rule asks; what was held before does not."
-    pickup = EVENT_KINDS.index("pickup")
-    pickups = happens[:, :, pickup]
-    if held is not None:
-        pickups = torch.maximum(pickups, held.to(happens.dtype))
-    if held_at_start is not None:
-        pickups = pickups * ~held_at_start[:, None]
-    happens = happens.clone()
-    happens[:, :, pickup] = pickups
-    return happens
-
 # %% ../../../nbs/models/event/06_sampling.ipynb #5a6a1b87
 def expected_event_score(
     expected: EventProbabilities,  # at the end of each context `[B, ...]`
@@ -107,7 +90,16 @@ def expected_event_score(
         moves = torch.maximum(under_way, after_choice(ahead.moved.sigmoid(), gain_of_moves))
         goes_on = (left > steps)[:, None, None]
         moved = torch.where(goes_on, torch.maximum(moved, moves), moved)
-    score = (with_pickups(happens, held, held_at_start) * gain).sum((2, 3))
+    # what is held counts as picked up, though not yet for as long as the rule asks; what was held before does not
+    pickup = EVENT_KINDS.index("pickup")
+    pickups = happens[:, :, pickup]
+    if held is not None:
+        pickups = torch.maximum(pickups, held.to(happens.dtype))
+    if held_at_start is not None:
+        pickups = pickups * ~held_at_start[:, None]
+    happens = happens.clone()
+    happens[:, :, pickup] = pickups
+    score = (happens * gain).sum((2, 3))
     whole = (left <= horizon)[:, None]  # moves need the whole trial
     return score + torch.where(whole, (moved * gain_of_moves).sum(-1), 0)
 

@@ -10,9 +10,7 @@ from typer.testing import CliRunner
 
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
-from aawm.data.authors.raw import (
-    EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial,
-)
+from aawm.data.authors.raw import (EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial)
 from aawm.data.checks import convention_lines
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES

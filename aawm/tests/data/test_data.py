@@ -21,10 +21,7 @@ from hypothesis import strategies as st
 
 import aawm.sim
 from aawm import cli
-from aawm.data import (
-    generate, open_events, open_trials, split_trials, verify,
-    write_trials,
-)
+from aawm.data import (generate, open_events, open_trials, split_trials, verify, write_trials)
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
 from aawm.data.trials import LAYOUT, event_rows
@@ -43,11 +40,7 @@ CHUNKS = TRIALS // CHUNK
 
 
 def contents(path) -> dict:
-    return {
-        file.relative_to(path).as_posix(): file.read_bytes()
-        for file in Path(path).rglob("*")
-        if file.is_file()
-    }
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
 
 
 def call(path, workers=1, trials=TRIALS, seed=SEED, **options):
@@ -199,18 +192,13 @@ def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_pa
             time.sleep(0.01)
         time.sleep(draw.uniform(0, seconds))
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        victims = list(
-            map(int, children.read_text().split())
-        ) if process.poll() is None and children.exists() else []
+        victims = list(map(int, children.read_text().split())) if process.poll() is None and children.exists() else []
         how = number % 3
         with contextlib.suppress(ProcessLookupError):
             if how == 1:
                 os.killpg(process.pid, signal.SIGKILL)
             else:
-                os.kill(
-                    victims[draw.integers(len(victims))] if how == 2 and victims else process.pid,
-                    signal.SIGKILL
-                )
+                os.kill(victims[draw.integers(len(victims))] if how == 2 and victims else process.pid, signal.SIGKILL)
         process.communicate()
         kept.append(
             len(list(path.glob("unfinished/chunk-*.json")))
@@ -241,15 +229,11 @@ def quick_simulator(monkeypatch):
     monkeypatch.setattr(aawm.sim, "simulate", quick)
 
 
-def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(
-    quick_simulator, tmp_path, monkeypatch
-):
+def test_an_executor_that_loses_trials_is_an_error_and_the_rest_goes_on(quick_simulator, tmp_path, monkeypatch):
     with ThreadPoolExecutor(2) as threads:
         with monkeypatch.context() as patch:
             patch.setattr(generating, "draw_trial", lambda *a, **more: 1 / 0)
-            with pytest.raises(
-                EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"
-            ):
+            with pytest.raises(EnvironmentProblem, match="lost trials .ZeroDivisionError.*run the same again"):
                 call(tmp_path / "trials", workers=threads)
             patch.setattr(generating, "simulator_hash", iter(["ours", *["theirs"] * TRIALS]).__next__)
             with pytest.raises(EnvironmentProblem, match="has another simulator"):
@@ -504,9 +488,7 @@ def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulat
         patch.setattr(aawm.sim, "simulate", counted)
         with pytest.raises(Interrupted, match="stopped with 50 of 60 trials kept; the same call goes on"):
             generate(tmp_path / "trials", 60, **options)
-        kept = {
-            file: file.stat().st_mtime_ns for file in (tmp_path / "trials").glob("arrays.zarr/state/c.[01].*")
-        }
+        kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "trials").glob("arrays.zarr/state/c.[01].*")}
         accepted.clear()
         generate(tmp_path / "trials", 60, **options)
     assert len(accepted) == 10 and kept == {file: file.stat().st_mtime_ns for file in kept} != {}

@@ -109,10 +109,7 @@ def same(one, other):
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, pd.DataFrame):
-        return (
-            list(one) == list(other)
-            and one.astype(object).values.tolist() == other.astype(object).values.tolist()
-        )
+        return (list(one) == list(other) and one.astype(object).values.tolist() == other.astype(object).values.tolist())
     return type(one) is type(other) and one == other
 
 
@@ -143,9 +140,7 @@ def test_exported_files_need_torch_numpy_and_pandas_alone(store, tmp_path):
     export_released(store, tmp_path, progress=False)
     for path in tmp_path.glob("*.pkl"):
         read_pickle(path.read_bytes(), asked := Anything(), path.name)
-        assert {name.split(".")[0] for name in asked} <= {
-            "torch", "numpy", "pandas", "collections", "builtins"
-        }
+        assert {name.split(".")[0] for name in asked} <= {"torch", "numpy", "pandas", "collections", "builtins"}
         assert b"pyarrow" not in path.read_bytes()
 
 
@@ -223,9 +218,7 @@ CALLS = {  # what a hostile file may ask for; each would leave the marker or do 
 
 def storage_with(place, evil):
     "A tensor storage in which one of its five pickles is another."
-    parts = [
-        b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", b"\x80\x02M\xe9\x03.", b"\x80\x02}."
-    ]
+    parts = [b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", b"\x80\x02M\xe9\x03.", b"\x80\x02}."]
     parts += [
         b"\x80\x02" + say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", 0, None)) + b"Q.",
         b"\x80\x02" + say(["0"]) + b"."
@@ -246,9 +239,7 @@ def data_file(
             offset, shape, strides, False, say_call("collections", "OrderedDict")
         ]
     )
-    dataset = (
-        dataset or say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
-    )
+    dataset = (dataset or say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00")
     subset = [
         say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": list(indices)})
         for which in (dataset, b"h\x00")
@@ -259,9 +250,7 @@ def data_file(
 def information_file(**changes):
     "An information file of no trials, with some entries changed."
     steps = say_call("numpy._core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
-    part = {
-        "indices": [], "exp_names": [], "event_logs": [], "pickup_timepoints": steps, "goal_timepoints": steps
-    }
+    part = {"indices": [], "exp_names": [], "event_logs": [], "pickup_timepoints": steps, "goal_timepoints": steps}
     part |= {"single_goal_trajs": [], "multi_goal_trajs": []} | changes
     return b"\x80\x04" + say({"train": part, "val": part, "data_columns": list(aawm.schema.COLUMNS)}) + b"."
 
@@ -343,9 +332,7 @@ def test_tricks_and_bombs_are_refused(pair, tmp_path):
 
 
 def array_of(shape, dtype="i8", content=b"C\x08aaaaaaaa"):
-    kind = (
-        say_call("numpy", "dtype", [dtype, False, True]) + say((3, "<", None, None, None, -1, -1, 0)) + b"b"
-    )
+    kind = (say_call("numpy", "dtype", [dtype, False, True]) + say((3, "<", None, None, None, -1, -1, 0)) + b"b")
     bare = say_call("numpy.core.multiarray", "_reconstruct", [b"cnumpy\nndarray\n", (0,), b"C\x01b"])
     return bare + say((1, shape, kind, False, content)) + b"b"
 
@@ -474,9 +461,7 @@ def test_the_command_line_tells_refusal_from_damage(pair, tmp_path, capsys):
     assert "os.system" in capsys.readouterr().err
     assert leaves_with("import-released", cut, pair[1], "--out", tmp_path / "out", "--no-progress") == 3
     assert leaves_with("import-released", tmp_path / "none.pkl", "--out", tmp_path / "out") == 2
-    assert leaves_with(
-        "import-released", HERE / "released.zip", "--out", tmp_path / "out", "--no-progress"
-    ) == 0
+    assert leaves_with("import-released", HERE / "released.zip", "--out", tmp_path / "out", "--no-progress") == 0
     assert leaves_with("export-released", tmp_path / "out", tmp_path / "again", "--no-progress") == 0
     with zipfile.ZipFile(HERE / "raw.zip") as archive:
         archive.extractall(tmp_path)

@@ -58,9 +58,7 @@ LOWER_IS_BETTER = ("false_positive", "ade", "fde")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return generate(
-        tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False
-    )
+    return generate(tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +99,7 @@ def made_up(paths, pickup, goal, scenario):
 
 
 def carried(start, end, since, until):
-    return np.array(start) + np.interp(
-        np.arange(STEPS), [since, until], [0, 1]
-    )[:, None] * (np.array(end) - start)
+    return np.array(start) + np.interp(np.arange(STEPS), [since, until], [0, 1])[:, None] * (np.array(end) - start)
 
 
 def beside(path):
@@ -150,9 +146,7 @@ def test_single_goal_agrees_with_a_slow_reference(test, asked, seed):
     for row in np.flatnonzero(test.single_goal):
         thing = int(np.argmax(test.pickup_step[row] >= 0))
         context = test.pickup_step[row, thing] + 5
-        inside = [
-            np.flatnonzero(np.linalg.norm(test.states[row, :, k, :3] - GOAL, axis=-1) < 2) for k in range(3)
-        ]
+        inside = [np.flatnonzero(np.linalg.norm(test.states[row, :, k, :3] - GOAL, axis=-1) < 2) for k in range(3)]
         if inside[thing][0] < context:
             left_out += 1
             continue
@@ -202,12 +196,8 @@ def test_moves_and_errors_agree_with_a_slow_reference(test, asked):
         and table["recall"] == (true & said).sum() / true.sum()
     )
     assert 0 < table["recall"] < 1 and table["accuracy"] == (true == said).mean()
-    assert np.isclose(
-        table["f1"], 2 * table["precision"] * table["recall"] / (table["precision"] + table["recall"])
-    )
-    assert (
-        np.isclose(table["ade"], np.mean(errors)) and np.isclose(table["fde"], np.mean(errors, 0)[-1].mean())
-    )
+    assert np.isclose(table["f1"], 2 * table["precision"] * table["recall"] / (table["precision"] + table["recall"]))
+    assert (np.isclose(table["ade"], np.mean(errors)) and np.isclose(table["fde"], np.mean(errors, 0)[-1].mean()))
     ade = curves[curves.curve == "ade"].sort_values("step")
     assert np.allclose(ade.value, np.mean(errors, (0, 2))) and ade.step.tolist() == list(range(1, 251))
     last = curves[(curves.curve == "displacement_still") & (curves.step == 250)].iloc[0]
@@ -232,9 +222,7 @@ def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, as
     scores = score(
         Scorer(plan, frozen, test, STRICT), find_tasks("error_by_step")
     )[0].query("metric == 'ade'").set_index("behavior").value
-    far = np.linalg.norm(
-        test.states[:, 50:, :, :3].astype(float) - test.states[:, 49:50, :, :3], axis=-1
-    ).mean((1, 2))
+    far = np.linalg.norm(test.states[:, 50:, :, :3].astype(float) - test.states[:, 49:50, :, :3], axis=-1).mean((1, 2))
     assert np.isclose(scores["all"], far.mean())
     for behavior, part in (
         ("random", "random"), ("single-step", "gathering"), ("chasing", "runner"), ("static", "static")
@@ -307,9 +295,7 @@ def test_moves_above_any_threshold(test, threshold):
         test.states[row, context - 1 :, thing, :3]
         for row, context, thing in zip(plan.row, plan.context, plan.object)
     ]
-    assert outcomes.truth.tolist() == [
-        slow_length(path) > threshold for path in paths
-    ] == outcomes.prediction.tolist()
+    assert outcomes.truth.tolist() == [slow_length(path) > threshold for path in paths] == outcomes.prediction.tolist()
 
 
 def test_goals_at_the_last_step_are_harder(test):
@@ -393,9 +379,7 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     plan, requests = asked
     rollouts = noisy(test, requests, data.draw(st.integers(0, 5)), 0.05)
     steps = rollouts.steps.copy()
-    for number in data.draw(
-        st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)
-    ):
+    for number in data.draw(st.lists(st.integers(0, len(requests) - 1), min_size=1, max_size=60, unique=True)):
         horizon = requests.horizon[number]
         first = data.draw(st.integers(0, horizon - 1)) if data.draw(st.booleans()) else 0
         steps[
@@ -408,9 +392,7 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     old, new = values(before[0]).align(values(after[0]), join="outer")
     worse = np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
     assert (worse | old.isna() | new.isna()).all()
-    assert (
-        new.dropna()[old[new.dropna().index].isna()] == 0
-    ).all(), "what was undefined becomes zero at best"
+    assert (new.dropna()[old[new.dropna().index].isna()] == 0).all(), "what was undefined becomes zero at best"
     curves = [
         table.query("not curve.str.endswith('_finite')").set_index(["curve", "step"]).value
         for table in (before[1], after[1])
@@ -427,9 +409,7 @@ def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan
     requests = collect(plan)
     samples = [noisy(test, requests, seed, 0.05) for seed in range(3)]
     steps = [sample.steps.copy() for sample in samples]
-    for number in data.draw(
-        st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)
-    ):
+    for number in data.draw(st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)):
         sample, request = divmod(number, len(requests))
         steps[sample][samples[0].offset[request]] = np.nan
     first, *others = (Rollouts(requests, each) for each in steps)
@@ -453,9 +433,7 @@ def test_faults_of_further_samples_are_counted(store):
         return rollout
 
     calls = []
-    record = evaluate(
-        faulty, store, Protocol(tasks="multi_goal", split=None, goal_samples=3), progress=False
-    ).record
+    record = evaluate(faulty, store, Protocol(tasks="multi_goal", split=None, goal_samples=3), progress=False).record
     rollouts = record["counts"]["rollouts"] // 3
     assert len(calls) == 3 and record["non_finite"] == 3 and record["faults"] == {"not finite": 3}
     assert record["first_non_finite"] and record["counts"]["rollouts"] == 3 * rollouts > 6
@@ -467,9 +445,7 @@ def test_nan_in_a_rollout_is_counted_and_located(store, test):
         rollout[2, 7:] = torch.nan
         return rollout
 
-    result = evaluate(
-        faulty, store, Protocol(tasks="error_by_step", split=None), batch_size=30, progress=False
-    )
+    result = evaluate(faulty, store, Protocol(tasks="error_by_step", split=None), batch_size=30, progress=False)
     assert result.record["non_finite"] == 2 and result.record["first_non_finite"] == [2, 50, 57]
     ade = result.scores.query("behavior == 'all'").set_index("metric")
     assert np.isinf(ade.value["ade"]) and ade["count"]["ade_finite"] == len(test) - 2
@@ -602,9 +578,7 @@ def test_the_batch_changes_nothing_and_the_future_is_hidden(test, asked):
             last = states[torch.arange(len(states)), context - 1][:, None]
             return last + (privileged["end_state"][:, None] - last) * ahead / 300
 
-    whole, single = (
-        roll_out(Watching(), requests, test, batch_size=size, progress=False) for size in (1000, 7)
-    )
+    whole, single = (roll_out(Watching(), requests, test, batch_size=size, progress=False) for size in (1000, 7))
     assert np.array_equal(whole.steps, single.steps)
     number = int(np.argmax(requests.horizon == 250))
     row = requests.row[number]
@@ -667,9 +641,7 @@ def test_memory_that_never_suffices_is_told_from_a_model_that_breaks_down(test, 
 
 def test_what_models_must_say_of_themselves(test, asked):
     with pytest.raises(ModelContractError, match="true_staets"):
-        roll_out(
-            type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], test, progress=False
-        )
+        roll_out(type("Nosy", (TrueWorld,), {"privileged": ("true_staets",)})(), asked[1], test, progress=False)
     with pytest.raises(UsageError, match="needs a method `rollout`"):
         roll_out(type("Mute", (), {"rollout": None})(), asked[1], test, progress=False)
 
@@ -725,9 +697,7 @@ def saved(evaluated, tmp_path):
 )
 def test_a_damaged_record_is_refused(saved, change, said):
     record = json.loads((saved / "record.json").read_text()) | change
-    (saved / "record.json").write_text(
-        json.dumps({name: value for name, value in record.items() if value is not None})
-    )
+    (saved / "record.json").write_text(json.dumps({name: value for name, value in record.items() if value is not None}))
     with pytest.raises((BadData, UsageError), match=said):
         read_evaluation(saved)
 
@@ -767,9 +737,7 @@ def test_a_file_of_another_form_is_refused_whatever_the_record_says_of_it(saved,
 def test_outcomes_say_whose_they_are_and_of_which_object(evaluated, saved, test):
     file = saved / "outcomes.parquet"
     table = pd.read_parquet(file)
-    assert list(table)[:2] == [
-        "model", "seed"
-    ] and set(table.model) == {"frozen_world"} and set(table.seed) == {0}
+    assert list(table)[:2] == ["model", "seed"] and set(table.model) == {"frozen_world"} and set(table.seed) == {0}
     pd.testing.assert_frame_equal(read_evaluation(saved).outcomes, evaluated.outcomes, check_dtype=False)
     row = {int(trial): place for place, trial in enumerate(test.trial)}
     for outcome in table.query("task == 'single_goal'").itertuples():
@@ -789,9 +757,7 @@ def test_other_data_and_other_splits_do_not_mix(store):
         other = dataclasses.replace(one, record=one.record | {"seed": 1, field: value})
         with pytest.raises(UsageError, match=field):
             gather([one, other])
-    other = evaluate(
-        CopyLast(), store, Protocol(tasks="move", scoring="published", split=None), progress=False
-    )
+    other = evaluate(CopyLast(), store, Protocol(tasks="move", scoring="published", split=None), progress=False)
     with pytest.raises(UsageError, match="scoring"):
         gather([one, other])
     assert gather([one, other], across="scoring").scores.groupby("scoring").size().nunique() == 1
@@ -860,16 +826,12 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
         ("goal_radius", "single_goal"), ("move_threshold", "move"), ("pickup_rise", "pickup"),
         ("offset", "single_goal")
     ):
-        here = table[
-            (table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)
-        ]
+        here = table[(table.parameter == parameter) & (table.setting == DEFAULTS[parameter]) & (table.task == task)]
         pd.testing.assert_frame_equal(
             here.drop(columns=["parameter", "setting"]).reset_index(drop=True),
             default[default.task == task].reset_index(drop=True)
         )
-    moved = table[
-        (table.parameter == "move_threshold") & (table.metric == "false_positive")
-    ].set_index("setting")
+    moved = table[(table.parameter == "move_threshold") & (table.metric == "false_positive")].set_index("setting")
     assert moved.value.nunique() > 2, "the threshold matters"
     radius = table.query(
         "parameter == 'goal_radius' and task == 'single_goal' and metric == 'ceiling'"
@@ -905,9 +867,7 @@ def test_the_published_context_is_labelled_and_shown_late(test):
     requests = collect(plan)
     frozen = roll_out(CopyLast(), requests, test, progress=False)
     late = np.flatnonzero(requests.start == 50)
-    assert np.array_equal(
-        frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35)
-    )
+    assert np.array_equal(frozen.steps[frozen.offset[late]], test.states[requests.row[late], 99].reshape(-1, 35))
     true = test.states[:, 50:].reshape(-1, 250, 35).astype(np.float64)
     nowhere = Rollouts(requests, np.full_like(frozen.steps, np.nan))  # what is not a number becomes 0
     for rollouts, origin in ((frozen, test.states[:, 99].reshape(-1, 1, 35)), (nowhere, 0)):

@@ -59,9 +59,7 @@ def test_the_hand_made_trials_meet_released_criterion_4(released, monkeypatch):
 def plain_goal(xyz, final, rules, radius=2.0):
     xyz = np.where(np.isfinite(xyz), xyz, 0) if rules == "published" else xyz
     near = [sum((a - b) ** 2 for a, b in zip(point, (0, 0.5, -6))) ** 0.5 < radius for point in xyz.tolist()]
-    far = (
-        rules == "strict" or sum((a - b) ** 2 for a, b in zip(xyz[0].tolist(), xyz[-1].tolist())) ** 0.5 > 1.0
-    )
+    far = (rules == "strict" or sum((a - b) ** 2 for a, b in zip(xyz[0].tolist(), xyz[-1].tolist())) ** 0.5 > 1.0)
     return far and (near[-1] if final else any(near))
 
 
@@ -84,9 +82,7 @@ def plain_carry(state, k, rules, share=0.2, lifted=(0.001, 0.6), rise=0.2):
         for t in range(steps):
             now = state[t, k, :3]
             before = state[max(t - 1, 0), k, :3]
-            finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(
-                state[t, agent, [0, 2]]
-            ).all()
+            finite = np.isfinite(now).all() and np.isfinite(before).all() and np.isfinite(state[t, agent, [0, 2]]).all()
             change.append(abs(now[1] - before[1]) if finite else 0.0)
             held.append(
                 finite
@@ -120,9 +116,7 @@ def test_what_is_knocked_over_is_no_pickup():
     logged = [f"pickup_{k}" in set(trial.events.event) for k in range(3)]
     toppled = logged.index(False)
     rise = np.ptp(states[:, toppled, 1])
-    assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(
-        states, rise=0.1
-    )[toppled]
+    assert 0.1 < rise < LEAST_RISE and pickups(states, "published")[toppled] and pickups(states, rise=0.1)[toppled]
     assert pickups(states).tolist() == logged == [True, False, True]
     assert torch_carries(torch.as_tensor(states[None])).any(1)[0].tolist() == logged
 

@@ -16,9 +16,7 @@ from aawm.events.tensors import (
 )
 from aawm.models import Context, build
 from aawm.models.event import sampling
-from aawm.models.event.features import (
-    LANDMARKS, PUSHED, STILL, Scene, features, holders,
-)
+from aawm.models.event.features import (LANDMARKS, PUSHED, STILL, Scene, features, holders)
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import event_labels
 from aawm.models.event.model import with_settings
@@ -81,9 +79,7 @@ def test_features_do_not_look_ahead_and_know_no_left_from_right(trials):
     before = torch.cat([trials[:, :1], trials[:, :-1]], 1)
     seen = features(trials, before, trials[:, 0], steps)
     cut = features(trials[:, :100], before[:, :100], trials[:, 0], steps[:100])
-    assert (
-        torch.allclose(seen[:, :, :100], cut, atol=1e-5) and seen.isfinite().all() and seen.abs().max() < 20
-    )
+    assert (torch.allclose(seen[:, :, :100], cut, atol=1e-5) and seen.isfinite().all() and seen.abs().max() < 20)
     mirrored = trials * torch.tensor([-1.0, 1, 1, 1, -1, -1, 1])
     assert (holders(mirrored) == holders(trials)).all()
 
@@ -145,9 +141,7 @@ def test_tokens_follow_a_trial_and_keep_its_events(simulated, trials):
         for number, trial in enumerate(simulated):
             for event in trial.events.event:
                 kind, _, thing = event.partition("_")
-                assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (
-                    number, event
-                )
+                assert kind not in EVENT_KINDS or found[number, EVENT_KINDS.index(kind), int(thing)], (number, event)
 
 
 def test_robots_head_for_what_they_then_do(simulated, trials):
@@ -289,9 +283,7 @@ def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
     expected = with_chances(torch.tensor([[0.55, 0.2, 0.2]]))
     # it goes on carrying; it has dropped the first object
     ahead = with_chances(torch.tensor([[[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]]))
-    score = expected_event_score(
-        expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead
-    )
+    score = expected_event_score(expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead)
     plain = (torch.tensor([[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]) * torch.tensor([0.15, -0.2, -0.2])).sum(-1)
     assert plain[1] > plain[0] and score[0, 0] > score[0, 1], "the plain chances would prefer the one that dropped it"
 
@@ -337,10 +329,7 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     read = load_run(tmp_path)
     given = {"end_state": flatten(trials)[:, -1]}
     future = read.rollout(flatten(trials), 40, 5, mode=True, privileged=given)
-    assert (
-        future.isfinite().all() and read.codebooks.motion[1:].any()
-        and read.config.samples == settings["samples"]
-    )
+    assert (future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"])
     for preset in PRESETS:
         given = preset_settings(preset, "event_transformer")
         assert given == preset_settings(preset, "strong_oracle") and given[0]["planned"], "the same network, given the end"
@@ -357,9 +346,7 @@ def test_what_is_expected_is_planned_for_the_likelier_agent():
     holding = planned_events(surely((1, "goal", 2)), left, 0.3, torch.tensor([[False, False, True]]))
     assert holding.nonzero().tolist() == [[0, 1, goal, 2]], "unless somebody holds it"
     shared = surely((0, "goal", 0), (1, "goal", 0))
-    shared = EventProbabilities(
-        (shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved
-    )
+    shared = EventProbabilities((shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved)
     assert not planned_events(shared, left, 0.45, nobody).any(), "together .44"
     assert planned_events(
         shared, left, 0.4, nobody
@@ -442,15 +429,11 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
 def test_steps_out_of_reach_of_the_windows_are_not_read(model, trials, monkeypatch):
     narrow = with_settings(model, window=20)  # one layer: a step reads the 20 up to its own
     whole, cut, short = (narrow.read(trials[:, :90], None, first)[0][:, :, -1] for first in (0, 70, 71))
-    assert (
-        torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max()
-    )
+    assert (torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max())
     context = torch.tensor([90, 80, 99])
     read = narrow.read
     steps = []
-    monkeypatch.setattr(
-        narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first)
-    )
+    monkeypatch.setattr(narrow, "read", lambda states, end, first: steps.append(first) or read(states, end, first))
     futures = narrow.rollout(flatten(trials), context, 10, mode=True)
     monkeypatch.setattr(sampling, "steps_in_reach", lambda lengths, c: 0)
     assert torch.allclose(

@@ -55,9 +55,7 @@ def test_the_cached_rollout_is_the_uncached_one(tokenised, trials):
         for _ in range(15):
             before = torch.cat([window[:, :1], window[:, :-1]], 1)
             hidden = tokenised.read(window, before, torch.arange(window.shape[1]))[0][:, -1]
-            following = tokenised.tokens.advance(
-                window[:, -1], sample_tokens(tokenised.tokens, hidden, mode=True)
-            )
+            following = tokenised.tokens.advance(window[:, -1], sample_tokens(tokenised.tokens, hidden, mode=True))
             window = torch.cat([window, following[:, None]], 1)
     assert torch.allclose(tokenised.rollout(trials, 30, 15, mode=True), window[:, 30:], atol=1e-3)
     assert not torch.equal(window[:, 30], window[:, 31]), "something moves"
@@ -78,12 +76,8 @@ def test_several_futures_of_a_trial_in_one_call(name, variant):
     told = {"end_state": states[:, -1]} if model.privileged else None
     contexts = torch.tensor([7, 50, 20])
     many = model.rollout(states, contexts, 12, torch.Generator().manual_seed(0), privileged=told, samples=4)
-    likeliest, one = (
-        model.rollout(states, contexts, 12, mode=True, privileged=told, samples=n) for n in (2, None)
-    )
-    assert many.shape == (3, 4, 12, 35) and torch.allclose(
-        likeliest, one[:, None].expand(-1, 2, -1, -1), atol=1e-4
-    )
+    likeliest, one = (model.rollout(states, contexts, 12, mode=True, privileged=told, samples=n) for n in (2, None))
+    assert many.shape == (3, 4, 12, 35) and torch.allclose(likeliest, one[:, None].expand(-1, 2, -1, -1), atol=1e-4)
     draws = name in ("rssm_continuous", "rssm_discrete", "sgnet")
     assert bool((many[:, 0] - many[:, 1]).abs().flatten(1).amax(1).gt(1e-3).all()) == draws
     with pytest.raises(UsageError, match="samples must be a whole number of at least 1, got 0"):
@@ -248,9 +242,7 @@ def test_each_model_trains_with_its_smoke_settings_and_is_read_back_whole(name, 
 def test_each_model_trains_in_mixed_precision(name, tmp_path):
     trials = trials_of(np.random.default_rng(0).normal(size=(8, 300, 5, 7)))
     short = dict(steps=2, batch=3, window=40, context=10, validation_windows=3, precision="bf16-mixed")
-    model = load_run(
-        fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False)
-    )
+    model = load_run(fit(name, trials, tmp_path / name, training_settings=short, device="cpu", progress=False))
     assert all(weights.dtype == torch.float32 and weights.isfinite().all() for weights in model.parameters())
 
 
@@ -277,9 +269,7 @@ BASELINES = (
 def trials():
     "Three simulated trials `[3, 300, 35]`."
     scenarios = ("gathering_static", "multistep_static", "gathering_random")
-    return flatten(
-        torch.from_numpy(np.stack([simulate(scenario, 2, "planar").states[::5] for scenario in scenarios]))
-    )
+    return flatten(torch.from_numpy(np.stack([simulate(scenario, 2, "planar").states[::5] for scenario in scenarios])))
 
 
 @pytest.mark.parametrize("name", BASELINES)

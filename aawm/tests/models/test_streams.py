@@ -63,16 +63,12 @@ def test_a_rollout_does_not_depend_on_what_else_is_in_the_batch(name, variant, s
         assert torch.allclose(rolled(model, states, part), together[part], atol=2e-3), part
     others = states.clone()
     others[[0, 2, 4]] = wandering(3, 8).to(states)
-    assert torch.allclose(
-        rolled(model, others, EVERY)[[1, 3]], together[[1, 3]], atol=2e-3
-    ), "other trials beside it"
+    assert torch.allclose(rolled(model, others, EVERY)[[1, 3]], together[[1, 3]], atol=2e-3), "other trials beside it"
     other_contexts = torch.tensor([200, 280, 90, 120, 2])
     assert torch.allclose(
         rolled(model, states, EVERY, other_contexts)[[1, 3]], together[[1, 3]], atol=2e-3
     ), "other contexts beside it"
-    monkeypatch.setattr(
-        "aawm.models.event.model.sequences_at_once", lambda device: sequences_at_once(device) // 128
-    )
+    monkeypatch.setattr("aawm.models.event.model.sequences_at_once", lambda device: sequences_at_once(device) // 128)
     assert torch.allclose(rolled(model, states, EVERY), together, atol=2e-3), "fewer at once"
     if (name, variant) in SAMPLING:
         assert not torch.allclose(

@@ -29,10 +29,7 @@ from aawm.tests.conftest import ROOT, heed_interrupt
 
 
 def write_notebook(path: Path, parameters: str, code: str) -> None:
-    cells = [
-        nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell(code)
-    ]
+    cells = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell(code)]
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
 
@@ -107,9 +104,7 @@ def test_runs_once_and_again_only_what_changed(repository):
         repository / "figures/small/sum.csv"
     ).read_text() == "45", "the output of a job that left the plan is not drawn"
     assert logged(repository).count("double-2") == 1 and logged(repository).count("double-7") == 1
-    assert [
-        path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()
-    ] == [["double", "3"]]
+    assert [path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()] == [["double", "3"]]
 
 
 @pytest.mark.slow
@@ -209,9 +204,7 @@ def test_a_notebook_with_merge_marks_is_one_line_and_a_byte_order_mark_is_read(r
 def test_mistakes_stop_before_any_work(repository, words, capsys):
     with pytest.raises(SystemExit) as left:
         cli.main(["reproduce", *words])
-    assert (
-        left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists()
-    )
+    assert (left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists())
     assert capsys.readouterr().err.strip()
 
 
@@ -325,9 +318,7 @@ def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, 
     plain = {f"evaluate_plain {world}" for world in values["plain_worlds"]}
     plain |= {f"evaluate_visit_worlds {world}" for world in values["visit_worlds"]}
     plain = plain if module == "models/base" else set()
-    assert changed_jobs(
-        before, smoke_keys()
-    ) == of_models(set(values["models"]) if models == "all" else models) | plain
+    assert changed_jobs(before, smoke_keys()) == of_models(set(values["models"]) if models == "all" else models) | plain
 
 
 def test_a_change_of_one_preset_trains_that_model_again(before, monkeypatch):
@@ -342,9 +333,7 @@ def test_a_model_from_outside_counts_by_its_own_file_and_what_it_takes_from_ours
     from aawm.runs.paper import model_modules, part_digest
 
     path = tmp_path / "outer.py"
-    path.write_text(
-        "from aawm.models.multistep import MultistepDelta\n\n\nclass Mine(MultistepDelta):\n    pass\n"
-    )
+    path.write_text("from aawm.models.multistep import MultistepDelta\n\n\nclass Mine(MultistepDelta):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert set(model_modules("outer:Mine")) == {"outer", *model_modules("multistep_delta")}
     before = part_digest("model", "outer:Mine")
@@ -395,9 +384,7 @@ def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
     for command in commands.iterdir():
         command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
-    (repository / "slurm.yaml").write_text(
-        "jobs: 2\ncores: 1\nprocesses: 1\nmemory: 2GB\nwalltime: '00:10:00'\n"
-    )
+    (repository / "slurm.yaml").write_text("jobs: 2\ncores: 1\nprocesses: 1\nmemory: 2GB\nwalltime: '00:10:00'\n")
     runs.reproduce("small", scheduler="slurm.yaml", progress=False)
     assert (repository / "figures/small/sum.csv").read_text() == "25"
     with pytest.raises(SystemExit) as end:
@@ -601,9 +588,7 @@ def test_a_plan_needs_no_torch_and_has_no_nan():
     "So it answers within two seconds, on whatever scheduler."
     code = "import sys\nfrom aawm.cli import main\ntry:\n    main(['reproduce', '--scheduler', 'slurm', '--plan', '--json'])\nexcept SystemExit as left:\n    assert not left.code\n"
     heavy = "print([name for name in ('torch', 'dask', 'nbformat', 'papermill', 'mujoco') if name in sys.modules], file=sys.stderr)"
-    run = subprocess.run(
-        [sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stderr.strip() == "[]"
     rows = json.loads(run.stdout)
     assert len(rows) == len(plan(profile_values("quick"))) and all(

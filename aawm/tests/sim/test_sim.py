@@ -76,9 +76,7 @@ def test_where_the_robot_stands_decides_the_drop(trials):
         rests[role].append(math.dist(trial.states[frame, k, :3], GOAL))
     assert 1.2 < np.median(rests["gathering"]) < 1.35 and 1.0 < np.median(rests["multistep"]) < 1.15
     assert max(map(max, rests.values())) < 1.9
-    assert np.quantile(
-        heights, 0.8
-    ) < 0.01, "logged when the object stands and the arm is reset; some lie on others"
+    assert np.quantile(heights, 0.8) < 0.01, "logged when the object stands and the arm is reset; some lie on others"
 
 
 def test_robots_are_as_fast_as_in_the_authors_trials(trials):
