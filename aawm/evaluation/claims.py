@@ -8,7 +8,7 @@ __all__ = ['SHARE_SPREAD', 'LENGTH_SPREAD', 'BASELINES', 'CURVED', 'ORACLE', 'AT
            'AFTER', 'CLAIMS', 'AUTHORS_TABLES', 'ANSWERS', 'score_name', 'times', 'less', 'leads', 'PaperEvidence',
            'ReleasedEvidence', 'Answer', 'claim_1', 'claim_2', 'claim_3', 'claim_4', 'claim_5', 'claim_6', 'claim_7',
            'claim_8', 'claim_9', 'claim_10', 'claim_11', 'claim_12', 'claim_13', 'claim_14', 'claim_15', 'claim_16',
-           'claim_17', 'paper_ledger', 'ledger_cells']
+           'claim_17', 'paper_ledger']
 
 # %% ../../nbs/evaluation/08_claims.ipynb #f0eddbab
 from collections.abc import Sequence
@@ -462,21 +462,4 @@ def paper_ledger(results: "Results", released: bool = True) -> pd.DataFrame:
                 "measured": told["measured"],
                 "brief": claim.brief,
             })
-    return pd.DataFrame(rows)
-
-# %% ../../nbs/evaluation/08_claims.ipynb #a41e0009
-def ledger_cells(ledger: pd.DataFrame) -> pd.DataFrame:
-    "Lay a table of `paper_ledger` out for `aawm.viz.claims_figure`: two rows for each of its rows, with a verdict and its word."
-    verdicts = {answer: verdict for verdict, answer in ANSWERS.items()}
-    rows = []
-    for row in ledger.to_dict("records"):
-        for asked in ("direction", "size"):
-            answer = row[asked]
-            needs = row[f"{asked}_needs"]
-            word = "-" if needs == NO_SIZE else needs or answer
-            if answer in ("yes", "no") and needs != "ours do better":
-                word = f"{answer}, {row[f'{asked}_parts']}"
-            named = {name: row[name] for name in ("claim", "figure", "statement", "scoring", "variant")}
-            judged = row["variant"] != AUTHORS_TABLES[1]
-            rows.append(named | {"asked": asked, "verdict": verdicts[answer], "word": word, "judged": judged})
     return pd.DataFrame(rows)

@@ -11,7 +11,7 @@ import pytest
 
 from aawm.errors import UsageError
 from aawm.evaluation import CLAIMS, paper_ledger
-from aawm.evaluation.claims import AUTHORS_TABLES, BASELINES, CURVED, NO_SIZE, ORACLE, PaperEvidence, ledger_cells
+from aawm.evaluation.claims import AUTHORS_TABLES, BASELINES, CURVED, NO_SIZE, ORACLE, PaperEvidence
 from aawm.ledger import standard_error
 
 NUMBERS = [claim.number for claim in CLAIMS]
@@ -234,8 +234,6 @@ def test_variants_and_scorings_are_kept_apart_and_pairs_the_claims_are_not_about
         ("strict", "corrected"), ("published", "published"), ("strict", "published"), AUTHORS_TABLES
     } and len(table) == 4 * 17
     assert set(table.direction[(table.variant == "published") & (table.scoring == "published")]) == {"yes"}
-    cells = ledger_cells(table)
-    assert len(cells) == 8 * 17 and cells.judged.eq(cells.variant != AUTHORS_TABLES[1]).all() and cells.word.str.len().max() < 34
     with pytest.raises(UsageError):
         paper_ledger(
             SimpleNamespace(
