@@ -66,7 +66,8 @@ setup(
     python_requires=f">={settings['min_python']}",
     install_requires=settings["requirements"].split(),
     extras_require={
-        name.removesuffix("_requirements"): words.split() for name, words in settings.items() if name.endswith("_requirements")
+        name.removesuffix("_requirements"): words.replace("aawm[all]", settings["all_requirements"]).split()
+        for name, words in settings.items() if name.endswith("_requirements")
     },
     entry_points={"console_scripts": settings["console_scripts"].split(), "nbdev": ["aawm=aawm._modidx:d"]},
 )

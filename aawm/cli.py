@@ -118,6 +118,10 @@ def run_words(
         return fault.exit_code, one_line(f"aawm: {fault}")
     except OSError as fault:
         return EnvironmentProblem.exit_code, one_line(f"aawm: {fault.filename or 'the system'}: {fault.strerror or fault}")
+    except ModuleNotFoundError as fault:
+        if str(fault.name).startswith("aawm"):
+            raise
+        return EnvironmentProblem.exit_code, f"aawm: this needs {fault.name}, which the core lacks: pip install 'aawm[all]'"
     except Exception as fault:
         if not hasattr(fault, "format_message"):  # typer's own errors have it
             raise
@@ -642,9 +646,10 @@ def compare(
     outcomes, curves = evaluation.compared(names, scoring, trials)
     for name, trained in outcomes.attrs["trained_on"].items():
         typer.echo(f"{name}: {trained}")
-    for other in names[1:]:
-        table = evaluation.difference(outcomes, names[0], other, tuple(metrics.split(",")), curves)
-        typer.echo(table.drop(columns="more").round(3).to_string(index=False))
+    first, *others = outcomes.attrs["trained_on"]
+    for other in others:
+        table = evaluation.difference(outcomes, first, other, tuple(metrics.split(",")), curves)
+        typer.echo(table.round(3).to_string(index=False))
         typer.echo(evaluation.verdict(table) + "\n")
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9

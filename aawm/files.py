@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FORMULA', 'REGISTER', 'WHOLE', 'BROUGHT', 'FLAGS', 'atomic_write', 'check_gif', 'write_gif', 'write_text',
            'plain_cell', 'save_table', 'write_json', 'read_json', 'is_hidden', 'visible_files', 'sha256',
-           'content_hash', 'digest', 'check_place', 'free_folder', 'has_changed', 'claim', 'note_written',
-           'folder_lock', 'repository_root', 'resolve', 'commit', 'run_name', 'machine']
+           'content_hash', 'digest', 'key_of_name', 'check_place', 'free_folder', 'has_changed', 'claim',
+           'note_written', 'folder_lock', 'repository_root', 'resolve', 'commit', 'run_name', 'machine']
 
 # %% ../nbs/02_files.ipynb #a3da66bd
 import contextlib
@@ -181,6 +181,11 @@ def digest(
 ) -> str:  # 64 hexadecimal digits
     "Return the SHA-256 of a value, the same for the same content in any order of keys."
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def key_of_name(name: str) -> int:  # 64 bits, signed
+    "Return what a name counts for in the key of a stream of random numbers; on every machine the same."
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 # %% ../nbs/02_files.ipynb #claim001
 REGISTER = ".written.json"

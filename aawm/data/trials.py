@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
-           'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'state_hash', 'trial_marks', 'data_hash', 'changes',
-           'first_steps', 'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events', 'open_trials',
-           'code_hint', 'take_trial', 'trial_panel', 'show_trial']
+           'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'OTHERS', 'state_hash', 'trial_marks', 'data_hash',
+           'changes', 'first_steps', 'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events',
+           'open_trials', 'code_hint', 'take_trial', 'trial_panel', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -73,6 +73,9 @@ def state_hash(
 ) -> str:  # 64 hexadecimal digits
     "Return the SHA-256 of the numbers of a trial."
     return hashlib.sha256(np.ascontiguousarray(state, dtype="<f4").tobytes()).hexdigest()
+
+
+OTHERS = "others"  # in place of the trials of weights that a training started from, where these are not known
 
 
 def trial_marks(

@@ -7,7 +7,9 @@ __all__ = ['MORE_IS_BETTER', 'counted_by', 'outcomes_of', 'difference', 'verdict
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00003
 import glob
+import os
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -86,9 +88,8 @@ def difference(
     Returns
     -------
     pandas.DataFrame
-        `task, target, metric`, the two numbers under the models' names, `difference, low, high, p`, `trials`, `seeds`
-        (the fewer of the two models') and `more`: trials that would have to be added for such a difference to be
-        told from none.
+        `task, target, metric`, the two numbers under the models' names, `difference, low, high, p`, `trials` and `seeds`
+        (the fewer of the two models').
 
     Raises
     ------
@@ -129,13 +130,10 @@ def difference(
         counted = pair[0][pair[0].trial.isin(common)].groupby("trial")["of"].sum()
         trials = int((counted > 0).sum())
         p = min(1.0, 2 * min(tails(apart.value, standard_error(apart, seeds > 1))))
-        far = trials * (((high - low) / 2 / apart.value) ** 2 - 1) if apart.value else np.inf
-        table.append((*key, mine.value, theirs.value, apart.value, low, high, p, trials, seeds, max(far, 0.0)))
+        table.append((*key, mine.value, theirs.value, apart.value, low, high, p, trials, seeds))
     if not table:
         raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
-    return pd.DataFrame(
-        table, columns=["task", "target", "metric", one, other, "difference", "low", "high", "p", "trials", "seeds", "more"]
-    )
+    return pd.DataFrame(table, columns=["task", "target", "metric", one, other, "difference", "low", "high", "p", "trials", "seeds"])
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00008
 def verdict(table: pd.DataFrame) -> str:
@@ -145,15 +143,16 @@ def verdict(table: pd.DataFrame) -> str:
     holm = (order * np.arange(len(order), 0, -1)).cummax().clip(upper=1)
     decided = table[holm.reindex(table.index) <= 1 - LEVEL]
     better = (decided.difference > 0) == decided.metric.map(MORE_IS_BETTER)
-    says = f"{one} is better than {other} on {better.sum()} of {len(table)} questions and worse on {(~better).sum()}"
-    says += " (Holm's correction, 5 %)."
+    says = f"{one} is better than {other} on {better.sum()} of {len(table)} questions and worse on {(~better).sum()} (Holm's correction, 5 %)."
     if table.seeds.min() < 2:
         says += " At most one training seed of a model: the intervals are over trials alone, so this is not yet said of the models."
     open_ = table.drop(decided.index)
-    more = open_.more[np.isfinite(open_.more)]
-    if len(more):
-        says += f" Some {np.median(more):,.0f} more trials would tell half of the other {len(open_)} differences from none,"
-        says += " if they are as large as here."
+    apart = open_[open_.difference != 0]
+    if len(apart):
+        # Holm asks of each of several questions what a wider interval would
+        wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / len(open_)) / NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
+        times = ((wider * (apart.high - apart.low) / 2 / apart.difference) ** 2).clip(lower=1.1).median()
+        says += f" {times:,.1f} times as many trials would tell half of the other {len(apart)} differences from none, if they are as large."
     return says
 
 # %% ../../nbs/evaluation/12_compare.ipynb #cmp00011
@@ -177,8 +176,8 @@ def compared(
     Returns
     -------
     tuple of pandas.DataFrame
-        Outcomes and curves by trial, for `difference`; `model` is the name that was given. `attrs["trained_on"]` of outcomes
-        says of each how many of these trials it was trained on.
+        Outcomes and curves by trial, for `difference`; `model` is the name that was given, without the folders that all share.
+        `attrs["trained_on"]` of outcomes says of each how many of these trials it was trained on.
 
     Raises
     ------
@@ -188,6 +187,7 @@ def compared(
     if len({Path(name).resolve() for name in names}) < len(names) or len(names) < 2:
         raise UsageError(f"two or more different names are compared, got {', '.join(names)}")
     entries: dict[str, list[Evaluation | Path]] = {}
+    shared = os.path.commonprefix(names).rfind("/") + 1  # where names end that all begin with
     for name in names:
         folders = [Path(place) for place in sorted(glob.glob(name))] if glob.has_magic(name) else [Path(name)]
         found: list[Evaluation | Path] = []
@@ -198,7 +198,7 @@ def compared(
                 found.append(evaluate(str(folder), trials, Protocol(scoring=scoring, split=None), progress=progress))
         if not found:
             raise UsageError(f"{name} holds no evaluation; evaluate it first, or give the trials (--trials STORE)")
-        entries[name] = found
+        entries[name[shared:]] = found
     tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
     hashes: dict[str, str] = {}
     trained: dict[str, str] = {}

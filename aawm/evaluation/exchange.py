@@ -16,19 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 import zarr
 
 import aawm
 from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
-from .rollouts import PRIVILEGED_INPUTS, REFERENCES, Rollouts, batch_inputs, collect, shown_last
+from .rollouts import PRIVILEGED_INPUTS, REQUEST, RESERVED, Rollouts, collect, shown_last
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
 from ..files import check_place, commit, digest, atomic_write, visible_files
-from ..models import MODELS
 from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
-from ..schema import STATE_SIZE, positions
+from ..schema import STATE_SIZE, STEPS, positions
 from ..store import read_group
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
@@ -205,12 +203,13 @@ def write_requests(
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
     check_place(files[0])
-    every = torch.as_tensor(test.flat)
     for part, (file, about) in enumerate(zip(files, plan.abouts)):
         shown = plan.requests[plan.part == part]
-        states, context, inputs = batch_inputs(every, shown, tuple(given))
-        arrays = {"states": states.numpy(), "context": context.numpy(), "horizon": shown.horizon.to_numpy(dtype=np.int64)}
-        arrays |= {name: values.numpy() for name, values in (inputs or {}).items()}
+        row, start, context, horizon = (shown[name].to_numpy(dtype=np.int64) for name in REQUEST)
+        every = test.flat[row[:, None], np.minimum(start[:, None] + np.arange(STEPS), STEPS - 1)]
+        states = np.where((np.arange(STEPS) < context[:, None])[..., None], every, np.float32(np.nan))
+        inputs = {"end_state": test.flat[row, -1], "true_states": every}
+        arrays = {"states": states, "context": context, "horizon": horizon} | {name: inputs[name] for name in given}
         write_rollout_arrays(file, arrays, about)
     return files
 
@@ -291,7 +290,7 @@ def join_rollouts(
             raise BadData(f"{path} answers other requests (digests differ); write `digest` of the requests into its `about`")
         if type(about.get("seed", 0)) is not int or not 0 <= about.get("seed", 0) < 2**63:
             raise BadData(f"{path}: seed in about must be a whole number below 2^63, got {json.dumps(about['seed'])[:40]}")
-        outside_name(about.get("model", "outside"), f"{path}, model in about", [*REFERENCES, *MODELS])
+        outside_name(about.get("model", "outside"), f"{path}, model in about", RESERVED)
         outside_name(about.get("variant", "outside"), f"{path}, variant in about")
         given = about.get("privileged", [])
         if not isinstance(given, list) or any(name not in PRIVILEGED_INPUTS for name in given):

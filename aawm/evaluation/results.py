@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOUTS', 'TABLES', 'LONG', 'WHO', 'KEPT', 'IDENTITY',
-           'SAME', 'RecordForm', 'check_record', 'no_rollouts', 'failures', 'trained_words', 'Evaluation', 'thresholds',
+           'SAME', 'RecordForm', 'check_record', 'failures', 'trained_words', 'Evaluation', 'thresholds',
            'changed_numbers', 'rollouts_record', 'model_record', 'trained_among', 'outside_model', 'take_model',
            'refuse_shared', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name', 'check_output', 'save',
-           'own_outcomes', 'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations',
-           'model_fields', 'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
+           'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations', 'model_fields',
+           'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -24,26 +24,21 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 import xarray as xr
 from pydantic import Field
 
 import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, nearest, own_code, whole_number
 from .intervals import DRAWS, LEVEL
-from .rollouts import NAIVE_BASELINES, REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, as_model, collect, networks_of, roll_out
+from .rollouts import REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, collect
 from aawm.evaluation.scores import (
     CLASS_METRICS, CURVE_COLUMNS, EVENT_METRICS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, class_metrics, joined, score,
 )  # fmt: skip
 from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
-from ..data.trials import trial_marks
+from ..data.trials import OTHERS, trial_marks
 from .tasks import MEASURED, Protocol, Scoring, TrialSet, as_protocol, trial_set
-from ..training.folder import OTHERS
-from .visits import VISIT_WORLDS
-from ..models.base import MODELS, WorldModel, build, choose_device, defined_at
-from ..models.weights import load_weights, place_of_weights
 from ..on_demand import code_marks, named_in_code
 from ..files import check_place, commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small
@@ -107,13 +102,6 @@ def check_record(
     return record
 
 # %% ../../nbs/evaluation/06_results.ipynb #5b9bd8e6
-def no_rollouts() -> Rollouts:
-    "Rollouts of which none is kept."
-    return Rollouts(
-        pd.DataFrame(columns=[*REQUEST, "trial"], dtype=np.int64), np.zeros((0, STATE_SIZE), dtype=np.float32)
-    )
-
-
 def failures(record: dict) -> str:
     "Say how many rollouts failed, of how many, and which test."
     why = ", ".join(f"{number} {test}" for test, number in record["faults"].items())
@@ -141,7 +129,9 @@ class Evaluation:
     # under other thresholds
     sensitivity: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], SENSITIVITY_COLUMNS))
     # a few of the rollouts, their requests with `trial` besides
-    kept: Rollouts = dataclasses.field(default_factory=no_rollouts)
+    kept: Rollouts = dataclasses.field(default_factory=lambda: Rollouts(
+        pd.DataFrame(columns=[*REQUEST, "trial"], dtype=np.int64), np.zeros((0, STATE_SIZE), dtype=np.float32)
+    ))
     # by trial
     trial_curves: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], TRIAL_CURVE_COLUMNS))
 
@@ -212,6 +202,10 @@ def model_record(
     seed: int,  # of its training
 ) -> dict:  # fields of a record
     "Record which model was evaluated."
+    import torch
+
+    from aawm.evaluation.worlds import networks_of
+
     networks = networks_of(model)
     if int(seed) < 0:
         raise ValueError(f"its training seed is {seed}")
@@ -235,6 +229,8 @@ def trained_among(
     test: TrialSet,
 ) -> int | None:
     "Count the trials that a model was trained on; `None` where that is not known."
+    from aawm.evaluation.worlds import networks_of
+
     lists: list[Any] = [getattr(part, "trained_on", None) for part in networks_of(model) or [model]]
     if None in lists:
         return None
@@ -246,6 +242,8 @@ def outside_model(
     name: str,  # `module:Class`, or `file.py:Class`, as a user typed it; a function or an instance will do, too
 ) -> object:  # anything `as_model` accepts
     "Build a model of a user's own, made without arguments; `ModelContractError` where that fails."
+    from aawm.models import WorldModel, build
+
     kind = named_in_code(name, "model")
     if not isinstance(kind, type):
         return kind
@@ -257,6 +255,11 @@ def take_model(
     model: object,  # a run folder, a weights file, `name` or `name@seed` of what ships, a plain world, `module:Class`, or a model
 ) -> tuple[Evaluable, int | None]:  # the model, and the seed of its training
     "Return the model to evaluate."
+    from aawm.evaluation.visits import VISIT_WORLDS
+    from aawm.evaluation.worlds import NAIVE_BASELINES, as_model
+    from aawm.models.base import MODELS
+    from aawm.models.weights import load_weights, place_of_weights
+
     if not isinstance(model, (str, Path)):
         return as_model(model), getattr(model, "seed", None)
     worlds = {**NAIVE_BASELINES, **VISIT_WORLDS}
@@ -313,7 +316,6 @@ def score_evaluation(
 OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are answered at once
 
 
-@torch.random.fork_rng(devices=[])  # the caller's generator stays where it is
 def evaluate_each(
     model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
     trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
@@ -324,6 +326,11 @@ def evaluate_each(
     keep: str | Path | None = None,  # a folder for unfinished rollouts, from which the same call goes on; `None`: in memory
 ) -> list[Evaluation]:
     "Roll a model out once and score it under several protocols."
+    from torch.random import fork_rng
+
+    from aawm.evaluation.worlds import roll_out
+    from aawm.models.base import choose_device, defined_at
+
     batch_size = whole_number(batch_size, "batch_size", 1)
     chosen = [as_protocol(protocol) for protocol in protocols]
     if len({tuple(getattr(protocol, name) for name in OF_ROLLOUTS) for protocol in chosen}) != 1:
@@ -342,10 +349,11 @@ def evaluate_each(
     numbered = lambda requests, number: roll_out(
         taken, requests, test, *options, number, Path(keep) / str(number) if keep else None
     )
-    rollouts = numbered(collect(pd.concat([*plans, *offsets])), 0)
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
-    further = tuple(numbered(goals, number) for number in numbers)
+    with fork_rng(devices=[]):  # the caller's generator stays where it is
+        rollouts = numbered(collect(pd.concat([*plans, *offsets])), 0)
+        further = tuple(numbered(goals, number) for number in numbers)
     fields |= {
         "trained_on": trained_among(taken, test), "batch_size": batch_size, "device": str(choose_device(device)),
         "seconds": {"rollouts": round(time.perf_counter() - begun, 3)}
@@ -460,15 +468,6 @@ def save(
     write_json(folder / "record.json", record | {"files": files})
     return folder
 
-# %% ../../nbs/evaluation/06_results.ipynb #77a7035b
-def own_outcomes(
-    table: pd.DataFrame,  # as a file has it
-    record: dict,  # of the evaluation
-) -> pd.DataFrame:  # `OUTCOME_COLUMNS`; any other table as it is
-    "Outcomes without the columns that repeat the record."
-    same = all((table[column] == record[column]).all() for column in WHO if column in table)
-    return table.drop(columns=list(WHO)) if same and tuple(table) == (*WHO, *OUTCOME_COLUMNS) else table
-
 # %% ../../nbs/evaluation/06_results.ipynb #a6444982
 def read_evaluation(
     folder: str | Path,  # written by `save`
@@ -486,8 +485,8 @@ def read_evaluation(
     for name, columns in TABLES.items():
         path = folder / table_name(name)
         tables[name] = read_parquet(path) if path.suffix == ".parquet" else read_csv(path)
-        if name == "outcomes":
-            tables[name] = own_outcomes(tables[name], record)
+        if name == "outcomes" and tuple(tables[name]) == (*WHO, *OUTCOME_COLUMNS):  # which repeats the record
+            tables[name] = tables[name].drop(columns=[who for who in WHO if (tables[name][who] == record[who]).all()])
         if tuple(tables[name]) != columns:
             raise BadData(f"{path}: expected columns {', '.join(columns)}, got {', '.join(tables[name])}; evaluate again")
     return Evaluation(**tables, record=record, kept=read_kept_rollouts(folder / KEPT))

@@ -29,7 +29,7 @@ from ..errors import BadData, UsageError, check_name, whole_number
 from ..events import carries, first_goal, goals, lift_start
 from ..events.firsts import first_true
 from ..events.labels import LEAST_RISE, LIFTED, OWN_RULES, inside_goal, object_paths
-from ..models.streams import key_of_name
+from ..files import key_of_name
 from aawm.schema import (
     GATHERING_SCENARIOS, GOAL_RADIUS, MOVE_THRESHOLD, MOVED_THRESHOLD, MULTI_GOAL_SCENARIOS, NEVER, OBJECT_INDEX,
     OBJECTS, SCENARIO_BEHAVIOR, SCENARIO_ROLES, STEPS, VISIT_CONTEXT, VISIT_SCENARIO, VISIT_STEPS, WINDOW_CONTEXT, flatten,

@@ -21,7 +21,7 @@ from torch import nn
 from ..data import open_trials
 from ..errors import UsageError
 from .intervals import share_interval
-from .rollouts import PlainWorld, bring_object
+from .worlds import PlainWorld, bring_object
 from .scores import CHOICES
 from .tasks import VISIT_TASKS
 from ..events import goals

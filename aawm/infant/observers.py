@@ -18,7 +18,6 @@ import numpy as np
 
 from ..errors import ModelContractError, check_name, first_line, own_code
 from ..on_demand import named_in_code
-from .drawing import draw
 from .episodes import Batch, actor, goals, last_walk, places, track_of
 from .stage import TEST, VISIBLE
 from ..readers import outside_name
@@ -112,6 +111,8 @@ SEEN_AT = 42  # px a side of the pictures that controls look at
 @control("frames")
 def copy_last(batch: Batch):
     "Expects that nothing changes: the mean squared change of pixels over 6 frames."
+    from aawm.infant.drawing import draw
+
     found = np.full((len(batch), batch.state.shape[2]), np.nan)
     looks = np.arange(0, found.shape[1], LOOK)
     frame = np.minimum(looks, batch.length[:, TEST, None] - 1)
@@ -215,6 +216,8 @@ def fewer_walls(batch: Batch):
 @control("frames")
 def unlike_last(batch: Batch):
     "Finds the last picture of a test odd by how unlike it is to every last picture of history."
+    from aawm.infant.drawing import draw
+
     video, trial = (index.ravel() for index in np.indices(batch.length.shape))
     last = draw(batch, video, trial, batch.length.ravel() - 1, SEEN_AT).numpy()
     last = last.reshape(*batch.length.shape, -1).astype(np.float32)

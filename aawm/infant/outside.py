@@ -16,7 +16,6 @@ from tqdm.auto import tqdm
 
 from ..errors import BadData, EnvironmentProblem, UsageError, check_name, whole_number
 from ..files import free_folder, atomic_write
-from .drawing import film_of
 from .episodes import make_batch, open_episodes
 from .observers import LEARNER_LINES, observer_lines
 from .scores import FACTS, score_table
@@ -61,6 +60,8 @@ def write_requests(
     progress: bool = False,
 ) -> Path:  # the folder
     "Write videos for a program elsewhere: in shuffled order, without labels."
+    from aawm.infant.drawing import film_of
+
     episodes = open_episodes(episodes)
     check_name(form, FORMS, "form")
     size = whole_number(size, "size", 8)

@@ -78,7 +78,7 @@ SETUP = """# on Colab this installs the package; where it is installed it says s
 import importlib.util
 
 if importlib.util.find_spec("aawm") is None:
-    %pip install --quiet git+https://github.com/aawm/aawm@COMMIT
+    %pip install --quiet 'aawm[all] @ git+https://github.com/aawm/aawm@COMMIT'
 
 from aawm.lessons.copies import say_slips_in_words
 

@@ -18,7 +18,7 @@ def check_values(
 ) -> None:
     "Refuse values that a job would stumble over later: unknown names, and empty counts."
     from aawm.evaluation import SCORINGS, find_tasks
-    from aawm.evaluation.rollouts import NAIVE_BASELINES
+    from aawm.evaluation.worlds import NAIVE_BASELINES
     from aawm.models import VARIANTS
     from aawm.schema import SCENARIO_ROLES
     from aawm.sim import FIDELITIES

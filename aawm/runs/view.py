@@ -110,11 +110,11 @@ def curves_svg(runs: Sequence[str | Path]) -> str:
         axes = figure.subplots()
         for run in runs:
             log = pd.DataFrame(read_log(run)).apply(pd.to_numeric, errors="coerce")
-            (line,) = axes.plot(log.step, log.loss, label=Path(run).name, linewidth=0.8, alpha=0.7)
+            (line,) = axes.plot(log.step, log.train_loss, label=Path(run).name, linewidth=0.8, alpha=0.7)
             if "validation_loss" in log:
                 known = log.dropna(subset="validation_loss")
                 axes.plot(known.step, known.validation_loss, color=line.get_color(), marker="o", label=f"{Path(run).name}, validation")
-        axes.set(xlabel="optimiser step", ylabel="loss", title="Learning curves")
+        axes.set(xlabel="optimiser step", ylabel="loss")
         axes.legend()
         file = io.StringIO()
         figure.savefig(file, format="svg")
@@ -151,11 +151,9 @@ def view_page(names: Sequence[str | Path], trials: str | Path | None = None, mos
         raise UsageError(f"a page has one or two evaluations, each with its model, or runs; got {', '.join(map(str, names))}")
     short = [folder.name for folder in folders]
     evaluations = dict(zip(short if len(set(short)) == len(short) else map(str, folders), map(read_evaluation, folders)))
-    rows: list[list] = []
+    table = trial_table(evaluations) if evaluations else pd.DataFrame()
+    contexts: dict = {}
     replays: dict[str, str] = {}
-    if evaluations:
-        table = trial_table(evaluations)
-        rows = [[*key, *values] for key, *values in table.itertuples(name=None)]
     if evaluations and trials is not None:
         first = next(iter(evaluations.values()))
         test = trial_set(trials, None if first.record["split"] == "all" else first.record["split"])
@@ -183,9 +181,7 @@ def view_page(names: Sequence[str | Path], trials: str | Path | None = None, mos
             flat = embedded(vars(replay)).encode()
             replays[f"{trial} {context}"] = base64.b64encode(zlib.compress(flat, 9)).decode()
         contexts = asked.context.to_dict()
-        rows = [[*row, f"{row[1]} {contexts.get((row[0], row[1]), 'none')}"] for row in rows]
-    else:
-        rows = [[*row, ""] for row in rows]
+    rows = [[*key, *values, f"{key[1]} {contexts.get(key)}"] for key, *values in table.itertuples(name=None)]
     title = " and ".join(evaluations) or "learning curves"
     content = {"names": list(evaluations), "rows": rows, "replays": replays}
     values = {"title": escape(title), "policy": POLICY, "view": embedded(content), "curves": curves_svg(runs) if runs else ""}

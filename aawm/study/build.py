@@ -25,7 +25,7 @@ from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
 from ..marple.replay import STEP_IN_HOUSES
 from ..readers import in_form, parse_json, read_text
-from ..schema import CONCEPTS, OBJECTS, STEP_SECONDS, cuts
+from ..schema import CONCEPTS, MULTI_GOAL_SCENARIOS, OBJECTS, SINGLE_GOAL_SCENARIOS, STEP_SECONDS, cuts
 from ..store import read_manifest
 from .houses import CATCH_PAIRS, PRACTICE_PAIRS, house_items, house_page_item, house_words
 from .stimuli import CATCHES, PRACTICE, StudyItem, study_items, visit_items
@@ -242,5 +242,6 @@ def small_store(
     if task == "visits":
         groups = count + PRACTICE + CATCHES
         return generate_visits(folder, groups * len(CONCEPTS) * len(OBJECTS), scenes=groups + 20, test=True, progress=progress)
-    return generate(folder, trials=4 * count + 32, progress=progress)  # one trial in eight is single goal
+    # in other scenarios nothing is asked
+    return generate(folder, trials=2 * count + 40, scenarios=(*SINGLE_GOAL_SCENARIOS, *MULTI_GOAL_SCENARIOS[:2]), progress=progress)
 

@@ -31,8 +31,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_teardown():
     "Code that one test names as its own is trusted in no other test."
-    if "aawm.models.base" in sys.modules:
-        sys.modules["aawm.models.base"].NAMED.clear()
+    if "aawm.on_demand" in sys.modules:
+        sys.modules["aawm.on_demand"].NAMED.clear()
 
 
 # tests in the background are told to ignore Ctrl-C, and children inherit that

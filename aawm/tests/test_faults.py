@@ -18,7 +18,7 @@ from aawm.data import open_trials, store_trials
 from aawm.data.authors.raw import write_raw_trial
 from aawm.evaluation import Protocol, evaluate, read_evaluation, save, trained_words
 from aawm.errors import AawmError, BadData, UsageError, whole_number
-from aawm.evaluation.rollouts import as_model
+from aawm.evaluation.worlds import as_model
 from aawm.files import REGISTER, content_hash
 from aawm.marple.pairs import generate_pairs
 from aawm.models.weights import read_tensors, run_settings, ship_weights, write_tensors

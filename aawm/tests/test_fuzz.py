@@ -23,7 +23,7 @@ from aawm.data.trials import LAYOUT
 from aawm.errors import AawmError, BadData
 from aawm.evaluation.exchange import read_arrays, score_files, write_requests
 from aawm.evaluation.results import (evaluate, find_evaluations, main_variant, read_evaluation, save as save_evaluation)
-from aawm.evaluation.rollouts import CopyLast
+from aawm.evaluation.worlds import CopyLast
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
 from aawm.infant.released import import_released

@@ -108,7 +108,7 @@ def test_no_name_hides_its_module(modules):
             assert f"{package}.{name}" not in modules, f"{package}.{name} is no module: something hides it"
 
 
-LAZY = ("aawm", "aawm.viz", "aawm.infant", "aawm.marple", "aawm.study")
+LAZY = ("aawm", "aawm.evaluation", "aawm.viz", "aawm.infant", "aawm.marple", "aawm.study")
 
 
 @pytest.mark.parametrize("package", LAZY)

@@ -15,13 +15,13 @@ import xarray as xr
 from ..data import open_trials
 from ..data.windows import Windows
 from ..errors import BadData, UsageError
-from ..data.trials import trial_marks
+from ..data.trials import OTHERS, trial_marks
 from ..files import sha256
 from ..models import build, check_weights
 from ..models.base import Batch, WorldModel, model_name
 from ..models.weights import load_weights, place_of_weights
 from ..schema import ENTITIES, FEATURES, STATE_SIZE, STEPS, cuts
-from .folder import OTHERS, WEIGHTS, describe_model
+from .folder import WEIGHTS, describe_model
 from .run import train_run
 from .settings import TrainingSettings, training_settings as checked_settings
 

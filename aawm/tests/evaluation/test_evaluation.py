@@ -43,7 +43,8 @@ from aawm.evaluation import (
 from aawm.evaluation.compare import difference
 from aawm.evaluation.intervals import DRAWS
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
-from aawm.evaluation.rollouts import NAIVE_BASELINES, REQUEST, as_model, on_device
+from aawm.evaluation.rollouts import REQUEST
+from aawm.evaluation.worlds import NAIVE_BASELINES, as_model, on_device
 from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
@@ -517,7 +518,7 @@ def outside(folder, returned, change=str):
 ])  # fmt: skip
 def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_path, monkeypatch, returned, change, said):
     if returned == "stay":  # what can be seen before any rollout
-        monkeypatch.delattr("aawm.evaluation.rollouts.roll_batch")
+        monkeypatch.delattr("aawm.evaluation.worlds.roll_batch")
     with pytest.raises(ModelContractError, match=said.replace("HERE", "outside_of_the_package.py")) as raised:
         evaluate(outside(tmp_path, returned, change), store, Protocol(tasks="error_by_step", split=None), progress=False)
     assert "\n" not in str(raised.value)

@@ -6,7 +6,8 @@ import torch
 from aawm.models import build, pretrained
 from aawm.models.base import WorldModel, sample_categorical
 from aawm.models.event.sampling import sequences_at_once
-from aawm.models.streams import CounterRNG, combined, key_of_name, streams_of
+from aawm.files import key_of_name
+from aawm.models.streams import CounterRNG, combined, streams_of
 from aawm.schema import STATE_SIZE, STEPS
 from aawm.training.check import wandering
 

@@ -51,8 +51,8 @@
       return line;
     });
     document.getElementById("rows").replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head.map((textContent) => element("th", { textContent })))), element("tbody", {}, ...lines)));
-    const right = (number) => `${names[number]} has ${chosen.filter((row) => !wrong(row, number)).length} whole`;
-    document.getElementById("summary").textContent = `${chosen.length} questions of ${new Set(chosen.map((row) => row[1])).size} trials; ${names.map((_, number) => right(number)).join(", ")}. Click a row to play it.`;
+    const right = (number) => `${names[number]} ${chosen.filter((row) => !wrong(row, number)).length}`;
+    document.getElementById("summary").textContent = `${chosen.length} questions of ${new Set(chosen.map((row) => row[1])).size} trials. Right on all objects: ${names.map((_, number) => right(number)).join(", ")}. Click a row to play it.`;
   }
   if (rows.length) list();
   else for (const name of ["summary", "filters", "rows"]) document.getElementById(name).remove();
