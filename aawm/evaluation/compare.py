@@ -201,16 +201,16 @@ def compared(
         entries[name[shared:]] = found
     tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
     hashes: dict[str, str] = {}
-    trained: dict[str, str] = {}
+    trained: dict[str, dict[str, int]] = {}
     for name, found in entries.items():
         for seed, item in enumerate(found):
             results = gather([item])
             hashes[results.records[0]["data_hash"]] = name
-            trained[name] = trained_words(results.records[0])
+            trained.setdefault(name, {})[trained_words(results.records[0])] = seed
             for table, here in zip(tables, (results.outcomes, results.trial_curves)):
                 table.append(here.assign(model=name, seed=seed, variant="given"))
     if len(hashes) > 1:
         raise UsageError(f"{' and '.join(hashes.values())} were tested on different trials; evaluate both on one store")
     outcomes, curves = (pd.concat(table, ignore_index=True) for table in tables)
-    outcomes.attrs["trained_on"] = trained
+    outcomes.attrs["trained_on"] = {name: "; ".join(filter(None, words)) for name, words in trained.items() if any(words)}
     return outcomes, curves

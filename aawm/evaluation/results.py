@@ -109,12 +109,11 @@ def failures(record: dict) -> str:
 
 
 def trained_words(record: dict) -> str:
-    "How many trials of the test a model was trained on."
+    "Say how many trials of the test a model was trained on; nothing where there are none."
     trained = record.get("trained_on")
     if trained is None:
-        return "how many of the trials it was trained on: not known"
-    warning = "; these scores say nothing of new trials" if trained else ""
-    return f"{trained} of {record['counts']['trials']} were trained on{warning}"
+        return "trained on unknown trials"
+    return f"{trained} of {record['counts']['trials']} were trained on; these scores say nothing of new trials" if trained else ""
 
 
 @dataclass(eq=False)
@@ -144,7 +143,8 @@ class Evaluation:
         names = [str(self.record[name]) for name in ("model", "variant", "seed", "scoring")]
         given = f", given {', '.join(self.record['privileged'])}" if self.record["privileged"] else ""
         sizes = f"{len(self.scores)} scores, {len(self.curves)} points of curves, {len(self.outcomes)} outcomes"
-        return f"Evaluation({', '.join(names)}{given}: {sizes}, {failures(self.record)}, {trained_words(self.record)})"
+        words = ", ".join(filter(None, [sizes, failures(self.record), trained_words(self.record)]))
+        return f"Evaluation({', '.join(names)}{given}: {words})"
 
 # %% ../../nbs/evaluation/06_results.ipynb #81a66aa2
 def thresholds(scoring: Scoring) -> dict:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import Anew, Progress, Seed
+from ..options import MOST, Anew, Device, Progress, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ Store = Annotated[Path, typer.Argument(help="Folder of a store of episodes.")]
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write.")],
     set_: Annotated[str, typer.Option("--set", help="A test or training set; `aawm infant list sets` lists them.")],
-    items: Annotated[int, typer.Option(min=1, help="How many items.")] = 100, seed: Seed = 0,
+    items: Annotated[int, typer.Option(min=1, max=MOST, help="How many items.")] = 100, seed: Seed = 0,
     balanced: Annotated[
         bool,
         typer.Option("--balanced", help="Members of a pair equally long; place and path at chance over a set.")
@@ -94,8 +94,7 @@ def show_scores(
 
     typer.echo(table.drop(columns=["needs", "seed"]).round(3).to_string(index=False))
     if len(crossed := crossed_table(videos)):
-        typer.echo("\nhistory x ending: does history change which ending surprises?")
-        typer.echo(crossed.round(3).to_string(index=False))
+        typer.echo(f"\nhistory x ending: does history change which ending surprises?\n{crossed.round(3).to_string(index=False)}")
     if out is not None:
         save_table(out, table)
         typer.echo(f"{out}: written")
@@ -109,8 +108,7 @@ def evaluate(
     ],
     store: Store, out: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     replace: Anew = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    seed: Seed = 0, progress: Progress = True
+    device: Device = "auto", seed: Seed = 0, progress: Progress = True
 ):
     "Let an observer watch every video and score its pairs; where history and ending cross, score that too."
     from aawm import infant
@@ -124,7 +122,7 @@ def evaluate(
 # %% ../../nbs/infant/23_commands.ipynb #9cbd059a
 @app.command(epilog="Example: aawm infant play data/preference --episode 1 --observer bayesian --save odd.html")
 def play(
-    store: Store, episode: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
+    store: Store, episode: Annotated[int, typer.Option(min=0, max=MOST, help="Its place in the store, from 0.")] = 0,
     trial: Annotated[int, typer.Option(min=0, max=8, help="0-7 familiarisation, 8 test.")] = 8,
     observer: Annotated[
         list[str] | None, typer.Option(help="Whose surprise is drawn beneath; may be repeated.")
@@ -148,10 +146,8 @@ def train(
     stores: Annotated[list[Path], typer.Argument(help="Folders of training sets.")],
     out: Annotated[Path, typer.Option(help="Folder of the run.")],
     preset: Annotated[str, typer.Option(help="smoke, laptop or paper.")] = "laptop",
-    steps: Annotated[int, typer.Option(min=0, help="In place of the preset's; 0: as the preset has it.")] = 0,
-    seed: Seed = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    progress: Progress = True,
+    steps: Annotated[int, typer.Option(min=0, max=MOST, help="In place of the preset's; 0: as the preset has it.")] = 0,
+    seed: Seed = 0, device: Device = "auto", progress: Progress = True,
 ):
     "Train an observer on training sets; the same command goes on where it was stopped."
     from aawm import infant
@@ -196,7 +192,7 @@ def requests(
     store: Store,
     out: Annotated[Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")],
     form: Annotated[str, typer.Option(help="npz, or mp4 (needs aawm[video]).")] = "npz",
-    size: Annotated[int, typer.Option(min=8, help="Pixels a side of a frame.")] = 84, seed: Seed = 0,
+    size: Annotated[int, typer.Option(min=8, max=MOST, help="Pixels a side of a frame.")] = 84, seed: Seed = 0,
     progress: Progress = True
 ):
     "Write the videos of a store for a program elsewhere: in shuffled order, without labels."

@@ -14,7 +14,7 @@ import typer
 
 from ..errors import BadData, UsageError, check_name
 from ..on_demand import named_in_code
-from ..options import Anew, Progress, Seed
+from ..options import MOST, Anew, Device, Progress, Seed
 
 
 # %% ../../nbs/marple/22_commands.ipynb #df11823f
@@ -55,7 +55,7 @@ def find_method(
     count, steps = rollouts or 100, steps_of(depth or "paper")
     if name == "monte_carlo":
         return PlannerMethod(count, depth=steps)
-    place = policy or "shipped"
+    place = "shipped" if policy is None else policy
     word, _, which = place.partition(":")
     network = shipped_policy(which or "in-0") if word == "shipped" else load_policy(place)
     return RolloutMethod(network, count, depth=steps)
@@ -117,13 +117,13 @@ def generate(
         Path,
         typer.Argument(help="Folder of the store to write; with imported houses in it, runs are made in those.")
     ],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs of runs for each scenario.")] = 50,
+    pairs: Annotated[int, typer.Option(min=1, max=MOST, help="Pairs of runs for each scenario.")] = 50,
     seed: Seed = 0,
     split: Annotated[
         str, typer.Option(help="test, in (same houses, other starts) or ood (a house for each pair).")
     ] = "test",
     scenarios: Annotated[str, typer.Option(help="Names, divided by commas; all five where empty.")] = "",
-    houses: Annotated[int, typer.Option(min=1, help="Houses of each scenario, at most 10.")] = 10,
+    houses: Annotated[int, typer.Option(min=1, max=MOST, help="Houses of each scenario, at most 10.")] = 10,
     all_missions: Annotated[
         bool, typer.Option(help="Houses furnished for all ten missions, as the prior open needs.")
     ] = False,
@@ -161,7 +161,7 @@ def verify(
 
 @app.command(epilog="Example: aawm marple play data/marple --pair 3 --save pair.html")
 def play(
-    folder: Store, pair: Annotated[int, typer.Option(min=0, help="Its place in the store, from 0.")] = 0,
+    folder: Store, pair: Annotated[int, typer.Option(min=0, max=MOST, help="Its place in the store, from 0.")] = 0,
     save: Annotated[Path, typer.Option(help="A page (.html) or an animation (.gif).")] = Path("pair.html"),
     replace: Anew = False,
 ):
@@ -180,12 +180,12 @@ def train(
     out: Annotated[Path, typer.Argument(help="Folder of the policy; the same command goes on where it was stopped.")],
     training: Annotated[str, typer.Option(help="in (the test houses, other starts) or ood (other houses).")] = "in",
     pairs: Annotated[
-        int, typer.Option(min=1, help="Pairs of runs of each scenario to learn from; the paper has 5000.")
+        int, typer.Option(min=1, max=MOST, help="Pairs of runs of each scenario to learn from; the paper has 5000.")
     ] = 500,
     preset: Annotated[str, typer.Option(help="Network and budget: smoke, small, memory or paper.")] = "small",
-    seed: Annotated[int, typer.Option(min=0, help="Of the weights.")] = 0,
-    runs_seed: Annotated[int, typer.Option(min=0, help="Of the houses and runs; that of the store to be judged.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the weights.")] = 0,
+    runs_seed: Annotated[int, typer.Option(min=0, max=MOST, help="Of the houses and runs; that of the store to be judged.")] = 0,
+    device: Device = "cpu",
     progress: Progress = True
 ):
     "Train one policy for all preference mixtures, by imitation."
@@ -218,11 +218,11 @@ def infer(
     ] = "",
     rule: Annotated[str, typer.Option(help="exact, softmax, ratio or legacy. By default the method's own.")] = "",
     snapshot: Annotated[bool, typer.Option(help="Show the state at tau alone.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Trials of each scenario; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, max=MOST, help="Trials of each scenario; 0: all.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write a row for each trial and time (CSV).")] = None,
     replace: Anew = False,
     policy: Annotated[str | None, typer.Option(help="rollouts: a policy's folder, shipped, or shipped:ood-0.")] = None,
-    rollouts: Annotated[int | None, typer.Option(min=1, help="rollouts, monte_carlo: of each agent [100].")] = None,
+    rollouts: Annotated[int | None, typer.Option(min=1, max=MOST, help="rollouts, monte_carlo: of each agent [100].")] = None,
     depth: Annotated[
         str | None,
         typer.Option(help="rollouts, monte_carlo: paper (to T), released (T + 5), or steps where T is not known [paper].")

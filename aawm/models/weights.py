@@ -142,9 +142,15 @@ def run_settings(folder: str | Path) -> dict:
     return settings
 
 # %% ../../nbs/models/07_weights.ipynb #0e6de033
-def write_tensors(path: str | Path, tensors: dict, record: dict) -> None:
+def write_tensors(
+    path: str | Path,
+    tensors: dict,  # by name
+    record: dict,  # what the file says of them
+    module: nn.Module | None = None,  # that they are of, with what is known of its trials
+) -> None:
     "Write a weights file. Equal content makes equal bytes; the library alone writes its header in any order."
-    text = json.dumps(record, sort_keys=True)
+    trials = getattr(module, "trained_on", None)
+    text = json.dumps(record | ({"trained_on": " ".join(sorted(trials))} if trials else {}), sort_keys=True)
     content = save(tensors, {"record": text, "digest": tensor_digest(tensors, text)})
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.dumps(json.loads(content[8:end]), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -162,8 +168,6 @@ def ship_weights(
 ) -> Path:
     "Write a weights file in half precision, and its card; a tensor with larger numbers than it holds stays as it is."
     record = dict(record_of(model) if record is None else record)
-    if model.trained_on:
-        record["trained_on"] = " ".join(sorted(model.trained_on))
     scores = record.pop("scores", {})
     if missing := {"model", "variant", "config", "seed"} - set(record):
         raise UsageError(f"the record of weights needs {', '.join(sorted(missing))}")
@@ -171,7 +175,7 @@ def ship_weights(
     for name, value in tensors.items():
         if value.is_floating_point() and value.numel() and float(value.abs().max()) <= LARGEST:
             tensors[name] = value.half()
-    write_tensors(path, tensors, record)
+    write_tensors(path, tensors, record, model)
     write_card(path, scores, **more)
     return Path(path)
 
@@ -317,7 +321,7 @@ def load_weights(
 ) -> Any:  # the module, ready for use; its card, or the settings of its run, in `card`
     "Load a trained model, checked against the digest in its file and against its card, or the settings of its run."
     path = place_of_weights(place)
-    if not path.exists():
+    if not (path.is_dir() or path.is_file()):  # a pipe would be waited for
         raise UsageError(
             f"{place} is not there{nearest(place, MODELS)}; give a run folder, a weights file, or a model whose weights come with "
             f"the package, such as {min(MODELS)} or {min(MODELS)}@1"

@@ -109,11 +109,10 @@ def curves_svg(runs: Sequence[str | Path]) -> str:
         figure = Figure(figsize=(7, 2.8))
         axes = figure.subplots()
         for run in runs:
-            log = pd.DataFrame(read_log(run)).apply(pd.to_numeric, errors="coerce")
+            log = pd.DataFrame(read_log(run), columns=["step", "train_loss", "validation_loss"]).apply(pd.to_numeric, errors="coerce")
             (line,) = axes.plot(log.step, log.train_loss, label=Path(run).name, linewidth=0.8, alpha=0.7)
-            if "validation_loss" in log:
-                known = log.dropna(subset="validation_loss")
-                axes.plot(known.step, known.validation_loss, color=line.get_color(), marker="o", label=f"{Path(run).name}, validation")
+            known = log.dropna(subset="validation_loss")
+            axes.plot(known.step, known.validation_loss, color=line.get_color(), marker="o", label=f"{Path(run).name}, validation")
         axes.set(xlabel="optimiser step", ylabel="loss")
         axes.legend()
         file = io.StringIO()

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
-from ..options import Anew
+from ..options import MOST, Anew
 
 # %% ../../nbs/study/05_commands.ipynb #05ba330b
 app = typer.Typer(name="study", help="Ask people what models are asked: build a study that runs in a browser, and score it.",
@@ -25,7 +25,7 @@ def build(
     trials: Annotated[
         int | None, typer.Option(min=2, max=200, help="Test trials a person sees; where not given 24, or 6 of marple.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the trials.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Chooses the trials.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("study"),
     store: Annotated[
         Path | None, typer.Option(help="Test trials; where not given those of profile quick, or a few made for the study.")

@@ -1,10 +1,13 @@
 """Kinds of faults, each held by one rule: nothing is written over, and a call runs only what was typed."""
 
 import itertools
+import json
 import os
+import random
 import shutil
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import click
@@ -28,6 +31,7 @@ from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.sim import simulate
 from aawm.tests.conftest import ROOT
+from aawm.tests.test_fuzz import LONGEST, change_bytes, change_content, limited
 from aawm.training import fit, load_run
 
 QUICK = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
@@ -50,13 +54,14 @@ def place(tmp_path_factory):
     for name in ("x.zip", "x.npz"):
         (folder / name).write_text("somebody's work")
     pd.DataFrame({"file": files, "surprise": range(len(files))}).to_csv(folder / "answers.csv", index=False)
+    shutil.copytree(CLASS, folder / "class")
     return folder
 
 
 # verb -> words with the file it writes; what a full call takes is seconds
 FILES = {
     "verify": "verify trials --card OUT.md", "outcomes": "outcomes evaluation OUT.csv",
-    "play": "play trials --trial 0 --save OUT.html", "view": "view evaluation --trials trials --out OUT.html",
+    "play": "play trials --trial 0 --save OUT.html", "view": "view evaluation run --trials trials --rows 1 --out OUT.html",
     "infant evaluate": "infant evaluate bayesian videos --out OUT.csv --no-progress",
     "infant score": "infant score answers.csv --requests asked --out OUT.csv",
     "infant play": "infant play videos --save OUT.gif", "marple play": "marple play pairs --save OUT.html",
@@ -75,11 +80,12 @@ FOLDERS = {
     "infant requests": "infant requests videos --out OUT", "marple import": "marple import raw --out OUT",
     "marple import-released": "marple import-released raw --out OUT", "marple generate": "marple generate OUT --pairs 1",
     "marple train": "marple train OUT --pairs 1 --preset smoke", "study build": "study build --out OUT --trials 2",
-    "study score": f"study score {CLASS} {CLASS}/answers.csv --out OUT"
+    "study score": "study score class class/answers.csv --out OUT"
 }
-ELSEWHERE = {
-    "reproduce": "names its folders itself", "compare": "reads",
-    "new-benchmark": "takes a new folder alone",
+OTHERS = {  # they write nothing, or where they are not told to
+    "compare": "compare evaluation run --trials trials",
+    "reproduce": "reproduce --profile smoke --plan", "new-benchmark": "new-benchmark OUT", "list": "list tasks",
+    "check-model": "check-model oracle", "infant verify": "infant verify videos", "infant list": "infant list sets",
 }
 FROM_NOTHING = {"generate", "figure", "lessons", "infant generate", "marple generate", "marple train", "study build"}
 
@@ -88,7 +94,7 @@ def call(capsys, monkeypatch, place, words, out) -> tuple[int, str]:
     "The exit code and the error stream of a call in the folder of the stores."
     monkeypatch.chdir(place)
     with pytest.raises(SystemExit) as end:
-        cli.main([word.replace("OUT", str(out)) for word in words.split()])
+        cli.main([word.replace("OUT", str(out)) for word in (words.split() if isinstance(words, str) else words)])
     return end.value.code or 0, capsys.readouterr().err
 
 
@@ -107,9 +113,7 @@ def all_verbs(command: click.Command, path: str = ""):
 
 
 def test_every_verb_that_writes_is_tried():
-    for verb in {*all_verbs(typer.main.get_command(cli.app))} - {*FILES, *FOLDERS, *ELSEWHERE}:
-        for part in command_of(verb).params:
-            assert part.name not in ("out", "output", "card", "save", "folder") and "write" not in str(getattr(part, "help", "")), verb
+    assert {*all_verbs(typer.main.get_command(cli.app))} == {*FILES, *FOLDERS, *OTHERS}
 
 
 @pytest.mark.parametrize("verb", FILES)
@@ -154,6 +158,70 @@ def test_an_input_is_no_output(place, tmp_path, capsys, monkeypatch, verb):
         for path, more in itertools.product((given, str(link)), ((), ("--replace",) if replaces else ())):
             code, err = call(capsys, monkeypatch, place, " ".join([*words, *more]).replace(out, path), path)
             assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / given) == before, (path, more, err)
+
+
+def damaged(source: Path, folder: Path, draw: random.Random) -> Path:
+    "A copy of a file or folder of which one file is empty, cut, changed or gone."
+    folder.mkdir(parents=True)
+    copy = folder / source.name
+    shutil.copytree(source, copy) if source.is_dir() else shutil.copy(source, copy)
+    victim = draw.choice(sorted(path for path in copy.rglob("*") if path.is_file()) if copy.is_dir() else [copy])
+    whole = victim.read_bytes()
+    what = draw.randrange(4)
+    if what == 0:
+        victim.unlink()
+    elif what == 1 and victim.suffix == ".json":
+        victim.write_text(json.dumps(change_content(json.loads(whole), draw)))
+    else:
+        victim.write_bytes(whole[: len(whole) // 2] if what == 2 else change_bytes(whole, draw))
+    return copy
+
+
+def nonsense(verb: str, place: Path, folder: Path, draw: random.Random):  # yields words, whether they may pass
+    "Calls with a path that is wrong or damaged, or an option that has a value that nobody should give it."
+    words = (FILES | FOLDERS | OTHERS)[verb].split()
+    things = sorted(path.name for path in place.iterdir())
+    for at in range(len(verb.split()), len(words)):
+        if (place / words[at]).exists():
+            kin = {"evaluation", "run"} if {words[at]} <= {"evaluation", "run"} else {words[at]}  # some verbs take both
+            wrong = ["nowhere", "/dev/zero", *things, *(damaged(place / words[at], folder / f"{at}-{k}", draw) for k in range(3))]
+            yield from (([*words[:at], str(path), *words[at + 1 :]], isinstance(path, Path) or path in kin) for path in wrong)
+        elif "OUT" in words[at]:
+            for path in ("answers.csv/x" + words[at][3:], "trials", "/dev/full"):
+                yield [*words[:at], path, *words[at + 1 :]], False
+    hints = typing.get_type_hints(command_of(verb).callback)
+    for part in command_of(verb).params:
+        kinds = {hints[part.name], *typing.get_args(hints[part.name])} if part.name in hints else set()
+        if part.param_type_name == "option" and bool not in kinds and not kinds & {Path}:
+            for value in ("-1", "0", str(10**23), "nan", ""):
+                passes = not kinds & {int, float} or value == "0" or value == "-1" and part.name == "offset"
+                yield [*words, f"{part.opts[0]}={value}"], passes
+
+
+@pytest.mark.parametrize("most", [1, pytest.param(1000, marks=pytest.mark.slow)])
+def test_nonsense_ends_in_one_line(place, tmp_path, capsys, monkeypatch, most):
+    os.mkfifo(place / "pipe")
+    (place / "empty").touch()
+    before = content_hash(place)
+    faults = []
+    for verb in FILES | FOLDERS | OTHERS:
+        draw = random.Random(verb)
+        calls = list(nonsense(verb, place, tmp_path / verb, draw))
+        for words, passes in draw.sample(calls, min(most, len(calls))):
+            out = tmp_path / f"out{len(list(tmp_path.iterdir()))}/new"
+            out.parent.mkdir()
+            try:
+                with limited(LONGEST):
+                    code, err = call(capsys, monkeypatch, place, words, out)
+            except Exception as fault:
+                code, err = 1, f"{type(fault).__name__}: {fault}"
+            lines = [line for line in err.replace("\r", "\n").split("\n") if line and "%|" not in line]  # no bar
+            alone = all(line.startswith("aawm: ") for line in lines) and "without end" not in err
+            if not (alone and code in (0, 2, 3, 4, 5, 7) and (code or passes)):
+                faults.append(f"{' '.join(words)[:200]}: {code} {err[-300:]}")
+    (place / "pipe").unlink()
+    assert not faults, "\n".join(faults)
+    assert content_hash(place) == before
 
 
 def program(folder, *words, **environment) -> subprocess.CompletedProcess:
@@ -296,7 +364,7 @@ def test_trials_that_a_model_was_trained_on_are_counted(place, tmp_path, capsys)
     every = int((trials["split"].values == "train").sum())
     assert trained(place / "run")[0] == every < len(trials.trial) == 4
     assert trained(place / "run", split="train")[1].startswith(f"{every} of {every} were trained on; ")
-    assert trained(place / "run", split="validation")[1] == f"0 of {4 - every} were trained on"
+    assert trained(place / "run", split="validation")[1] == ""
     assert trained(place / "run", tmp_path / "others")[1].startswith("1 of 3 were trained on; ")
     # whichever way the weights are saved, and whatever starts from them
     shipped = ship_weights(load_run(place / "run"), tmp_path / "weights.safetensors")
@@ -309,7 +377,7 @@ def test_trials_that_a_model_was_trained_on_are_counted(place, tmp_path, capsys)
     shutil.copytree(place / "run", tmp_path / "older")
     weights = tmp_path / "older/weights.safetensors"
     write_tensors(weights, read_tensors(weights), run_settings(weights.parent))
-    assert trained(tmp_path / "older") == (None, "how many of the trials it was trained on: not known")
+    assert trained(tmp_path / "older") == (None, "trained on unknown trials")
     fit("multistep_predictor", tmp_path / "new", tmp_path / "more", start=tmp_path / "older", **quick)
     assert trained(tmp_path / "more")[0] is None and trained(tmp_path / "more", tmp_path / "new", "train")[0] > 0
     assert cli.run_words(["compare", str(place / "run"), "frozen_world", "--trials", str(place / "trials")])[0] == 0

@@ -129,13 +129,16 @@ def limited(seconds: int):
     def stop(*_):
         raise TimeoutError("a file without end")
 
-    before = signal.signal(signal.SIGPROF, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.alarm(600)  # a guard against waiting for ever, as for a pipe
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.alarm(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 FORMS = {".json": (json.loads, json.dumps), ".yaml": (yaml.safe_load, yaml.safe_dump)}  # ending -> load, dump

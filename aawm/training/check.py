@@ -20,7 +20,7 @@ from safetensors.torch import load, save
 
 from ..errors import ModelContractError, UsageError, check_name, first_line, own_code, place_of
 from ..models import WorldModel, build, make_config
-from ..models.base import ModelAdapter, check_weights, choose_device, defined_at, saved_state, variants_of
+from ..models.base import VARIANTS, ModelAdapter, check_weights, choose_device, defined_at, saved_state, variants_of
 from ..on_demand import named_in_code
 from ..schema import STATE_SIZE, STEPS, WINDOW
 
@@ -411,6 +411,7 @@ def made(model: object, variant: str, settings: dict) -> WorldModel:
         if isinstance(model, type) and not issubclass(model, WorldModel) and hasattr(model, "rollout"):
             model = model()
         if not isinstance(model, (str, type)) and callable(getattr(model, "rollout", None)):
+            check_name(variant, VARIANTS, "variant")
             return ModelAdapter(model)
         if isinstance(model, str):
             return build(model, check_name(variant, variants_of(model), f"variant of {model}"), **settings)

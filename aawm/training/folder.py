@@ -97,9 +97,7 @@ def is_shorter(before: dict, now: dict) -> bool:
 # %% ../../nbs/training/02_folder.ipynb #347fab0f
 def finish_run(module: nn.Module, folder: Path) -> None:
     "Write the weights of a run with its settings, which marks it as finished."
-    trials = getattr(module, "trained_on", None)
-    marks = {"trained_on": " ".join(sorted(trials))} if trials else {}
-    write_tensors(folder / WEIGHTS, saved_state(module), run_settings(folder) | marks)
+    write_tensors(folder / WEIGHTS, saved_state(module), run_settings(folder), module)
 
 
 def finished(folder: str | Path) -> bool:

@@ -45,8 +45,8 @@ class LoopSettings:
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
             least = 0 if field.type in (float, bool) or name in ("warm_up", "patience", "threads", "checkpoint_every") else 1
-            if isinstance(value, (int, float)) and value < least:
-                words = "be at least 1" if least else "not be negative"
+            if isinstance(value, (int, float)) and not least <= value < 2**63:
+                words = "be smaller" if value > least else "be at least 1" if least else "not be negative"
                 raise UsageError(f"{name} is {value}; it must {words}")
         check_name(self.precision, PRECISIONS, "precision")
         check_name(self.schedule, SCHEDULES, "schedule")
