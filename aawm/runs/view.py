@@ -177,8 +177,7 @@ def view_page(names: Sequence[str | Path], trials: str | Path | None = None, mos
             replay = arena_replay(test.states[row, start:], found, context, title, objects, (), placed_anew, tuple(EVENT_WORDS))
             for stage, name in zip(replay.stages[1:], found):
                 stage["name"] = name
-            flat = embedded(vars(replay)).encode()
-            replays[f"{trial} {context}"] = base64.b64encode(zlib.compress(flat, 9)).decode()
+            replays[f"{trial} {context}"] = base64.b64encode(zlib.compress(embedded(vars(replay)).encode(), 9)).decode()
         contexts = asked.context.to_dict()
     rows = [[*key, *values, f"{key[1]} {contexts.get(key)}"] for key, *values in table.itertuples(name=None)]
     title = " and ".join(evaluations) or "learning curves"
