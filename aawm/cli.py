@@ -646,7 +646,7 @@ def compare(
     outcomes, curves = evaluation.compared(names, scoring, trials)
     for name, trained in outcomes.attrs["trained_on"].items():
         typer.echo(f"{name}: {trained}")
-    first, *others = outcomes.attrs["trained_on"]
+    first, *others = outcomes.model.unique()
     for other in others:
         table = evaluation.difference(outcomes, first, other, tuple(metrics.split(",")), curves)
         typer.echo(table.round(3).to_string(index=False))
