@@ -9,7 +9,6 @@ import pytest
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
-from aawm.infant import outside
 from aawm.infant.drawing import item_picture
 from aawm.infant.outside import read_answers
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
@@ -121,7 +120,7 @@ def test_crossed_scores_are_rows_beside_pairs():
 
 
 def test_requests_that_fail_leave_no_folder(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(outside, "film_of", lambda *words: 1 / 0)
+    monkeypatch.setattr("aawm.infant.drawing.film_of", lambda *words: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         infant.write_requests(place / "set", tmp_path / "requests")
     assert not list(tmp_path.iterdir())

@@ -307,7 +307,7 @@ def test_a_check_cell_takes_no_students_check():
 
 def test_a_students_copy_installs_the_package_where_it_is_missing():
     first = student_copy(nbformat.read(LESSONS[0], as_version=4)).cells[0].source
-    assert "find_spec" in first and re.search(rf"aawm@([0-9a-f]{{40}}|v{re.escape(__version__)})\n", first), "a commit, or a release"
+    assert "find_spec" in first and re.search(rf"aawm@([0-9a-f]{{40}}|v{re.escape(__version__)})'\n", first), "a commit, or a release"
 
 
 def test_an_interval_is_told_from_others():

@@ -238,7 +238,7 @@ def test_bad_questions_get_one_line():
 def test_a_mission_of_ones_own_can_be_inferred_from_all_evidence():
     house = marple.golden_house()
     nap = mission("nap", "open closet/B; pickup ball@closet/B; close closet/B")
-    asked = marple.Scenario("nap", "Who took the ball?", "nap", "change_outfit", BALL, 3, 0.5)
+    asked = marple.Scenario("nap", "Who took the ball?", "nap", "change_outfit", BALL, 3)
     runs = [marple.plan(house, found, (11, 13, 3), scenario=asked) for found in (nap, "change_outfit")]
     tau = int(np.flatnonzero(runs[0].subgoals == 1)[0])  # the closet is open: the ball or the clothes
     for variant in marple.VARIANTS:
