@@ -271,7 +271,7 @@ def test_waits_are_noticed():
     assert len(waits.found) >= 4
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if " " in name else []) for name in NAMES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if " " in name or name == "sgnet" else []) for name in NAMES])
 def test_no_training_step_makes_anything_on_the_cpu(name):
     "Without a GPU: the loss and its gradient on the device `meta`, where a tensor of the CPU raises."
     model, batch, _ = case(name, device="meta", trials=3)

@@ -30,8 +30,11 @@ models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
 training/07_check viz/06_marks
 study/06_tables study/07_challenge viz/03_figures runs/11_view
-guides/04_in_one_figure lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/06_model_or_code lessons/07_defend_a_claim
-lessons/09_what_surprises_a_network lessons/10_are_you_better
+models/00_overview models/event/00_overview models/event/06_sampling evaluation/00_overview evaluation/11_worlds
+evaluation/13_visits data/making/04_visits
+guides/03_a_new_evaluation guides/04_in_one_figure guides/11_an_infant_model_elsewhere
+lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/06_model_or_code
+lessons/07_defend_a_claim lessons/09_what_surprises_a_network lessons/10_are_you_better
 """
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(
