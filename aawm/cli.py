@@ -83,7 +83,6 @@ Scheduler = Annotated[
     )
 ]
 
-
 # %% ../nbs/90_cli.ipynb #b1db8ace
 def one_line(words: str) -> str:
     "Return a message that stays one line, whatever names it repeats: nothing invisible, no word of more than 200 letters."

@@ -238,7 +238,6 @@ def panel_svg(
         element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
         element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR)
     ]
-    parts = ["".join(parts)]
     parts += [walk_svg(panel, entity, most // len(ENTITIES)) for entity in order]
     parts += [end_svg(panel, entity) for entity in order]
     for event, steps in (("pickup", panel.pickup_step), ("goal", panel.goal_step)):

@@ -21,12 +21,12 @@ import zarr
 import aawm
 from ..errors import BadData, UsageError, check_name
 from .results import Evaluation, score_evaluation
-from .rollouts import PRIVILEGED_INPUTS, REQUEST, RESERVED, Rollouts, collect, shown_last
+from .rollouts import PRIVILEGED_INPUTS, RESERVED, Rollouts, collect, shown_last, shown_steps
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
 from ..files import check_place, commit, digest, atomic_write, visible_files
 from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
-from ..schema import STATE_SIZE, STEPS, positions
+from ..schema import STATE_SIZE, positions
 from ..store import read_group
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
@@ -205,11 +205,11 @@ def write_requests(
     check_place(files[0])
     for part, (file, about) in enumerate(zip(files, plan.abouts)):
         shown = plan.requests[plan.part == part]
-        row, start, context, horizon = (shown[name].to_numpy(dtype=np.int64) for name in REQUEST)
-        every = test.flat[row[:, None], np.minimum(start[:, None] + np.arange(STEPS), STEPS - 1)]
-        states = np.where((np.arange(STEPS) < context[:, None])[..., None], every, np.float32(np.nan))
-        inputs = {"end_state": test.flat[row, -1], "true_states": every}
-        arrays = {"states": states, "context": context, "horizon": horizon} | {name: inputs[name] for name in given}
+        step, hidden = shown_steps(shown)
+        every = test.flat[shown.row.values[:, None], step]
+        inputs = {"end_state": test.flat[shown.row.values, -1], "true_states": every}
+        arrays = {name: shown[name].to_numpy(dtype=np.int64) for name in ("context", "horizon")}
+        arrays |= {name: inputs[name] for name in given} | {"states": np.where(hidden, np.float32(np.nan), every)}
         write_rollout_arrays(file, arrays, about)
     return files
 

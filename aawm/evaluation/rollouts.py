@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['REQUEST', 'PRIVILEGED_INPUTS', 'RESERVED', 'FARTHEST', 'LONGEST_STEP', 'ROLLOUT_TESTS', 'TESTED_AT_ONCE',
            'to_the_end', 'collect', 'Evaluable', 'longest_way', 'failed_tests', 'Rollouts', 'as_trials', 'shown_last',
-           'true_rollouts']
+           'shown_steps', 'true_rollouts']
 
 # %% ../../nbs/evaluation/02_rollouts.ipynb #f1e8bea7
 import functools
@@ -188,6 +188,12 @@ def as_trials(
 def shown_last(requests: pd.DataFrame, test: TrialSet) -> np.ndarray:  # float32 `[request, 35]`
     "Return the last step that each request shows."
     return test.flat[requests.row.values, (requests.start + requests.context).values - 1]
+
+
+def shown_steps(requests: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:  # int64 `[request, 300]`, bool `[request, 300, 1]`
+    "Return the step of the trial that stands at each place of a request, the last one after its end, and which of them are hidden."
+    place = np.arange(STEPS)
+    return np.minimum(requests.start.values[:, None] + place, STEPS - 1), place[:, None] >= requests.context.values[:, None, None]
 
 
 def true_rollouts(requests: pd.DataFrame, test: TrialSet) -> Rollouts:

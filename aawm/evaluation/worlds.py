@@ -32,11 +32,11 @@ from ..files import digest, read_json, write_json
 from ..models.base import ModelAdapter, choose_device, defined_at, float32_products
 from ..models.streams import CounterRNG, combined
 from ..models.weights import tensor_digest
-from .rollouts import PRIVILEGED_INPUTS, RESERVED, Evaluable, Rollouts, shown_last, to_the_end
+from .rollouts import PRIVILEGED_INPUTS, RESERVED, Evaluable, Rollouts, shown_last, shown_steps, to_the_end
 from .tasks import TrialSet
 from ..readers import outside_name
 from aawm.schema import (
-    AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, STEPS, front,
+    AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, front,
     place_observer, unflatten,
 )  # fmt: skip
 
@@ -340,12 +340,9 @@ def batch_inputs(
     privileged: tuple,  # what the model declares
 ) -> tuple:  # states `[B, 300, 35]` with the future NaN; contexts `[B]`; the privileged inputs, or `None`
     "Collect what a model is given for one batch."
-    row, start, context = (
-        torch.tensor(requested[name].tolist(), device=states.device) for name in ("row", "start", "context")
-    )
-    step = torch.arange(STEPS, device=states.device)
-    true = states[row[:, None], (start[:, None] + step).clamp(max=STEPS - 1)] if start.any() else states[row]
-    hidden = (step >= context[:, None])[..., None]
+    row, context = (torch.tensor(requested[name].tolist(), device=states.device) for name in ("row", "context"))
+    step, hidden = (torch.as_tensor(part, device=states.device) for part in shown_steps(requested))
+    true = states[row[:, None], step] if requested.start.any() else states[row]
     shown = true.masked_fill(hidden, torch.nan) if "true_states" in privileged else true.masked_fill_(hidden, torch.nan)
     inputs = {"end_state": lambda: states[row, -1], "true_states": lambda: true}
     return shown, context, {name: inputs[name]() for name in privileged} or None
@@ -376,7 +373,7 @@ def request_streams(
     number: int = 0,  # of the rollout, where there are several of each request
     device: torch.device | str = "cpu",
 ) -> CounterRNG:
-    "Seed the random numbers of each rollout by its trial and what is shown of it; see `Streams`."
+    "Seed the random numbers of each rollout by its trial and what is shown of it; see `CounterRNG`."
     parts = torch.as_tensor(np.stack([test.key[requested.row], requested.start, requested.context]), device=device)
     streams = CounterRNG(combined(seed, number, *parts))
     streams.manual_seed(int(streams.keys[0]) % 2**62)  # for a model that takes them for a plain generator
