@@ -136,7 +136,7 @@ def test_a_file_is_replaced_only_if_the_package_wrote_it_as_it_is(place, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {REGISTER, out.name, f"link{suffix}"}
 
 
-@pytest.mark.parametrize("verb", [*FILES, *FOLDERS])
+@pytest.mark.parametrize("verb", [*FILES, *(pytest.param(verb, marks=[pytest.mark.slow] if verb == "study build" else []) for verb in FOLDERS)])
 def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypatch, verb):
     inside = ("trials", "evaluation", "run", "videos", "pairs")[[*FILES, *FOLDERS].index(verb) % 5]
     before = content_hash(place / inside)

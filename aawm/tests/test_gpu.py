@@ -295,6 +295,7 @@ def test_tf32_is_on_for_the_preset_gpu_and_off_afterwards():
     assert [kind.fp32_precision for kind in ON_GPU + ON_CPU] == before
 
 
+@pytest.mark.slow
 def test_a_users_own_precision_ends_no_run_and_stays():
     lines = (
         "torch.set_float32_matmul_precision('medium')", "torch.backends.cuda.matmul.fp32_precision = 'tf32'",

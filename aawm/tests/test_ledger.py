@@ -56,6 +56,7 @@ def test_seeds_of_one_model_are_paired_and_those_of_two_are_not():
         now + Estimate("one", {"m": np.array([0.1])})
 
 
+@pytest.mark.slow
 def test_ninety_five_percent_intervals_cover_ninety_five_percent():
     rng = np.random.default_rng(1)
     covered = 0

@@ -24,7 +24,7 @@ MUTANTS = {  # name -> module, its text, what stands there instead, tests that m
     "broken rollouts are right": ("evaluation/scores.py", "np.where(failed[0], ~rows.truth", "np.where(failed[0], rows.truth", EVALUATION, "no_score_rises"),
     "broken rollouts have no error": ("evaluation/scores.py", "error[broken] = np.inf", "error[broken] = 0.0", EVALUATION, "nan_in_a_rollout"),
     "the order of goals is turned round": ("evaluation/intervals.py", "np.argsort(-score", "np.argsort(score", EVALUATION, "single_goal_agrees"),
-    "one step of the future is shown": ("evaluation/worlds.py", "(step >= context[:, None])[..., None]", "(step > context[:, None])[..., None]", EVALUATION, "future_is_hidden"),
+    "one step of the future is shown": ("evaluation/rollouts.py", "place[:, None] >= requests.context", "place[:, None] > requests.context", EVALUATION, "future_is_hidden"),
     "rollouts are laid a step early": ("evaluation/rollouts.py", "np.clip(step - context, 0", "np.clip(step - context + 1, 0", EXCHANGE, "laid_after"),
     "goals are far from the observer": ("events/labels.py", "goal_distance(xyz) < radius", "goal_distance(xyz) > radius", EVALUATION, "single_goal_agrees"),
     "staying at the goal is entering it": ("events/labels.py", "& ~inside[..., :-1]", "& inside[..., :-1]", EXCHANGE, "rests_at_the_goal"),

@@ -18,7 +18,7 @@ MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, 
 # train and evaluate models: those of more than half a minute of a core stand in LONG and take turns, some each day
 TEACHERS = ("lessons", "guides")
 TURNS = 4
-# ten seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
+# five seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
 data/05_card infant/05_bib_sets infant/10_observers infant/12_scores
 infant/17_weights runs/05_jobs viz/05_player
@@ -35,6 +35,10 @@ evaluation/13_visits data/making/04_visits
 guides/03_a_new_evaluation guides/04_in_one_figure guides/11_an_infant_model_elsewhere
 lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/06_model_or_code
 lessons/07_defend_a_claim lessons/09_what_surprises_a_network lessons/10_are_you_better
+lessons/11_copies lessons/12_checks guides/13_a_study_in_class
+00_errors 90_cli runs/00_overview runs/03_notebooks evaluation/12_compare marple/15_policies marple/18_claims
+marple/22_commands marple/24_released models/12_chooser infant/08_episodes infant/15_objects
+training/03_loop training/05_fitting viz/04_scenes sim/07_trial
 """
 ELSEWHERE = {*MAKERS, ".ipynb_checkpoints"}
 FOUND = sorted(

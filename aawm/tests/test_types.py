@@ -28,6 +28,7 @@ def faults_of(folder: Path) -> list[str]:
     return [f"{one['range']['start']['line'] + 1}: {one['message']}" for one in report["generalDiagnostics"]]
 
 
+@pytest.mark.slow
 def test_pyright_finds_no_fault_in_a_users_script(tmp_path):
     shutil.copy(FIXTURES / "user_script.txt", tmp_path / "user_script.py")
     assert not faults_of(tmp_path)

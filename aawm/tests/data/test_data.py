@@ -60,6 +60,7 @@ def store(tmp_path_factory):
 # the same bytes whatever happens
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_and_two_workers_give_the_same_bytes(store, tmp_path):
     path = tmp_path / "with spaces, ünïcode" / "trials"
     (tmp_path / "script.py").write_text(script(path), encoding="utf-8")
@@ -121,6 +122,7 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
     assert not any(running(worker) for worker in workers), "workers outlived their parent"
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
     path = tmp_path / "trials"
     process = start(path, chunks=1)

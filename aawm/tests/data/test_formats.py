@@ -561,6 +561,7 @@ def test_bad_raw_trials_are_listed_and_skipped_if_asked(raw, message, tmp_path):
     assert verify(rest)["trials"] == 2 and sum(open_trials(rest).attrs["counts"]["rejected"].values()) == 1
 
 
+@pytest.mark.slow
 def test_raw_trials_are_the_same_for_any_number_of_processes(tmp_path):
     stores = [
         import_raw(ROOT / "data/sample", tmp_path / name, workers=workers, progress=False)

@@ -86,6 +86,7 @@ def test_training_sets_hold_known_concepts_and_validation_shares_no_scene(tmp_pa
     assert np.mean(hit) >= 0.95, "the ideal observer on histories as they come"
 
 
+@pytest.mark.slow
 def test_a_stopped_store_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypatch):
     draw, drawn = making.draw_scene, []
 
@@ -184,6 +185,7 @@ def test_a_rule_is_right_by_its_rollout_as_by_its_word(test_store):
     assert not result.record["given_concepts"]
 
 
+@pytest.mark.slow
 def test_fits_to_rules_know_what_they_were_shown(test_store):
     shown = fitted_rules(test_store, seeds=[0]).set_index(["model", "concept"]).right
     for name in ("linear fit to rules", "network fit to rules"):

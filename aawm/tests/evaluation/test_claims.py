@@ -216,6 +216,7 @@ def test_the_dip_before_a_delivery_is_not_the_pickup_again():
     assert ledger(peak, 10).direction[10] != "yes"
 
 
+@pytest.mark.slow
 def test_variants_and_scorings_are_kept_apart_and_pairs_the_claims_are_not_about_left_out(usual):
     def again(**fields):
         return SimpleNamespace(

@@ -57,6 +57,7 @@ def trained(random, seeds, level=0.5, spread=0.05, trials=1000, questions=4):
     return pd.concat(parts, ignore_index=True)
 
 
+@pytest.mark.slow
 def test_two_seeds_sets_of_one_model_are_not_called_better():
     "Twenty pairs without a difference, each of eight questions: at most one is called better or worse."
     random = np.random.default_rng(11)

@@ -78,6 +78,7 @@ def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
     assert splits == ["train"] * 8 + ["validation"] * 2 + ["train"] * 4 + ["validation"]
 
 
+@pytest.mark.slow
 def test_a_full_folder_is_refused(tmp_path):
     infant.import_released(REAL, tmp_path / "b")
     with pytest.raises(UsageError, match="is not empty"):
@@ -156,6 +157,7 @@ def test_traps_change_nothing(tool, plain, tmp_path, trap):
     assert [reason for _, reason in left_out] == NOTES.get(trap, [])
 
 
+@pytest.mark.slow
 def test_an_old_file_is_old_in_every_frame(tool, plain, tmp_path):
     content = changed(tool, old_names)
     for frame in content[0][:5]:
@@ -232,6 +234,7 @@ def test_a_thing_of_another_form_is_a_fault_of_its_file(tmp_path, wrong):
     ] == ["000001loe.json"]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
     for compress in (True, False):
         write_files(infant.make_item("preference", 0), tmp_path / "files", compress)
@@ -241,6 +244,7 @@ def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
     assert infant.open_episodes(store).sizes["episode"] == 2 and len(left_out) == 2
 
 
+@pytest.mark.slow
 def test_files_know_their_conditions_by_number(tmp_path):
     store, left_out = infant.import_released(write_files(infant.make_item("imitation", 0), tmp_path / "files"), tmp_path / "b")
     assert len(left_out) == 4 and all("go by their number" in why for _, why in left_out)
@@ -262,6 +266,7 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
     assert set(found["set"].values) == {"efficiency_time"}
 
 
+@pytest.mark.slow
 def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):
     store, _ = infant.import_released(REAL, tmp_path / "store")
     card = infant.dataset_card(store)
@@ -301,6 +306,7 @@ def test_what_is_left_out_is_listed(tmp_path):
     assert len(read_file(REAL[0])) == 9
 
 
+@pytest.mark.slow
 def test_training_files_may_have_any_name_where_the_set_is_said(tmp_path):
     written = write_files([infant.make_item("train_preference", item)[0] for item in range(3)], tmp_path / "files")
     for path, name in zip(released_files(written), ("walk one", "b", "000007")):

@@ -131,8 +131,7 @@ def test_what_is_closed_in_is_out_of_reach(front):
         assert asked["reach"][0, nearest].item() == free and asked["reach"][0][regions.mover[0, 8]]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize("name", list(FRONTS))
+@pytest.mark.parametrize("name, seed", [pytest.param(name, seed, marks=[pytest.mark.slow] if seed or name == "object_transformer" else []) for name in FRONTS for seed in range(3)])
 def test_shipped_observers_have_learnt_and_use_history(tmp_path, name, seed):
     one = infant.pretrained(name, seed)
     told = infant.score(one, infant.generate(tmp_path / "a", "preference", 20, seed=3, progress=False))

@@ -58,7 +58,8 @@ def model(trials):
     return built
 
 
-@pytest.mark.parametrize("name", ["event_transformer", pytest.param("strong_oracle", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["event_transformer", "strong_oracle"])
 def test_the_contract_is_kept(name):
     report = check_model(name, settings=SMALL)
     warned = {name for name, outcome, _ in report.lines if outcome == "warning"}

@@ -75,7 +75,7 @@ def test_a_flipped_kind_of_weights_is_refused(tmp_path):
         load_released("multistep_predictor", tmp_path / "nan.pt", PARITY / "multistep_predictor.json")
 
 
-@pytest.mark.parametrize("name, variant", [pytest.param(*one, marks=[pytest.mark.slow] if one[1] == "published" or one[0] == "sgnet" else []) for one in EVERY])
+@pytest.mark.parametrize("name, variant", [pytest.param(*one, marks=[pytest.mark.slow] if one[1] == "published" or one[0] in ("sgnet", "transformer") else []) for one in EVERY])
 def test_the_contract_is_kept(name, variant):
     report = check_model(name, variant)
     warned = {check for check, outcome, _ in report.lines if outcome == "warning"}

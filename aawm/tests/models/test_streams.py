@@ -47,7 +47,7 @@ def model_of(name, variant):
 @pytest.mark.parametrize(
     "name, variant",
     [
-        pytest.param(*one, marks=[pytest.mark.slow] if one[0] == "strong_oracle" or one[1] == "published" else [])
+        pytest.param(*one, marks=[pytest.mark.slow] if one[0] in ("strong_oracle", "event_transformer", "sgnet") or one[1] == "published" else [])
         for one in SAMPLING + PLAIN
     ]
 )

@@ -248,7 +248,8 @@ def test_killed_run_goes_on_and_a_second_one_is_refused(repository):
     assert not list(repository.rglob("*.failed.ipynb")) and not list(repository.rglob(".part-*"))
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_says_how_to_go_on(repository, how):
     (repository / "hold").touch()
     other = socket.socket()  # another run's port, which is nothing to warn about
@@ -607,6 +608,7 @@ def test_only_what_is_named_runs_with_what_it_needs_under_a_name_of_its_own(repo
         runs.reproduce("small", progress=False, name="../away")
 
 
+@pytest.mark.slow
 def test_quick_scores_no_other_thresholds():
     "Two fifths of its rollout steps would serve one figure, which profiles that train have."
     kinds = {}
@@ -619,6 +621,7 @@ def test_quick_scores_no_other_thresholds():
     assert kinds["laptop"] - kinds["quick"] == {"figure sensitivity"} and kinds["quick"] == kinds["seeds"]
 
 
+@pytest.mark.slow
 def test_off_a_terminal_there_are_lines_and_no_redraws(repository):
     run = start(repository, "--workers", "1")
     output, _ = run.communicate(timeout=600)

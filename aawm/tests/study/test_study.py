@@ -17,7 +17,7 @@ from aawm.events import goals
 from aawm.marple import score_pairs
 from aawm.marple.pairs import generate_pairs, open_pairs
 from aawm.marple.scores import scored_at
-from aawm.schema import CONCEPTS, NEW_CONCEPTS, OBJECTS, VISIT_CONTEXT
+from aawm.schema import CONCEPTS, MULTI_GOAL_SCENARIOS, NEW_CONCEPTS, OBJECTS, SINGLE_GOAL_SCENARIOS, VISIT_CONTEXT
 from aawm.sim.visit_histories import HISTORY_RULES, ideal
 from aawm.study.challenge import challenge_page
 from aawm.study.build import build_study, small_store, study_words
@@ -37,7 +37,7 @@ from aawm.tests.study.test_handover import opened, press, warns
 def study(tmp_path_factory):
     "A study of each task, played fast."
     place = tmp_path_factory.mktemp("a study")
-    generate(place / "trials", 81, seed=0, workers=1, progress=False)
+    generate(place / "trials", 32, seed=1, workers=1, progress=False, scenarios=(*SINGLE_GOAL_SCENARIOS, MULTI_GOAL_SCENARIOS[0]))
     generate_pairs(place / "runs", 2, houses=2, progress=False)
     build_study(place / "trials", place / "study", trials=8, seed=1, speed=50)
     build_study(place / "trials", place / "pickups", "pickups", trials=4, seed=1, speed=50)

@@ -189,7 +189,7 @@ def test_a_state_that_is_lost_is_found_before_any_training(model_file, store, tm
         assert not (tmp_path / "run" / "settings.json").exists()
 
 
-@pytest.mark.parametrize("line, word", [("import argparse\nargparse.ArgumentParser().parse_args(['--of-another-program'])", "exits"), ("raise SystemExit(3)", "exits")])
+@pytest.mark.parametrize("line, word", [pytest.param("import argparse\nargparse.ArgumentParser().parse_args(['--of-another-program'])", "exits", marks=pytest.mark.slow), ("raise SystemExit(3)", "exits")])
 def test_a_file_that_runs_where_it_is_imported_gets_one_line(model_file, line, word):
     path = model_file(MODEL + "\n\n" + line + "\n")
     with pytest.raises(ModelContractError, match=f"{path.name} {word} where it is imported"):

@@ -360,6 +360,7 @@ def test_bins_are_weighted_by_rollouts():
     assert (table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5])
 
 
+@pytest.mark.slow
 def test_a_failed_save_leaves_the_old_figure(tmp_path, monkeypatch):
     figure, table = fig3(made_scores(FEW))
     save_figure(figure, table, tmp_path, "fig3", {}, "Bars.")
