@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import mypy.api
+import pytest
 
 from aawm.tests.conftest import FIXTURES, ROOT
 
