@@ -258,7 +258,7 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
 
 # %% ../nbs/03_readers.ipynb #csvread1
 LARGEST_CSV = 200_000_000  # bytes
-SEPARATOR_LINE = re.compile(r'"?sep=[,;\t]"?\r?\n')  # that Excel reads and writes
+SEPARATOR_LINE = re.compile(r'\A"?sep=[,;\t]"?\r?\n')  # that Excel reads and writes
 
 
 def separator_of(header: str) -> str:
@@ -294,7 +294,7 @@ def joined_rows(
                 continue
             # a row begins here, so this is no line within somebody's answer
             first = next(csv.reader([line], delimiter=separator_of(line)))
-            if columns <= set(first):
+            if columns <= set(first) and not any(set(cell) & set('",;\t') for cell in first):  # not what somebody typed
                 header, separator = first, separator_of(line)
                 continue
             if not header:

@@ -73,9 +73,8 @@ def run_job(
             return 0.0
         archive_stale(job)
         if record := job.parameters.get("record"):
-            stamps = {path.stem: read_json(path, {}) for path in sorted((kept / "done").glob("*.json"))}
-            needed = {file_name(need) for need in job.needs}
-            inputs = {name: stamp["outputs"] for name, stamp in stamps.items() if name in needed}
+            stamps = {need: read_json(kept / "done" / f"{need}.json", {}) for need in map(file_name, job.needs)}
+            inputs = {need: stamp["outputs"] for need, stamp in stamps.items() if stamp}
             write_json(resolve(record), {
                 "job": job.name, "notebook": job.notebook, "commit": commit(),
                 "versions": versions(job.packages) | {"python": sys.version.split()[0]}, "machine": machine(),
@@ -205,7 +204,7 @@ def run_jobs(
     live = progress and sys.stderr.isatty()
     failures: dict[str, AawmError] = {}
     with (
-        connected(scheduler, workers=workers, **longest) as client,
+        connected(scheduler, workers=min(workers, len(remaining)), **longest) as client,
         tqdm(total=len(jobs), initial=len(jobs) - len(remaining), disable=not live, desc=profile, bar_format=BAR) as bar,
     ):
         say = bar.write if live else lambda line: print(line, flush=True)
@@ -317,11 +316,11 @@ def cost(
 ) -> dict:  # jobs, minutes of processor time, disk and memory in MB
     "Return what a profile took: the sum over its jobs, the size of its data, the largest kernel."
     stamps = [read_json(stamp_path(job), {}) for job in jobs]
-    disk = sum(file.stat().st_size for file in kept.rglob("*") if file.is_file())
     # a busy machine lengthens the second alone
     seconds = [stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps]
     return {
-        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1), "disk_mb": round(disk / 1e6),
+        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1),
+        "disk_mb": round(sum(file.stat().st_size for file in kept.rglob("*") if file.is_file()) / 1e6),
         "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0)
     }
 

@@ -23,7 +23,7 @@ from ..errors import AawmError, BadData, UsageError, check_name, whole_number
 from ..files import digest, resolve, sha256
 from ..on_demand import own_code, use_code
 from ..readers import read_text
-from .sources import module_file, notebook_digest, room_digest, versions
+from .sources import module_file, modules_digest, notebook_digest, room_digest, room_modules, used_modules, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63
 PAPERS = "nbs/paper"  # folder of the manifests
@@ -189,10 +189,11 @@ def code_part_digest(
     if not more:
         if module_file(f"aawm.{word}"):
             return room_digest(word)
-        file = resolve(word) if word.endswith(".py") else module_file(word)
-        if file is None or not file.is_file():
+        if not word.endswith(".py") and module_file(word):  # with what it imports of its own package
+            return modules_digest(used_modules({word, *room_modules(word)}))
+        if not word.endswith(".py") or not resolve(word).is_file():
             raise BadData(f"the manifest has {word!r} as code; it must be a room of this package, a module, or a file (.py)")
-        return sha256(file)
+        return sha256(resolve(word))
     if not hasattr(rules, "part_digest"):
         raise BadData(f"the manifest has {part!r} as code; it must be a room, for the paper has no rules for other parts")
     return rules.part_digest(word, *more)

@@ -117,9 +117,8 @@ def input_record(
     "Find where a figure's inputs come from: job, commit, versions."
     if record:
         return read_json(resolve(record)) or {}
-    packages = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib"))
+    packages = versions(("aawm", "numpy", "torch", "mujoco-core", "mujoco", "matplotlib")) | {"python": sys.version.split()[0]}
     numbers = {name: number for name, number in packages.items() if number}
-    numbers |= {"python": sys.version.split()[0]}
     return {"job": "run by hand", "commit": commit(), "versions": numbers, "machine": machine()}
 
 # %% ../../nbs/runs/03_notebooks.ipynb #3c52d0e2

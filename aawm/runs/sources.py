@@ -13,12 +13,13 @@ import contextlib
 import functools
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..errors import BadData
+from ..errors import BadData, EnvironmentProblem
 from ..files import digest, read_json, repository_root, resolve, sha256, write_json
 
 # %% ../../nbs/runs/01_sources.ipynb #a35d925c
@@ -38,9 +39,9 @@ def read_module(
     file: Path, changed: int
 ) -> list:  # imports, as level, module and name ("": the module itself); `code_digest`; models, as name, variant
     "Parse a file once for all: what it imports anywhere in its code, a hash of what it does, and the models that it registers."
-    # parsing is most of what a plan takes, so what was read of these very bytes is kept
-    key = digest([READER, sha256(file)])
-    kept = resolve("data/scratch/sources") / f"{key}.json"
+    # parsing is most of what a plan takes, so what was read of these very bytes is kept; a plan writes nothing where it is asked for
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    kept = Path(caches, "aawm", f"{digest([READER, sha256(file)])}.json")
     if known := read_json(kept, []):
         return known
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -55,7 +56,7 @@ def read_module(
             calls = [call for call in node.decorator_list if isinstance(call, ast.Call) and ast.unparse(call.func) == "register"]
             models += [[*map(ast.literal_eval, call.args), "corrected"][:2] for call in calls]
     known = [found, code_digest(tree), models]
-    with contextlib.suppress(OSError):  # a folder that nobody may write to
+    with contextlib.suppress(EnvironmentProblem):  # a folder that nobody may write to, or a full disk
         write_json(kept, known)
     return known
 
@@ -138,12 +139,8 @@ def room_modules(
         raise BadData(f"there is no room {room!r} in the library")
     if file.name != "__init__.py":
         return {room}
-    inside = [
-        path.relative_to(file.parent).with_suffix("").parts
-        for path in file.parent.rglob("*.py")
-        if path.name != "__init__.py"
-    ]
-    return {".".join([room, *parts]) for parts in inside}
+    inside = [path.relative_to(file.parent).with_suffix("") for path in file.parent.rglob("*.py") if path.name != "__init__.py"]
+    return {".".join([room, *path.parts]) for path in inside}
 
 
 @functools.cache

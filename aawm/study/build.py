@@ -47,12 +47,8 @@ def study_words(
         return standard
     words = in_form(parse_json(read_text(path), path), dict[str, str], path)
     wrong = sorted(set(standard) ^ set(words))
-    both = sorted(set(standard) & set(words))
-    wrong += [
-        name
-        for name in both
-        if sorted(re.findall(r"{\w+}", standard[name])) != sorted(re.findall(r"{\w+}", words[name]))
-    ]
+    places = [{name: sorted(re.findall(r"{\w+}", text)) for name, text in each.items()} for each in (standard, words)]
+    wrong += [name for name in sorted(set(standard) & set(words)) if places[0][name] != places[1][name]]
     if wrong:
         raise UsageError(f"{path}: {wrong[0]} is missing, unknown or lacks its {{place}}; keep the names and places of words.json")
     return words
@@ -219,8 +215,7 @@ def host_readme(key: dict,) -> str:
     "Write what a host has to know."
     kinds = [item["kind"] for item in key["items"]]
     task = STUDY_TASKS[key["task"]]
-    sections = json.loads(asset("host.json"))
-    values = sections[key["task"]] | {
+    values = json.loads(asset("host.json"))[key["task"]] | {
         "task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH,
         "needed": task.needed, "minutes": round(len(kinds) * task.item_minutes + 2),
         "practice": kinds.count("practice"), "catch": task.catches,

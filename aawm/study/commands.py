@@ -51,8 +51,7 @@ def build(
             typer.echo("no test trials of profile quick are here, so a small store is simulated")
             store = small_store(task, Path(folder) / "trials", trials)
         key = build_study(store or trials_of_quick, out, task, trials, seed, speed, evidence, words, consent, replace)
-    size = sum(path.stat().st_size for path in out.iterdir()) / 1e6
-    typer.echo(f"{out}: study {key['study']}, {len(key['items'])} drawings, {size:.1f} MB")
+    typer.echo(f"{out}: study {key['study']}, {len(key['items'])} drawings, {sum(path.stat().st_size for path in out.iterdir()) / 1e6:.1f} MB")
     typer.echo(f"open {out / 'index.html'}; keep study.json to yourself")
     if consent is None:
         typer.echo("its consent text is a placeholder: give your own with --consent FILE")

@@ -470,7 +470,6 @@ def rating_scores(
     outcomes: pd.DataFrame,  # of `rating_outcomes`, of those who are included
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`; behaviors are scenarios, and "all" their mean
     "Evidence needed, Brier score and accuracy by tenth of the way."
-    evidence = outcomes.variant.iloc[0]
     count = outcomes.groupby("scenario").trial.nunique()
     count["mean"] = count.sum()
     by_person = outcomes.assign(house=outcomes.participant)
@@ -483,7 +482,7 @@ def rating_scores(
         for scenario, row in table.iterrows():
             low, high = (np.nan, np.nan) if outcomes.participant.nunique() < 2 else (row.low, row.high)
             behavior = "all" if scenario == "mean" else scenario
-            rows.append(("marple", evidence, metric, behavior, row.value, low, high, int(count[scenario]), 0))
+            rows.append(("marple", outcomes.variant.iloc[0], metric, behavior, row.value, low, high, int(count[scenario]), 0))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
@@ -510,8 +509,7 @@ def score_study(
         reasons = [*(f"{who}: {why}" for who, why in people.why.items()), *(fault["reason"] for fault in faults or [])]
         raise BadData(f"nobody can be scored: {'; '.join(reasons)}")
     included = outcomes.participant.map(people.included)
-    variant = f"n = {int(people.included.sum())}"
-    scores = scores_of(outcomes[included]).assign(model="people", variant=variant, seed=0)
+    scores = scores_of(outcomes[included]).assign(model="people", variant=f"n = {int(people.included.sum())}", seed=0)
     scores = scores[["model", "variant", "seed", *SCORE_COLUMNS]]
     tables = {
         "people.csv": people.reset_index(), "scores.csv": scores,

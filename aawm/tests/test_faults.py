@@ -23,13 +23,14 @@ from aawm.data.authors.raw import write_raw_trial
 from aawm.evaluation import Protocol, evaluate, read_evaluation, save, trained_words
 from aawm.errors import AawmError, BadData, UsageError, whole_number
 from aawm.evaluation.worlds import as_model
-from aawm.files import REGISTER, content_hash
+from aawm.files import REGISTER, claim, content_hash, resolve, write_text
 from aawm.marple.pairs import generate_pairs
 from aawm.models.weights import read_tensors, run_settings, ship_weights, write_tensors
 from aawm.on_demand import named_in_code
 from aawm.runs.catalog import figure_choices
 from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
+from aawm.runs.sources import read_module, room_digest
 from aawm.sim import simulate
 from aawm.tests.conftest import ROOT
 from aawm.tests.test_fuzz import LONGEST, change_bytes, change_content, limited
@@ -317,12 +318,21 @@ def test_numbers_and_addresses_have_bounds(capsys):
         assert cli.run_words(words)[0] == 2
 
 
-def test_changed_code_of_an_outside_manifest_makes_its_jobs_anew(tmp_path):
+def test_changed_code_of_an_outside_manifest_makes_its_jobs_anew(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("a = 1")
     before = code_part_digest(str(tmp_path / "mine.py"), None)
     (tmp_path / "mine.py").write_text("a = 2")
     assert code_part_digest(str(tmp_path / "mine.py"), None) != before
     assert len(code_part_digest("json.decoder", None)) == len(code_part_digest("sim", None)) == 64
+    (tmp_path / "own_package").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = set()
+    for kind, file in itertools.product((1, 2), ("__init__", "part", "helper")):
+        (tmp_path / f"own_package/{file}.py").write_text("from own_package import helper\n" * (file == "part") + f"a = {kind}")
+        if kind == 2 or file == "helper":
+            read_module.cache_clear()
+            digests.add((code_part_digest("own_package", None), code_part_digest("own_package.part", None)))
+    assert len({whole for whole, _ in digests}) == 4 and len({part for _, part in digests}) == 3  # `part` imports no code of the package's `__init__`
     for word in ("nowhere", "nowhere.py"):
         with pytest.raises(BadData, match="as code"):
             code_part_digest(word, None)
@@ -331,6 +341,52 @@ def test_changed_code_of_an_outside_manifest_makes_its_jobs_anew(tmp_path):
     (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb}}\n")
     with pytest.raises(BadData, match="parameters"):
         figure_choices(str(tmp_path / "paper.yaml"))
+
+
+def test_a_plan_writes_nothing_where_it_is_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    digests = set()
+    for caches in (tmp_path / "caches", tmp_path / "caches", Path("/dev/null")):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
+        read_module.cache_clear()
+        digests.add(room_digest("schema"))
+    assert len(digests) == 1 and not list((tmp_path / "here").iterdir()) and list((tmp_path / "caches/aawm").glob("*.json"))
+
+
+def test_a_link_or_a_register_in_a_folder_leads_nowhere_else(tmp_path):
+    (tmp_path / "own").write_text("somebody's work")
+    for noted in ("{}", '{"x.csv": 5}', '{"x.csv": null}', '{"x.csv": {"a": 1}}', "[1]", "{"):
+        for name in ("x.csv", f".part-{REGISTER}", ".part-x.csv"):
+            (tmp_path / name).unlink(missing_ok=True)
+        (tmp_path / REGISTER).write_text(noted)
+        (tmp_path / "x.csv").write_text("somebody's work")
+        with pytest.raises(UsageError, match="--replace"):
+            claim(tmp_path / "x.csv")
+        for name in (f".part-{REGISTER}", ".part-x.csv"):
+            (tmp_path / name).symlink_to(tmp_path / "own")
+        claim(tmp_path / "x.csv", replace=True)
+        write_text(tmp_path / "x.csv", "new")
+        claim(tmp_path / "x.csv")
+        assert (tmp_path / "x.csv").read_text() == "new" and (tmp_path / "own").read_text() == "somebody's work"
+
+
+def test_a_place_that_no_shell_has_filled_in_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("~/x.csv", "~nobody/x.csv", "~"):
+        with pytest.raises(UsageError, match="~"):
+            claim(place)
+    assert resolve("~nobody/x").name == "x" and not list(tmp_path.iterdir())
+
+
+def test_notebooks_of_a_download_stand_for_none_of_ours(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("nbs/paper/paper.yaml", "nbs/mine.ipynb", "settings.ini"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("[DEFAULT]\nlib_name = course\n")
+    assert resolve("nbs/paper/paper.yaml") == ROOT / "nbs/paper/paper.yaml" and resolve("nbs/mine.ipynb") == tmp_path / "nbs/mine.ipynb"
+    (tmp_path / "settings.ini").write_text("[DEFAULT]\nlib_name = aawm\n")
+    assert resolve("nbs/paper/paper.yaml") == tmp_path / "nbs/paper/paper.yaml"
 
 
 def test_whatever_a_file_raises_and_is_called_is_one_line(tmp_path, monkeypatch):

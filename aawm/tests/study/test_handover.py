@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from aawm.data import generate
+from aawm.files import FORMULA
 from aawm.study.build import build_study
 from aawm.study.score import read_answers, read_key, simulate_answers
 
@@ -202,6 +203,16 @@ def test_a_host_that_confirms_has_saved(context, host, key, script):
     assert not warns(page) and page.get_by_role("button", name="Hand over again").count() == 0
 
 
+def test_a_reply_of_the_web_confirms_where_its_text_does_not_say_otherwise(context, host):
+    page = opened(context, host.address())
+    ask = """(text) => HandOver.prototype.confirm.call({ say: (name) => name }, new Response(text)).then(() => true, () => false)"""
+    for text in ("", "thanks", "null", "{}", "[]", '{"ok": true}', '{"status": "success"}', '{"status": 201, "error": null}'):
+        assert page.evaluate(ask, text), text
+    for text in ("false", '{"ok": false}', '{"ok": true, "success": false}', '{"error": "full"}', '{"status": "error"}', '{"status": "Failed"}', '{"status": 507}',
+                 "<!DOCTYPE html><title>Log in</title>", "\n<br />\n<b>Warning</b>: no space"):  # fmt: skip
+        assert not page.evaluate(ask, text), text
+
+
 LATE = "window.calls = []; window.saveAnswers = (csv) => new Promise((done, fail) => calls.push({ csv, done, fail }));"
 
 
@@ -237,7 +248,7 @@ def test_late_replies_neither_undo_nor_lose_what_is_saved(context, host, key):
     assert "one and two" in page.evaluate("calls[5].csv") and page.inner_text(".study-state") == "Saved."
 
 
-@pytest.mark.parametrize("query", ["", "?participant=ann"])
+@pytest.mark.parametrize("query", ["", "?Participant=ann"])
 def test_a_dropped_tab_goes_on_without_consent(context, host, key, tmp_path, query):
     page = opened(context, host.address(query))
     press(page, "I agree to take part")
@@ -261,7 +272,8 @@ def test_a_dropped_tab_goes_on_without_consent(context, host, key, tmp_path, que
 
 def test_a_page_from_disk_goes_on_too(context, folder, key, tmp_path):
     address = (folder / "index.html").as_uri()
-    page = opened(context, address, record(key, 1))
+    damaged = "".join(f"localStorage.setItem('aawm study {key.study} {n}', {text!r});" for n, text in enumerate(("{", "null", '{"rows": 1}')))
+    page = opened(context, address, record(key, 1), damaged)
     assert not warns(page), "there is nothing to lose"
     press(page, "Go on where I was")
     end(page)
@@ -337,7 +349,7 @@ def test_a_comment_is_kept_as_it_is_typed(context, host, key, tmp_path):
     page = opened(context, host.address("?participant=ann"), record(key, 1))
     press(page, "Go on where I was")
     answer_next(page)
-    text = '=1+1, "quoted" row,participant,trial\nand a second line ' + 1000 * "long "
+    text = ' =1+1;@x, "quoted" row,participant,trial\n-and a second line ' + 1000 * "long "
     page.locator("#comment").fill(text)
     page.close(run_before_unload=False)
     page = opened(context, host.address("?participant=ann"))
@@ -346,7 +358,7 @@ def test_a_comment_is_kept_as_it_is_typed(context, host, key, tmp_path):
     page.wait_for_selector("text=/^Saved\\.$/")
     (tmp_path / "taken.csv").write_text(host.taken[-1], encoding="utf-8", newline="")
     for file in (saved_file(page, tmp_path), tmp_path / "taken.csv"):
-        assert read_answers([file], key).comment.unique().tolist() == ["'" + " ".join(text.split())], "one line, and no formula"
+        assert read_answers([file], key).comment.unique().tolist() == [" ".join(FORMULA.sub(r"\1\2'", text).split())], "one line, and no formula"
 
 
 def test_a_browser_without_storage_still_hands_over(context, host, key, tmp_path):

@@ -347,6 +347,7 @@ COMMENTS = {  # what somebody typed
     "a header": 'fine\n"row","participant","trial"\nrow,participant,trial',
     "other line ends": "one\u2028two\u2029three\x85four\x0bfive\rsix",
     "a formula": "=HYPERLINK(1)",
+    "a header by semicolons": "as I said;row;participant;trial" + ";" * 40,
     "very long": "long " * 40_000,
 }
 

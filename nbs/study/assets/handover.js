@@ -67,19 +67,22 @@ class HandOver {
     if (!this.handed || this.again) this.timer = setTimeout(() => this.send(), failed === null ? 0 : HandOver.PAUSE);
   }
 
-  // a host confirms by `true`, or by an `ok` or `success` that is true; a reply of the web by its status and its text
+  // a host confirms by `true`, or by an `ok` or `success` that is true; a reply of the web by its status, where its text says nothing else
   async confirm(reply) {
-    if (reply instanceof Response) {
-      const text = await reply.text(), { ok, status } = reply;
-      if (!ok) throw new Error(`${status} ${text.slice(0, 80)}`.trim());
+    const web = reply instanceof Response;
+    let said = reply;
+    if (web) {
+      const text = (await reply.text()).trim();
+      // a page is somebody's login, or a program's warning
+      if (!reply.ok || reply.redirected || text.startsWith("<")) throw new Error(`${reply.status} ${text.slice(0, 80)}`.trim());
       try {
-        reply = { ok, ...JSON.parse(text) };
+        said = JSON.parse(text);
       } catch {
         return; // no JSON: the status alone counts
       }
     }
-    const words = [reply, reply?.ok, reply?.success].filter((word) => typeof word === "boolean");
-    if (words.length && words.every(Boolean) && !reply.error) return;
-    throw new Error(reply === undefined ? this.say("no_word") : JSON.stringify(reply).slice(0, 80));
+    const words = [said, said?.ok, said?.success, web || null].filter((word) => typeof word === "boolean");
+    if (words.length && words.every(Boolean) && !said?.error && !/^(error|fail|[45]\d\d$)/i.test(said?.status)) return;
+    throw new Error(said === undefined ? this.say("no_word") : JSON.stringify(said).slice(0, 80));
   }
 }

@@ -224,7 +224,7 @@
   // who answers: a record each, kept in this browser under the study and the run until it is deleted there
   const random = () => [...crypto.getRandomValues(new Uint8Array(10))].map((byte) => "abcdefghjkmnpqrstuvwxyz23456789"[byte % 31]).join("");
   const PREFIX = `aawm study ${study.study} `, CODE = /^[A-Za-z0-9_-]{1,40}$/;
-  const asked = new URLSearchParams(location.search).get("participant");
+  const asked = [...new URLSearchParams(location.search)].find(([name]) => name.toLowerCase() === "participant")?.[1] ?? null;
   const COLUMNS = [
     "row", "participant", "run", "study", "version", "seed", "task", "trial", "kind", "place", "position", "answer",
     ...(rating ? [] : ["confidence"]), "rt", "replays", "started", "ended", "screen", "blurs", "reloads", "comment",
@@ -242,7 +242,8 @@
 
   function shelved() { // everybody whose answers this browser keeps, the newest first
     const keys = tryStorage(() => Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)), []);
-    return keys.map((key) => JSON.parse(localStorage.getItem(key))).sort((one, other) => (one.started < other.started ? 1 : -1));
+    const records = keys.map((key) => tryStorage(() => JSON.parse(localStorage.getItem(key)), null)); // one that is damaged stops nobody
+    return records.filter((one) => Array.isArray(one?.rows) && Array.isArray(one.order)).sort((one, other) => (one.started < other.started ? 1 : -1));
   }
 
   function show() {
@@ -270,7 +271,7 @@
   const table = () => {
     const { participant, run, started, ended, screen, blurs, reloads, comment } = person;
     const same = { participant, run, study: study.study, version: study.version, seed: study.seed, task: study.task };
-    const about = { row: "person", started, ended, screen, blurs, reloads, comment: comment.replace(/^(?=[=+@-])/, "'") }; // no formula
+    const about = { row: "person", started, ended, screen, blurs, reloads, comment: comment.replace(/(^|[;\t\r\n])(\s*)(?=[=+@＝＋－＠-])/g, "$1$2'") }; // no formula
     const lines = [...person.rows.map((row) => ({ row: "answer", ...row })), about].map((row) => COLUMNS.map((name) => ({ ...same, ...row })[name] ?? ""));
     return [COLUMNS, ...lines].map((line) => line.map((value) => `"${String(value).replaceAll('"', '""')}"`).join(",")).join("\r\n") + "\r\n";
   };
