@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -156,6 +157,15 @@ def test_a_job_that_is_done_is_not_run_again(repository):
     job = runs.plan(values)[0]
     assert run_job(job, values) > 0 and run_job(job, values) == 0, "a scheduler may ask twice"
     assert logged(repository) == ["number"]
+
+
+def test_a_worker_that_sees_another_folder_is_refused(repository, monkeypatch):
+    values = runs.profile_values("small")
+    job = runs.plan(values)[0]
+    monkeypatch.setattr("dask.distributed.get_worker", lambda: SimpleNamespace(address="tcp://away:1", name="away"))
+    fault = jobs.work(job, values, ())
+    assert isinstance(fault, EnvironmentProblem) and str(fault).startswith(f"tcp://away:1 works in {repository}; start")
+    assert not (repository / "log").exists() and not job.kept.exists()
 
 
 def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
