@@ -108,6 +108,15 @@ def test_what_is_not_evaluated_is_evaluated_where_trials_are_given(place, monkey
     assert np.array_equal(*both)
 
 
+def test_one_trial_decides_nothing(monkeypatch, capsys):
+    outcomes = pd.DataFrame({"model": ["one", "other"], "seed": 0, "task": "move", "target": "object", "trial": 0, "truth": True, "prediction": [True, False]})
+    outcomes.attrs["trained_on"] = {}
+    monkeypatch.setattr("aawm.evaluation.compared", lambda *_: (outcomes, None))
+    assert cli.run_words(["compare", "one", "other", "--metrics", "recall"])[0] == 0
+    told = capsys.readouterr().out
+    assert "better than other on 0 of 0 questions" in told and told.count("NaN") == 3
+
+
 @pytest.mark.parametrize("names, words", [
     (["first"], "two or more"), (["first", "first"], "two or more different"), (["first", "nowhere"], "holds no evaluation"),
     (["first", "nothing-*"], "holds no evaluation"),
