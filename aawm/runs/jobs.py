@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from ..errors import AawmError, Interrupted, check_name
+from ..errors import AawmError, EnvironmentProblem, Interrupted, check_name
 from ..files import commit, content_hash, folder_lock, machine, read_json, resolve, write_json
 from .cluster import check_scheduler, connected, visible_gpus
 from ..on_demand import use_code
@@ -86,8 +86,7 @@ def run_job(
         if missing := [path for path, mark in outputs.items() if mark is None]:
             raise AawmError(f"{job.notebook} ended without leaving {', '.join(missing)}")
         seconds = time.monotonic() - begun
-        # of the largest kernel so far
-        used = used or {"memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1000}
+        used = used or {"memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1000}  # of the largest kernel so far
         write_json(stamp_path(job), {"key": job.key, "outputs": outputs, "seconds": round(seconds, 1)} | used)
     return seconds
 
@@ -105,19 +104,21 @@ def work(
 
     if not all(isinstance(outcome, float) for outcome in needed):
         return None
+    worker = get_worker()
+    if not (job.kept / ".holder.json").is_file():
+        return EnvironmentProblem(f"{worker.address} works in {os.getcwd()}; start dask workers in the run's folder, on a disk all see")
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # dask's: kernels would fetch memory anew at every training step
     warm_kernels(imports)
     use_code(values.get("own_code", {}))
     gpus = visible_gpus()
-    place = get_worker().name  # a number on this machine
-    gpu = gpus[place % len(gpus)] if gpus and isinstance(place, int) else ""
+    gpu = gpus[worker.name % len(gpus)] if gpus and isinstance(worker.name, int) else ""  # a number on this machine
     try:  # in a context of its own: jupyter keeps its event loop there, and workers are threads
         return contextvars.Context().run(run_job, job, values, gpu)
     except Exception as fault:
         if isinstance(fault, AawmError) and not isinstance(fault, KernelDied):
             return fault
-        words = str(fault) if isinstance(fault, KernelDied) else f"{type(fault).__name__}: {fault}"
-        raise AawmError(words) from None  # another class may not be unpickled
+        # another class may not be unpickled
+        raise AawmError(str(fault) if isinstance(fault, KernelDied) else f"{type(fault).__name__}: {fault}") from None
 
 # %% ../../nbs/runs/05_jobs.ipynb #a7351e00
 NOT_TIMED = float("nan")
@@ -316,10 +317,9 @@ def cost(
 ) -> dict:  # jobs, minutes of processor time, disk and memory in MB
     "Return what a profile took: the sum over its jobs, the size of its data, the largest kernel."
     stamps = [read_json(stamp_path(job), {}) for job in jobs]
-    # a busy machine lengthens the second alone
-    seconds = [stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps]
+    # of the two numbers of seconds, a busy machine lengthens the second alone
     return {
-        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1),
+        "jobs": len(jobs), "minutes": round(sum(stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps) / 60, 1),
         "disk_mb": round(sum(file.stat().st_size for file in kept.rglob("*") if file.is_file()) / 1e6),
         "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0)
     }

@@ -226,7 +226,7 @@ def check_batch(subject: Subject):
         alone = subject.rollout(states, context, given=subject.given(states))
         off = far(together[row : row + 1], alone)
         if off > EQUAL_WITHIN:
-            return f"trial {row} with context {context} differs by {off:.2g} m when rolled out alone"
+            return f"trial {row} with context {context} differs by {off:.2g} m when rolled out alone; in a batch, zeros follow short contexts"
     return ""
 
 

@@ -25,7 +25,7 @@
     close();
     const bytes = Uint8Array.from(atob(replays[row.at(-1)]), (letter) => letter.charCodeAt(0));
     const replay = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
-    document.getElementById("chosen").textContent = `${replay.title}; asked: ${row[0]}, truth: ${row[3]}`;
+    document.getElementById("chosen").textContent = `${replay.title}; asked: ${row[0]}, truth: ${row[3]}${replay.stages.length > names.length ? "" : "; not kept: what is missing here is rolled out where aawm view is given the models, too"}`;
     close = playIn(place, replay);
     document.getElementById("chosen").scrollIntoView({ block: "nearest" });
   }
@@ -52,7 +52,7 @@
     });
     document.getElementById("rows").replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head.map((textContent) => element("th", { textContent })))), element("tbody", {}, ...lines)));
     const right = (number) => `${names[number]} ${chosen.filter((row) => !wrong(row, number)).length}`;
-    document.getElementById("summary").textContent = `${chosen.length} questions of ${new Set(chosen.map((row) => row[1])).size} trials. Right on all objects: ${names.map((_, number) => right(number)).join(", ")}. Click a row to play it.`;
+    document.getElementById("summary").textContent = `${chosen.length} questions of ${new Set(chosen.map((row) => row[1])).size} trials. Right on all objects: ${names.map((_, number) => right(number)).join(", ")}. An answer names the objects, of A to C, to which it happens; wrong counts mistakes (all, where a rollout failed), loss (0 to 1) is how far scores are from the truth. ${Object.keys(replays).length ? "Click a row to play it." : "Rows play where the page is made with --trials."}`;
   }
   if (rows.length) list();
   else for (const name of ["summary", "filters", "rows"]) document.getElementById(name).remove();
