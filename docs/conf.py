@@ -8,7 +8,7 @@ import nbformat
 from sphinx.errors import ExtensionError
 
 import aawm
-from aawm.lessons.copies import is_lesson, kind_of, student_copy
+from aawm.lessons.copies import kind_of, student_copy
 
 ROOT = Path(__file__).parents[1]
 NBS = ROOT / "nbs"
@@ -41,7 +41,7 @@ SIDEBAR = {  # caption -> pages; an overview holds the pages of its room
     "To read": "lessons/00_overview guides/00_overview glossary",
     "The library, from trials to figures": "sim/00_overview data/00_overview events/00_overview models/00_overview "
     "training/00_overview evaluation/00_overview viz/00_overview infant/00_overview marple/00_overview study/00_overview "
-    "runs/00_overview bench*/00_overview studies/00_overview",
+    "runs/00_overview studies/00_overview",
     "What makes figures and artefacts": "paper/* paper/*/* pipeline/* pipeline/*/*",
     "Common ground": "[0-9]*",
 }
@@ -78,7 +78,7 @@ def page(docname: str) -> str:
     executed = ROOT / "figures" / FIGURES.get(place.parent.as_posix(), "none") / f"{place.name}.ipynb"
     shown = executed if executed.exists() else NBS / f"{docname}.ipynb"
     notebook = nbformat.reads(shown.read_text(encoding="utf-8"), as_version=4)
-    if is_lesson(notebook):
+    if any(map(kind_of, notebook.cells)):
         whole = notebook
         notebook = student_copy(whole)
         first = next((k for k, cell in enumerate(whole.cells) if kind_of(cell)), len(whole.cells))
@@ -109,8 +109,8 @@ def page(docname: str) -> str:
     if docname == "index":
         notebook.cells += [toctree(pages, caption) for caption, pages in SIDEBAR.items()]
     elif place.name == "00_overview":
-        deeper = any(folder.glob("*/00_overview.ipynb"))
-        notebook.cells.append(toctree("* */00_overview" if deeper else "*"))
+        deeper = "*/00_overview" if any(folder.glob("*/00_overview.ipynb")) else "*/[0-9]*"
+        notebook.cells.append(toctree(f"* {deeper}" if any(folder.glob(f"{deeper}.ipynb")) else "*"))
     notebook.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     return nbformat.writes(notebook)
 

@@ -1,8 +1,6 @@
 """A behaviour, a scenario, an event rule, an evaluation and a model from outside the package: what is refused."""
 
-import ast
 
-import nbformat
 import numpy as np
 import pytest
 
@@ -13,29 +11,6 @@ from aawm.evaluation import Task, find_tasks, trial_set, register_task, single_g
 from aawm.events import own_events, register_rule
 from aawm.events.labels import OWN_RULES
 from aawm.sim import simulate
-from aawm.tests.conftest import ROOT
-
-PAGES = {
-    "hider": "guides/01_a_new_behavior.ipynb",
-    "hidden": "guides/02_a_new_event_rule.ipynb",
-    "hiding": "guides/03_a_new_evaluation.ipynb",
-    "glide": "models/10_your_own_model.ipynb",
-}
-
-
-def source(page):
-    "The file that a page shows."
-    cells = nbformat.read(ROOT / "nbs" / page, as_version=4).cells
-    shown = next(cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''"))
-    return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
-
-
-@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_pages_are_short_and_stand_outside(page):
-    text = source(page)
-    assert len([line for line in text.splitlines() if line.strip()]) <= 36
-    assert not any(word in text for word in ("aawm.schema.SCENARIO_ROLES[", "TASK_TABLE", "OWN_RULES", "MODELS["))
-
 
 def test_a_scenario_from_outside_is_checked():
     for name, roles in (("random_mimic", ("hider", "static")), ("alone", ("static",)), ("word", "static")):
@@ -63,7 +38,7 @@ def test_a_rule_and_a_task_from_outside_are_checked(tmp_path):
         with pytest.raises(UsageError, match="must give bool"):
             own_events("wide", np.zeros((4, 10, 5, 7)))
         with pytest.raises(UsageError, match="is taken by"):
-            register_rule("wide")(source)
+            register_rule("wide")(len)
         with pytest.raises(UsageError, match="unknown event rule"):
             own_events("narrow", np.zeros((4, 10, 5, 7)))
     finally:

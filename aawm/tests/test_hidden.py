@@ -4,14 +4,10 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-import zarr
 
-from aawm.store import read_group
 from aawm.data import generate, open_events, verify
 from aawm.data.authors.raw import import_raw
-from aawm.data.authors.released import staged
 from aawm.data.trials import LAYOUT, open_trials
 from aawm.errors import BadData, UsageError
 from aawm.evaluation.exchange import rollout_files
@@ -21,7 +17,7 @@ from aawm.infant.released import released_files
 from aawm.lessons.copies import LESSONS, find_lessons
 from aawm.marple.configurations import configuration_files
 from aawm.marple.released import trials_of
-from aawm.store import read_table, verify_store, write_store
+from aawm.store import verify_store
 from aawm.tests.conftest import FIXTURES
 
 NOISE = b"\x00\x05\x16\x07"  # how a Mac's `._` files begin
@@ -114,53 +110,18 @@ def test_raw_trials_and_stores(tmp_path, raw):
             read(store)
 
 
-def test_a_group_of_arrays(tmp_path):
-    root = zarr.create_group(tmp_path / "rollouts.zarr", zarr_format=3)
-    root.create_array("rollouts", data=np.arange(4.0))
-    litter(tmp_path / "rollouts.zarr")
-    arrays, _ = read_group(tmp_path / "rollouts.zarr")
-    assert list(arrays) == ["rollouts"] and arrays["rollouts"].tolist() == [0, 1, 2, 3]
-
-
 def filled_store(folder: Path, trials: int = 2) -> Path:
     return generate(folder, trials, workers=1, fidelity="planar", progress=False)
 
 
-WRITERS = {  # write a new folder from a store of two trials
-    "store": lambda store, out: write_store(out, LAYOUT, *parts_of(store)),
-    "generated": lambda store, out: filled_store(out),
-    "imported": lambda store, out: import_folder(store, out),
-}
-
-
-def parts_of(store: Path) -> tuple:
-    "Arrays, tables and settings of a store."
-    trials = open_trials(store)
-    tables = {name: table for name in LAYOUT.tables if (table := read_table(store, LAYOUT, name)) is not None}
-    return {name: trials[name].values for name in LAYOUT.arrays}, tables, {}
-
-
-def import_folder(store: Path, out: Path) -> None:
-    with staged(out) as folder:
-        shutil.copytree(store, folder)
-
-
-@pytest.fixture(scope="module")
-def two_trials(tmp_path_factory) -> Path:
-    return filled_store(tmp_path_factory.mktemp("stores") / "two")
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_new_folder_may_hold_hidden_files_and_nothing_else(tmp_path, two_trials, name):
+def test_a_new_folder_may_hold_hidden_files_and_nothing_else(tmp_path):
     hidden = [tmp_path / "out" / word for word in (".DS_Store", ".gitkeep", ".git/config")]
     for path in hidden:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(NOISE)
-    WRITERS[name](two_trials, tmp_path / "out")
-    assert visible_files(tmp_path / "out") and all(
-        path.read_bytes() == NOISE for path in hidden
-    ), "what was there is kept"
+    filled_store(tmp_path / "out")
+    assert visible_files(tmp_path / "out") and all(path.read_bytes() == NOISE for path in hidden), "what was there is kept"
     (tmp_path / "other").mkdir()
     (tmp_path / "other/notes.txt").touch()
     with pytest.raises(UsageError):
-        WRITERS[name](two_trials, tmp_path / "other")
+        filled_store(tmp_path / "other")

@@ -14,7 +14,7 @@ import nbdev.test
 import pytest
 from aawm.tests.conftest import ROOT
 
-MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
+MAKERS = ("pipeline", "paper", "studies")  # run with parameters, by `aawm reproduce` or by hand
 # train and evaluate models: those of more than half a minute of a core stand in LONG and take turns, some each day
 TEACHERS = ("lessons", "guides")
 TURNS = 4
@@ -33,7 +33,7 @@ study/06_tables study/07_challenge viz/03_figures runs/11_view
 models/00_overview models/event/00_overview models/event/06_sampling evaluation/00_overview evaluation/11_worlds
 evaluation/13_visits data/making/04_visits
 guides/03_a_new_evaluation guides/04_in_one_figure guides/11_an_infant_model_elsewhere
-lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable lessons/06_model_or_code
+lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable
 lessons/07_defend_a_claim lessons/09_what_surprises_a_network lessons/10_are_you_better
 lessons/11_copies lessons/12_checks guides/13_a_study_in_class
 00_errors 90_cli runs/00_overview runs/03_notebooks evaluation/12_compare marple/15_policies marple/18_claims

@@ -5,7 +5,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from aawm.data.trials import show_trial, trial_panel
 from aawm.errors import UsageError
 from aawm.sim import simulate
 from aawm.sketch import Sketch, side_by_side
@@ -37,17 +36,3 @@ def test_what_cannot_be_drawn_is_refused(raw):
             Sketch(states)
     with pytest.raises(UsageError, match="one to six"):
         side_by_side(*[raw.panel()] * 7)
-
-
-def test_a_stored_trial_is_drawn_by_its_place(raw):
-    import xarray
-
-    names = np.array([raw.object_kinds])
-    trials = xarray.Dataset(
-        {"state": (("trial", "step", "entity", "feature"), raw.steps[None]), "object_kind": (("trial", "object"), names)}
-        | {f"{event}_step": (("trial", "object"), [steps]) for event, steps in (("pickup", raw.panel().pickup_step), ("goal", raw.panel().goal_step))}
-        | {name: ("trial", [value]) for name, value in (("scenario", raw.scenario), ("role_agent0", raw.roles[0]), ("role_agent1", raw.roles[1]))}
-    )
-    assert set(words_in(show_trial(trials, 0).svg)) == set(words_in(raw._repr_svg_()))
-    with pytest.raises(UsageError, match="trials 0 to 0"):
-        trial_panel(trials, 1)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
-from aawm.data.authors.raw import (EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, read_event_log, write_raw_trial)
+from aawm.data.authors.raw import (EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, write_raw_trial)
 from aawm.data.checks import convention_lines
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES
@@ -101,10 +101,3 @@ def test_three_metres_in_one_frame_are_said(raw, tmp_path, entity):
 
     store = import_raw(clocked(raw, tmp_path / "raw", jumped), tmp_path / "store", workers=1, progress=False)
     assert any(f"frame 701 {entity}, 3" in line or f"frame 702 {entity}, 3" in line for line in convention_lines(store))
-
-
-def test_files_of_a_raw_trial_are_written_and_read_by_a_text_for_a_path(tmp_path):
-    made = simulate("gathering_static", 1, "planar")
-    home = write_raw_trial(made, str(tmp_path), 0)
-    kind, events = read_event_log(str(home / EVENT_LOG))
-    assert kind == "table" and events.values.tolist() == made.events[["frame", "agent", "event"]].values.tolist()

@@ -20,13 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aawm.sim
-from aawm import cli
 from aawm.data import (generate, open_events, open_trials, split_trials, verify, write_trials)
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
 from aawm.data.trials import LAYOUT, event_rows
-from aawm.data.windows import ORDERS, Windows
-from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
+from aawm.data.windows import Windows
+from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused
 from aawm.files import digest
 from aawm.schema import SCENARIO_ROLES, SCENARIOS, frame_to_step
 from aawm.tests.conftest import heed_interrupt
@@ -159,23 +158,6 @@ def die(root_seed, index, fidelity):
 
 
 @pytest.mark.slow
-def test_a_dask_scheduler_in_place_of_processes(tmp_path, capsys):
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        2, threads_per_worker=1, dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"}, silence_logs=50
-    ) as cluster:
-        words = ["--trials", "9", "--seed", "5", "--fidelity", "planar", "--no-progress"]
-        with pytest.raises(SystemExit) as end:
-            cli.main(["generate", str(tmp_path / "there"), "--scheduler", cluster.scheduler_address, *words])
-    assert not end.value.code and "9 trials, 2 of them for validation" in capsys.readouterr().out
-    assert contents(tmp_path / "there") == contents(
-        generate(tmp_path / "here", 9, seed=5, workers=1, fidelity="planar", progress=False)
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_path, workers):
     "Killed after a random time: the program, the program with its workers, or one worker of a program that goes on."
@@ -296,15 +278,6 @@ def test_a_full_disk_leaves_nothing_that_looks_whole(quick_simulator, tmp_path, 
         open_trials(tmp_path / "trials")
     call(tmp_path / "trials")
     assert contents(tmp_path / "trials") == contents(call(tmp_path / "other"))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"trials": 0}, {"trials": 2.5}, {"workers": 0}, {"seed": -1}, {"fidelity": "plnar"}, {"trials": True}, {"seed": "1"}]
-)
-def test_wrong_calls_stop_before_any_work(tmp_path, wrong):
-    with pytest.raises(UsageError):
-        generate(tmp_path / "trials", **{"trials": 3, "progress": False} | wrong)
-    assert not (tmp_path / "trials").exists()
 
 
 # damage
@@ -452,11 +425,6 @@ def test_windows_at_pickups():
         Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
 
 
-def test_every_order_of_objects_and_robots_is_drawn():
-    windows = Windows(torch.zeros(3, 300, 35), batch=3, symmetries="renumbered")
-    assert {tuple(order) for step in range(40) for order in windows.batch(step)["order"].tolist()} == set(ORDERS)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_windows_are_the_same_on_a_gpu():
     states = torch.randn(50, 300, 35)
@@ -465,14 +433,6 @@ def test_windows_are_the_same_on_a_gpu():
         one = here.batch(step)
         other = there.batch(step)
         assert all(value.is_cuda and torch.equal(one[name], value.cpu()) for name, value in other.items())
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"window": 0}, {"window": 301}, {"batch": 0}, {"states": torch.zeros(3, 35)}, {"states": torch.zeros(0, 300, 35)}, {"symmetries": "mirorred"}]
-)
-def test_wrong_windows(wrong):
-    with pytest.raises(UsageError):
-        Windows(**{"states": torch.zeros(4, 300, 35)} | wrong)
 
 
 def test_a_small_store_that_is_stopped_keeps_its_full_chunks_of_25(quick_simulator, tmp_path, monkeypatch):

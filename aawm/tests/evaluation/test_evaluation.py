@@ -17,8 +17,6 @@ from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageEr
 from aawm.evaluation import (
     SCORINGS,
     CopyLast,
-    Faced,
-    NearestCarries,
     TrialSet,
     Protocol,
     Rollouts,
@@ -30,7 +28,6 @@ from aawm.evaluation import (
     find_tasks,
     gather,
     trial_set,
-    move,
     multi_goal,
     plan_tasks,
     read_evaluation,
@@ -40,11 +37,10 @@ from aawm.evaluation import (
     single_goal,
     true_rollouts,
 )
-from aawm.evaluation.compare import difference
 from aawm.evaluation.intervals import DRAWS
 from aawm.evaluation.results import IDENTITY, model_record, outside_model
 from aawm.evaluation.rollouts import REQUEST
-from aawm.evaluation.worlds import NAIVE_BASELINES, as_model, on_device
+from aawm.evaluation.worlds import as_model, on_device
 from aawm.evaluation.scores import OUTCOME_COLUMNS, SCORE_COLUMNS, event_rule, score_events
 from aawm.evaluation.sensitivity import DEFAULTS, offset_plan, sensitivity
 from aawm.evaluation.tasks import MULTI_GOAL_SCENARIOS, TASK_TABLE
@@ -231,43 +227,6 @@ def test_errors_of_a_behavior_are_over_the_trials_that_it_takes_part_in(test, as
         assert np.isclose(scores[behavior], far[[part in name for name in test.scenario]].mean()), behavior
 
 
-def test_a_rule_without_learning_delivers_single_goals_and_few_others(store):
-    result = evaluate(NearestCarries(), store, Protocol(tasks=["single_goal"], split=None), progress=False)
-    scores = result.scores.query("behavior == 'all'").set_index("metric").value
-    assert scores.recall >= 0.9 and scores.false_positive <= 0.1
-
-
-def test_no_object_is_taken_from_the_goal():
-    states = torch.zeros(1, 4, 5, 7)
-    states[..., 0] = torch.tensor([3.0, 0.0, 9.0, 3.5, 0.0])
-    states[:, :, [1, 4], :3] = torch.tensor(GOAL, dtype=torch.float32)  # delivered, and a robot stands beside it
-    rollout = NearestCarries().rollout(states.flatten(-2), torch.tensor([4]), 60).unflatten(-1, (5, 7))
-    moved = (rollout[:, -1] - states[:, -1])[..., :3].norm(dim=-1) > 1
-    assert moved.tolist() == [[True, False, False, True, False]]
-    assert rollout[0, :, 0].diff(dim=0).norm(dim=-1).max() < 0.7, "it goes there step by step"
-
-
-def test_late_in_a_trial_no_further_object_is_fetched_after_what_a_front_points_at():
-    states = torch.zeros(1, 3, 5, 7)
-    states[..., 6] = 1.0
-    ground = torch.tensor([[4.0, 2.0], [1.5, 3.0], [0.0, 0.0], [0.0, -3.0], [-4.0, -3.0]])
-    states[..., 0], states[..., 2] = ground[:, 0], ground[:, 1]
-    states[:, 0, 3, 2] -= 1  # it came driving
-    states[:, 0, 0, 0] -= 2  # another was taken before
-    for shown, fetched in ((states, [False, True, True]), (states.repeat(1, 20, 1, 1), [False, False, True])):
-        ends = Faced().rollout(shown.flatten(-2), shown.shape[1], 100)[0, -1].view(5, 7)[:3, :3]
-        assert ((ends - torch.tensor(GOAL, dtype=torch.float32)).norm(dim=-1) < 2).tolist() == fetched
-
-
-def test_fronts_tell_pickups_ahead(store):
-    protocol = Protocol(tasks=["pickup"], split=None)
-    faced, nearest = (
-        evaluate(rule(), store, protocol, progress=False).scores.query("behavior == 'all'").set_index("metric").value
-        for rule in (Faced, NearestCarries)
-    )
-    assert faced.recall > nearest.recall + 0.2 and faced.false_positive < 0.2
-
-
 def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
     plan, requests = asked
     scores, curves, outcomes, _ = score(
@@ -287,18 +246,6 @@ def test_intervals_are_those_of_a_slow_bootstrap_over_trials(test, asked):
     assert (curves.low <= curves.value + 1e-12).all() and (curves.high >= curves.value - 1e-12).all()
 
 
-@pytest.mark.parametrize("threshold", [0.2, 1.0, 6.0])
-def test_moves_above_any_threshold(test, threshold):
-    tasks = [move(threshold)]
-    plan = plan_tasks(tasks, test, STRICT)
-    outcomes = score(Scorer(plan, true_rollouts(collect(plan), test), test, STRICT), tasks)[2]
-    paths = [
-        test.states[row, context - 1 :, thing, :3]
-        for row, context, thing in zip(plan.row, plan.context, plan.object)
-    ]
-    assert outcomes.truth.tolist() == [slow_length(path) > threshold for path in paths] == outcomes.prediction.tolist()
-
-
 def test_goals_at_the_last_step_are_harder(test):
     tasks = [single_goal(final=True), single_goal(), multi_goal(final=True)]
     plan = plan_tasks(tasks, test, STRICT)
@@ -313,15 +260,6 @@ def test_goals_at_the_last_step_are_harder(test):
     assert scores["single_goal_offset_+0_final", "object", "ceiling"] == 1 and (
         scores["multi_goal_final"][:, "recall"] == 0
     ).all()
-
-
-@pytest.mark.parametrize("call", [
-    lambda: move(0), lambda: move("4"), lambda: single_goal(True), lambda: single_goal(300), lambda: move(np.inf), lambda: Protocol(tasks=5),
-    lambda: trial_set(5), lambda: difference(5, "a", "b"), lambda: Protocol(goal_samples=0), lambda: Protocol(seed=-1),
-])  # fmt: skip
-def test_calls_that_cannot_be(call):
-    with pytest.raises(UsageError):
-        call()
 
 
 # what does not count
@@ -402,30 +340,6 @@ def test_no_score_rises_where_a_rollout_is_replaced_by_nan(test, asked, data, ba
     assert ((before[2].truth == before[2].prediction) | (after[2].truth != after[2].prediction)).all()
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data())
-def test_no_score_of_goals_rises_where_any_of_several_samples_is_replaced_by_nan(test, asked, data):
-    tasks = find_tasks("multi_goal")
-    plan = asked[0].query("task == 'multi_goal'").reset_index(drop=True)
-    requests = collect(plan)
-    samples = [noisy(test, requests, seed, 0.05) for seed in range(3)]
-    steps = [sample.steps.copy() for sample in samples]
-    for number in data.draw(st.lists(st.integers(0, 3 * len(requests) - 1), min_size=1, max_size=20, unique=True)):
-        sample, request = divmod(number, len(requests))
-        steps[sample][samples[0].offset[request]] = np.nan
-    first, *others = (Rollouts(requests, each) for each in steps)
-    before = score(Scorer(plan, samples[0], test, STRICT, tuple(samples[1:])), tasks)
-    after = score(Scorer(plan, first, test, STRICT, tuple(others)), tasks)
-    rows = before[2]
-    spoilt = after[2]
-    assert np.where(rows.truth, spoilt.score <= rows.score, spoilt.score >= rows.score).all()
-    old, new = values(before[0]).align(values(after[0]))
-    assert (
-        np.where(old.index.get_level_values("metric").isin(LOWER_IS_BETTER), new >= old, new <= old)
-        | old.isna()
-    ).all()
-
-
 def test_faults_of_further_samples_are_counted(store):
     def faulty(states, context, horizon, generator=None, mode=False, privileged=None):
         calls.append(horizon)
@@ -478,11 +392,6 @@ def test_absurd_rollouts_are_counted_by_test_and_fail_as_nan_does(store, test, p
     assert absurd.outcomes.prediction.ne(absurd.outcomes.truth).all()
 
 
-def test_worlds_without_training_stay_where_trials_are(test, asked):
-    for world in NAIVE_BASELINES.values():
-        assert (roll_out(world(), asked[1], test, progress=False).broken == -1).all(), world
-
-
 OUTSIDE = """import sys
 import torch
 
@@ -527,15 +436,6 @@ def test_a_models_own_error_or_wrong_form_is_one_line_with_its_place(store, tmp_
 def test_a_class_is_no_model_yet(store):
     with pytest.raises(UsageError, match=r"CopyLast is a class; give an instance, such as CopyLast\(\)"):
         evaluate(CopyLast, store, progress=False)
-
-
-def test_a_model_that_needs_gradients_runs(store, tmp_path):
-    fits = "stay + 0 * torch.autograd.grad((offset * 3).sum(), offset)[0]"
-    lines = "        torch.set_grad_enabled(True)\n        offset = torch.zeros(1, requires_grad=True)\n        return"
-    own = outside(tmp_path, fits, lambda code: code.replace("        return", lines))
-    asked = Protocol(tasks="error_by_step", split=None)
-    scores = [evaluate(model, store, asked, progress=False).scores for model in (own, CopyLast())]
-    pd.testing.assert_frame_equal(*scores)
 
 
 HOLDERS = {
@@ -683,26 +583,6 @@ def saved(evaluated, tmp_path):
     return save(evaluated, tmp_path / "an evaluation")
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
-        ({"scoring": None}, "missing"),
-        ({"non_finite": "none"}, "non_finite: input should be a valid integer"),
-        ({"seed": True}, "seed: input should be a valid integer"),
-        ({"commit": None}, "commit"),
-        ({"seconds": 3.5}, "seconds: input should be a valid dictionary"),
-        ({"record_version": 99}, "99"),
-        ({"surprise": 1}, "surprise"),
-        ({"scoring": "lenient"}, "lenient"),
-    ],
-)
-def test_a_damaged_record_is_refused(saved, change, said):
-    record = json.loads((saved / "record.json").read_text()) | change
-    (saved / "record.json").write_text(json.dumps({name: value for name, value in record.items() if value is not None}))
-    with pytest.raises((BadData, UsageError), match=said):
-        read_evaluation(saved)
-
-
 @pytest.mark.parametrize("name", ["record.json", "scores.csv", "curves.csv", "outcomes.parquet", "sensitivity.csv", "trial_curves.parquet", "rollouts.npz"])
 def test_a_file_cut_short_is_refused(saved, name):
     content = (saved / name).read_bytes()
@@ -838,13 +718,6 @@ def test_other_thresholds_change_what_slow_code_says_they_change(test):
         "parameter == 'goal_radius' and task == 'single_goal' and metric == 'ceiling'"
     ).set_index("setting").value
     assert radius[1.0] < radius[2.0] == 1
-
-
-def test_numbers_survive_keeping(evaluated, tmp_path):
-    numbers = [np.nan, np.inf, -np.inf, 5e-324, -1 / 3, 1e308, 0.1 + 0.2]
-    curves = evaluated.curves[: len(numbers)].assign(value=numbers)
-    folder = save(dataclasses.replace(evaluated, curves=curves), tmp_path / "kept")
-    assert np.array_equal(read_evaluation(folder).curves.value, numbers, equal_nan=True)
 
 
 def test_published_scores_agree_with_the_released_code():

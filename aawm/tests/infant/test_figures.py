@@ -6,10 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aawm import infant
-from aawm.infant.claims import CLAIMS, Scores
+from aawm.infant.claims import Scores
 from aawm.infant.commands import app
 from aawm.infant.figures import above_rules, chosen_scores, count_sentence, fig_accuracy, fig_controls
-from aawm.ledger import check_claims
 
 FACTS = dict(
     part="", pair_type="EU", reduction="mean", window="all", version="faithful", needs="frames", pairs=100,
@@ -20,14 +19,6 @@ FACTS = dict(
 def scored(**varied) -> pd.DataFrame:
     "A table of scores with a row for each value."
     return pd.DataFrame([FACTS | dict(zip(varied, values)) for values in zip(*varied.values())])
-
-
-def test_who_is_not_trained_needs_an_evaluation_only():
-    ledger = check_claims(
-        [CLAIMS[3], CLAIMS[1]],
-        {("faithful",): Scores(scored(set=["belief"], observer=["ideal"], accuracy=[1.0]))}, ("version",)
-    )
-    assert ledger.needs.tolist() == ["trained models", "evaluations"]
 
 
 def test_an_observer_of_ones_own_is_among_the_controls():

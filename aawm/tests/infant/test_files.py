@@ -78,13 +78,6 @@ def test_each_set_of_a_store_is_split_by_its_own_items(tmp_path):
     assert splits == ["train"] * 8 + ["validation"] * 2 + ["train"] * 4 + ["validation"]
 
 
-@pytest.mark.slow
-def test_a_full_folder_is_refused(tmp_path):
-    infant.import_released(REAL, tmp_path / "b")
-    with pytest.raises(UsageError, match="is not empty"):
-        infant.import_released(REAL, tmp_path / "b")
-
-
 @pytest.fixture(scope="module")
 def tool():
     "The content of a file with key, lock and barrier."
@@ -212,28 +205,6 @@ def test_what_changes_within_a_trial_is_noted(tool, tmp_path):
     ]  # fmt: skip
 
 
-WRONG = [
-    {"agent": [[10, 10], 6, "kite.png", "red"]}, {"agent": [[10, 10], 6, "kite.png", [300, 0, 0]]}, {"agent": [[10, 10], 6, "kite.png", [0, 0]]},
-    {"agent": [[float("nan"), 10], 6, "kite.png", [0, 0, 0]]}, {"agent": [[10, 10], "6", "kite.png", [0, 0, 0]]}, {"door": [[90, 40]]},
-    {"objects": [[["100", 100], 9, "heart.png", [0, 255, 255]]]}, {"objects": [[[None, 100], 9, "heart.png", [0, 255, 255]]]},
-    {"objects": [3]}, {"paddle": [[100, 50], [10, 40]]}, {"walls": {"a": 1}}, {"walls": [[[0, "x"], [20, 20]]]}, {"fuse_walls": [[[0, 0]]]},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_a_thing_of_another_form_is_a_fault_of_its_file(tmp_path, wrong):
-    frame = {"size": [200, 200], "agent": [[10, 10], 6, "kite.png", [0, 0, 0]]}
-    with pytest.raises(BadData, match="000001loe.json") as fault:
-        imported(tmp_path, [[frame | wrong]] * 9, "000001loe.json")
-    assert "\n" not in str(fault.value)
-    imported(tmp_path, [[frame]] * 9, "000002loe.json")
-    files = [tmp_path / f"00000{number}loe.json" for number in (1, 2)]
-    store, left_out = infant.import_released(files, tmp_path / "rest", skip_bad=True)
-    assert infant.open_episodes(store).sizes["episode"] == 1 and [
-        name for name, _ in left_out
-    ] == ["000001loe.json"]
-
-
 @pytest.mark.slow
 def test_a_file_that_is_there_twice_is_a_fault(tmp_path):
     for compress in (True, False):
@@ -264,13 +235,6 @@ def test_a_set_that_contradicts_the_file_is_refused(tmp_path):
         infant.import_released(tmp_path / "mine", tmp_path / "c", set="efficiency_time")[0]
     )
     assert set(found["set"].values) == {"efficiency_time"}
-
-
-@pytest.mark.slow
-def test_the_card_of_an_import_does_not_speak_of_a_generator(tmp_path):
-    store, _ = infant.import_released(REAL, tmp_path / "store")
-    card = infant.dataset_card(store)
-    assert "released files" in card and "same bytes" not in card and "displays are new" not in card
 
 
 FAULTS = {

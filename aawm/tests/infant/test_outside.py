@@ -9,9 +9,7 @@ import pytest
 
 from aawm import infant
 from aawm.errors import BadData, UsageError
-from aawm.infant.drawing import item_picture
 from aawm.infant.outside import read_answers
-from aawm.infant.scores import SCORE_COLUMNS, crossed_scores
 
 PROGRAM = """
 import csv, pathlib, sys
@@ -79,44 +77,6 @@ def test_a_fault_in_answers_names_its_row(tmp_path, rows, message):
         read_answers(path, FILES)
     with pytest.raises(BadData, match="lacks the column surprise; it has file"):
         read_answers(pd.DataFrame({"file": FILES}), FILES)
-
-
-def test_answers_may_be_parquet_and_name_paths(tmp_path):
-    path = tmp_path / "answers.parquet"
-    pd.DataFrame({"file": [f"files/{name}" for name in FILES[::-1]], "surprise": [2.0, 1.0]}).to_parquet(path)
-    assert read_answers(path, FILES).tolist() == [1.0, 2.0]
-    path.write_bytes(b"PAR1")
-    with pytest.raises(BadData, match="cannot be read as a table"):
-        read_answers(path, FILES)
-
-
-def test_shipped_weights_are_checked():
-    one = infant.pretrained("object_transformer")
-    assert one.card["sha256"] and one.seed == 0
-    with pytest.raises(UsageError, match="no weights of the observer object_transformer, seed 7"):
-        infant.pretrained("object_transformer", 7)
-
-
-def test_an_item_of_every_set_can_be_drawn():
-    for name in infant.SETS + infant.TRAINING_SETS:
-        videos = infant.make_item(name, 0)
-        row = np.asarray(item_picture(videos, 40))
-        assert row.shape == (56, 48 * (2 + len(videos)), 3) and len(np.unique(row[:40])) > 20
-
-
-def test_crossed_scores_are_rows_beside_pairs():
-    videos = pd.DataFrame([
-        ("goal_attribution", 0, condition, outcome, member, ending, value)
-        for condition, outcome, member, ending, value in (
-            ("agent", "E", "e", "familiar", 1.0), ("agent", "U", "u", "other", 2.0),
-            ("non_agent", "NE", "e", "familiar", 1.5), ("non_agent", "NE", "u", "other", 2.0))
-    ], columns=["set", "item", "condition", "outcome", "member", "ending", "mean motion"])  # fmt: skip
-    rows = crossed_scores(videos, infant.make_observer("same_place"))
-    assert (
-        rows.pair_type.tolist() == ["HE"] and rows.accuracy.tolist() == [1.0]
-        and rows.columns.tolist() == list(SCORE_COLUMNS)
-    )
-    assert crossed_scores(videos.iloc[:2], infant.make_observer("same_place")).empty
 
 
 def test_requests_that_fail_leave_no_folder(place, tmp_path, monkeypatch):

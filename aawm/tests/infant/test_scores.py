@@ -3,11 +3,9 @@
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from aawm import infant
-from aawm.errors import BadData, ModelContractError, UsageError
-from aawm.infant.commands import app
+from aawm.errors import BadData
 from aawm.infant.scores import SCORE_COLUMNS, crossed_scores, on_own_scale, score_table, unpaired
 from aawm.infant.stage import SOCIAL_SETS
 
@@ -83,40 +81,3 @@ def test_a_crossed_score_that_is_missing_is_counted(tmp_path):
     assert table.unscored.tolist() == [
         int(kind == ("mean", "all")) for kind in zip(table.reduction, table.window)
     ]
-
-
-@pytest.mark.parametrize("name, kind, message", [
-    ("nope:Thing", UsageError, "No module named 'nope'"),
-    ("json:Thing", UsageError, "has no attribute 'Thing'"),
-    (":Thing", UsageError, "cannot find observer"),
-    ("json:JSONDecoder", ModelContractError, "lacks surprise, name, needs"),
-    ("json:dumps", ModelContractError, "cannot be built without arguments"),
-])  # fmt: skip
-def test_what_is_no_observer_is_refused_in_one_line(name, kind, message):
-    with pytest.raises(kind, match=message) as fault:
-        infant.make_observer(name)
-    assert "\n" not in str(fault.value)
-
-
-def test_the_list_of_observers_has_a_line_for_each_name():
-    lines = CliRunner().invoke(app, ["list"]).output.splitlines()
-    assert {"ideal", "object_transformer-2"} <= {line.split()[0] for line in lines}
-    assert not [line for line in lines if not line[21:].startswith(("states; ", "frames; "))]
-
-
-def test_seeds_and_counts_are_checked(tmp_path):
-    store = infant.generate(tmp_path / "a", "preference", 1, progress=False)
-    for wrong in (dict(seed=-1), dict(seed=1.5)):
-        with pytest.raises(UsageError, match="must be a whole number"):
-            infant.generate(tmp_path / "b", "preference", **{"items": 1, "progress": False} | wrong)
-    with pytest.raises(UsageError, match="items must be"):
-        infant.generate(tmp_path / "b", "preference", items=1.5, progress=False)
-    with pytest.raises(UsageError, match="seed must be"):
-        infant.make_item("preference", 0, seed=-1)
-    with pytest.raises(UsageError, match="batch_size must be"):
-        infant.watch(infant.make_observer("longer_odd"), store, batch_size=0)
-    for line in (
-        f"generate {tmp_path}/b --set preference --seed -1", f"evaluate longer_odd {store} --seed -1"
-    ):
-        done = CliRunner().invoke(app, line.split())
-        assert done.exit_code == 2 and "--seed" in done.output, done.output

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from aawm.errors import ModelContractError
-from aawm.models import MODELS, Context, WorldModel, build
+from aawm.models import MODELS, WorldModel, build
 from aawm.models.base import last_shown
-from aawm.models.streams import CounterRNG, combined
 
 LENGTHS = torch.tensor([3, 9, 5])
 
@@ -15,13 +14,6 @@ LENGTHS = torch.tensor([3, 9, 5])
 @pytest.fixture(scope="module")
 def states():
     return torch.randn(3, 20, 35, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture
-def context(states):
-    return Context(
-        states[:, :9], LENGTHS, CounterRNG(combined(0, torch.arange(3))), privileged={"end_state": states[:, -1]}
-    )
 
 
 class OfContext(WorldModel):
@@ -56,11 +48,3 @@ def test_a_subclass_calls_its_parent_in_separate_arguments(states):
     shifted = Shifted()
     shifted.load_state_dict(plain.state_dict())
     assert torch.equal(shifted.rollout(states, LENGTHS, 4), plain.rollout(states, LENGTHS, 4) + 1)
-
-
-def test_the_contexts_of_some_trials_are_cut_at_the_longest_of_them(context, states):
-    some = context.of(torch.tensor([2, 0]))
-    assert torch.equal(some.states, states[[2, 0], :5]) and some.lengths.tolist() == [5, 3]
-    assert torch.equal(some.privileged["end_state"], states[[2, 0], -1])
-    assert torch.equal(some.generator.uniform("test", 0), context.generator.uniform("test", 0)[[2, 0]])
-    assert torch.equal(some.last(), states[[2, 0], [4, 2]])

@@ -21,11 +21,10 @@ from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import event_labels
 from aawm.models.event.model import with_settings
 from aawm.models.event.network import (
-    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, guided, plan_facts, span_of,
+    EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, plan_facts, span_of,
 )
 from aawm.models.event.sampling import (
-    SOFTNESS, after_choice, begin_futures, expected_event_score, grasped_at_end, in_proportion,
-    planned_events, sample_futures, sample_next
+    begin_futures, expected_event_score, grasped_at_end, sample_futures, sample_next
 )
 from aawm.models.event.tokens import fit_codebooks, tokenise
 from aawm.models.streams import streams_of
@@ -67,12 +66,6 @@ def test_the_contract_is_kept(name):
     assert build(name).privileged == (("end_state",) if name == "strong_oracle" else ())
     with pytest.raises(UsageError, match="variant"):
         build(name, "published")
-
-
-@pytest.mark.parametrize("wrong", [{"width": 30}, {"samples": 0}, {"temperature": 0.0}, {"noise": -0.1}, {"carries": 2}, {"dropout": 1.0}, {"guidance": -1.0}, {"unplanned": 1.5}, {"resample_every": -1}])
-def test_settings_that_make_no_model_are_refused(wrong):
-    with pytest.raises(UsageError):
-        build("event_transformer", **wrong)
 
 
 def test_features_do_not_look_ahead_and_know_no_left_from_right(trials):
@@ -158,13 +151,6 @@ def test_robots_head_for_what_they_then_do(simulated, trials):
     assert (found.intent[0, :, static] == NO_LANDMARK).all() and not found.ends[0, :, static].any()
 
 
-def test_a_robot_that_stands_gets_no_input_noise(trials):
-    torch.manual_seed(0)
-    noisy = tokenise(trials, fit_codebooks(trials, 64, 48), noise=0.05).states
-    assert not torch.equal(noisy, trials) and torch.equal(noisy[0, :, 3], trials[0, :, 3])
-    assert torch.equal(noisy[:, 0], trials[:, 0])
-
-
 def test_the_future_whose_events_are_expected_is_chosen(trials):
     last = trials[1:2, 30]
     left = torch.tensor([STEPS - 31])
@@ -220,18 +206,6 @@ def test_what_is_in_hand_at_the_end_of_a_context_is_known_and_no_pickup(trials):
     ), "what is aloft when the context ends does not rise: the rule itself sees no pickup"
 
 
-def test_what_has_just_been_taken_counts_on_the_way(trials):
-    last = trials[:1, 0]
-    left = torch.tensor([100])
-    beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    expected = surely((0, "pickup", 0), moved=-9.0)
-    never = surely(moved=-9.0)
-    ahead = EventProbabilities(never.time[:, None].expand(1, 2, *never.time.shape[1:]), never.moved.expand(1, 2, 3))
-    held = torch.tensor([[[True, False, False], [False, False, False]]])
-    score = expected_event_score(expected, last, beginnings, left, horizon=100, ahead=ahead, held=held)
-    assert score[0, 0] > score[0, 1] + 0.6
-
-
 def seeded(states, lengths, seed=1):
     "The context of some trials `[B, T, 5, 7]`, with random numbers of a seed."
     return Context(flatten(states), lengths, streams_of(torch.Generator().manual_seed(seed), len(states)))
@@ -253,40 +227,6 @@ def test_the_future_with_the_highest_score_is_the_rollout(model, trials, monkeyp
         rows = (torch.tensor(context) - 40) // 10
         given = model.rollout(flatten(trials), torch.tensor(context), 20)
         assert torch.equal(unflatten(given), futures[rows, scores[rows].argmax(-1)]), context
-
-
-def test_rollouts_go_on_in_proportion_to_their_scores():
-    gap = SOFTNESS * float(np.log(5))
-    scores = torch.tensor([[0.0] * 4, [0, 0, gap, gap], [0, 9, 0, 0], [5, 5, 5, 5 - 3 * gap]])
-    rows = in_proportion(scores).view(4, 4) - 4 * torch.arange(4)[:, None]
-    assert rows.tolist() == [[0, 1, 2, 3], [1, 2, 3, 3], [1] * 4, [0, 1, 1, 2]]
-    assert torch.equal(in_proportion(scores + 7.5), in_proportion(scores)), "only differences count"
-
-
-def test_after_a_choice_wanted_events_are_likelier_and_others_less():
-    chance = torch.tensor([0.0, 0.2, 1.0])
-    assert torch.allclose(after_choice(chance, torch.tensor(0.1)), torch.tensor([0.0, 0.488, 1.0]))
-    assert torch.allclose(after_choice(chance, torch.tensor(-0.1)), torch.tensor([0.0, 0.008, 1.0]))
-
-
-def test_to_drop_what_is_wanted_is_no_gain_because_less_time_is_left(trials):
-    last = trials[:1, 30]
-    left = torch.tensor([STEPS - 31])
-    beginnings = last[:, None, None].expand(1, 2, 10, -1, -1)
-    def with_chances(goal):
-        "Events of which only goals happen, the first agent's, in the first of all spans, with these chances."
-        time = torch.full((*goal.shape[:-1], 2, len(EVENT_KINDS), 3, NEVER_AGAIN + 1), -30.0)
-        time[..., NEVER_AGAIN] = 0.0
-        time[..., 0, EVENT_KINDS.index("goal"), :, 0] = goal.log()
-        time[..., 0, EVENT_KINDS.index("goal"), :, NEVER_AGAIN] = (1 - goal).log()
-        return EventProbabilities(time.log_softmax(-1), torch.full((*goal.shape[:-1], 3), -30.0))
-
-    expected = with_chances(torch.tensor([[0.55, 0.2, 0.2]]))
-    # it goes on carrying; it has dropped the first object
-    ahead = with_chances(torch.tensor([[[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]]))
-    score = expected_event_score(expected, last, beginnings, left, threshold=0.4, horizon=STEPS - 31, ahead=ahead)
-    plain = (torch.tensor([[0.8, 0.4, 0.4], [0.4, 0.1, 0.1]]) * torch.tensor([0.15, -0.2, -0.2])).sum(-1)
-    assert plain[1] > plain[0] and score[0, 0] > score[0, 1], "the plain chances would prefer the one that dropped it"
 
 
 def test_the_better_rollouts_replace_the_others(model, trials, monkeypatch):
@@ -334,46 +274,6 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     for preset in PRESETS:
         given = preset_settings(preset, "event_transformer")
         assert given == preset_settings(preset, "strong_oracle") and given[0]["planned"], "the same network, given the end"
-
-
-def test_what_is_expected_is_planned_for_the_likelier_agent():
-    nobody = torch.zeros(1, 3, dtype=torch.bool)
-    left = torch.tensor([200])
-    pickup, goal = (EVENT_KINDS.index(kind) for kind in ("pickup", "goal"))
-    plan = planned_events(surely((0, "pickup", 1), (1, "goal", 2)), left, 0.3, nobody)
-    assert plan.nonzero().tolist() == [
-        [0, 0, pickup, 1], [0, 1, pickup, 2], [0, 1, goal, 2]
-    ], "what is brought is picked up first"
-    holding = planned_events(surely((1, "goal", 2)), left, 0.3, torch.tensor([[False, False, True]]))
-    assert holding.nonzero().tolist() == [[0, 1, goal, 2]], "unless somebody holds it"
-    shared = surely((0, "goal", 0), (1, "goal", 0))
-    shared = EventProbabilities((shared.time.exp() * torch.tensor([0.2, 0.3])[:, None, None, None]).log(), shared.moved)
-    assert not planned_events(shared, left, 0.45, nobody).any(), "together .44"
-    assert planned_events(
-        shared, left, 0.4, nobody
-    )[0, :, goal, 0].tolist() == [False, True], "either may do it, the second rather"
-
-
-def test_a_plan_tells_each_agent_its_own_part_and_the_others():
-    ahead = torch.rand(4, len(AGENTS), len(EVENT_KINDS), 3, generator=torch.Generator().manual_seed(0)) < 0.5
-    facts = plan_facts(ahead)
-    for kind in range(len(EVENT_KINDS)):
-        for agent in range(len(AGENTS)):
-            assert torch.equal(facts[:, agent, :, 2 * kind].bool(), ahead[:, agent, kind])
-            assert torch.equal(facts[:, agent, :, 2 * kind + 1].bool(), ahead[:, 1 - agent, kind])
-    assert (facts[..., -1] == 1).all(), "with a plan or without one is told apart"
-
-
-def test_guidance_raises_what_a_plan_makes_likelier():
-    given, free = torch.tensor([[0.5, 0.4, 0.1, 0.0], [0.2, 0.7, 0.1, 0.0]]).log()
-    sharp = guided(torch.stack([given, free]), 2.0).softmax(-1)
-    assert torch.allclose(
-        sharp,
-        torch.nn.functional.normalize(torch.tensor([0.5 * 2.5**2, 0.4 * (4 / 7) ** 2, 0.1, 0.0]), p=1, dim=0),
-        atol=1e-6
-    )
-    barred = guided(torch.stack([given, torch.tensor([-torch.inf, 0.0, 0.0, -torch.inf])]), 2.0)
-    assert barred[:3].isfinite().all() and barred[3] == -torch.inf
 
 
 def test_planned_events_reach_intents_and_motions_but_no_expectations(model, trials):

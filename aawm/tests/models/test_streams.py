@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from aawm.models import build, pretrained
-from aawm.models.base import WorldModel, sample_categorical
+from aawm.models.base import WorldModel
 from aawm.models.event.sampling import sequences_at_once
 from aawm.files import key_of_name
-from aawm.models.streams import CounterRNG, combined, streams_of
+from aawm.models.streams import CounterRNG, combined
 from aawm.schema import STATE_SIZE, STEPS
 from aawm.training.check import wandering
 
@@ -87,12 +87,6 @@ def test_rollouts_of_one_trial_differ_and_do_not_depend_on_their_batch(name, sta
     assert not torch.allclose(alone[0, 0], alone[0, 1], atol=1e-3)
 
 
-def test_a_choice_takes_no_class_that_cannot_be():
-    logits = torch.tensor([-torch.inf, 0.0, -torch.inf, 1.0, -torch.inf])
-    ends = torch.tensor([0.0, 2**-24, 0.5, 1 - 2**-24])
-    assert set(sample_categorical(logits.expand(4, 5), ends).tolist()) == {1, 3}
-
-
 def test_numbers_are_those_of_every_machine():
     streams = CounterRNG(combined(7, torch.tensor([key_of_name("agent_adversary_000001"), 5])))
     assert streams.keys.tolist() == EXPECTED_KEYS
@@ -126,9 +120,3 @@ def test_a_model_that_knows_nothing_of_streams_repeats_with_the_seed(kind, state
         futures = [model.rollout(states, LENGTHS, 3, generator=source(seed)) for seed in (1, 1, 2)]
         assert torch.equal(futures[0], futures[1]) and not torch.equal(futures[0], futures[2])
     assert torch.equal(*(model.rollout(states, LENGTHS, 3, mode=True) for _ in range(2)))
-
-
-def test_a_plain_generator_goes_on_from_call_to_call():
-    generator = torch.Generator().manual_seed(0)
-    first, second = (streams_of(generator, 3).uniform("test", 0) for _ in range(2))
-    assert not torch.equal(first, second)

@@ -22,11 +22,10 @@ import yaml
 from aawm import cli, data, runs
 from aawm.errors import AawmError, BadData, EnvironmentProblem, Refused, UsageError
 from aawm.files import content_hash
-from aawm.runs import cluster, jobs, kernels
+from aawm.runs import cluster, jobs
 from aawm.runs import plan, plan_table, plan_words, profile_values
 from aawm.runs.jobs import is_done, run_job
 from aawm.tests.conftest import ROOT, heed_interrupt
-
 
 
 def write_notebook(path: Path, parameters: str, code: str) -> None:
@@ -106,18 +105,6 @@ def test_runs_once_and_again_only_what_changed(repository):
     ).read_text() == "45", "the output of a job that left the plan is not drawn"
     assert logged(repository).count("double-2") == 1 and logged(repository).count("double-7") == 1
     assert [path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()] == [["double", "3"]]
-
-
-@pytest.mark.slow
-def test_changes_are_kept_apart(repository):
-    ten = runs.reproduce("small", {"number": "10"}, workers=1, progress=False)
-    three = runs.reproduce("small", {"number": "3"}, workers=1, progress=False)
-    assert (ten / "sum.csv").read_text() == "50" and (three / "sum.csv").read_text() == "15" and not (
-        repository / "figures/small"
-    ).exists()
-    assert runs.reproduce(
-        "small", {"number": "10"}, workers=1, progress=False
-    ) == ten and logged(repository).count("number") == 2
 
 
 def test_a_second_paper_has_its_own_manifest_folders_and_rules(repository, monkeypatch, capsys):
@@ -208,22 +195,6 @@ def test_a_notebook_with_merge_marks_is_one_line_and_a_byte_order_mark_is_read(r
     path.write_text("\ufeff" + text, encoding="utf-8")
     done = runs.run_notebook(path, repository / "odd_done.ipynb", {"number": 2})
     assert nbformat.read(done, as_version=4).cells[-1].outputs[0].text == "2\n"
-
-
-@pytest.mark.parametrize("words", [["--profile", "smal"], ["--profile", "small", "--set", "numbr=3"], ["--profile", "small", "--set", "number=x"], ["--sed", "3"]])
-def test_mistakes_stop_before_any_work(repository, words, capsys):
-    with pytest.raises(SystemExit) as left:
-        cli.main(["reproduce", *words])
-    assert (left.value.code == 2 and not (repository / "data").exists() and not (repository / "figures").exists())
-    assert capsys.readouterr().err.strip()
-
-
-def test_a_mistyped_parameter_in_the_manifest_stops_before_any_work(repository):
-    manifest = (repository / "nbs/paper/paper.yaml")
-    manifest.write_text(manifest.read_text().replace("folder: data/$profile", "foldr: data/$profile"))
-    with pytest.raises(UsageError, match="did you mean 'folder'"):
-        runs.reproduce("small", progress=False)
-    assert not (repository / "log").exists()
 
 
 def start(repository: Path, *words) -> subprocess.Popen:
@@ -375,12 +346,6 @@ def test_without_slurm_and_without_a_scheduler_it_says_so(monkeypatch):
         cluster.connect(scheduler="tcp://127.0.0.1:1", patience=0.2)
 
 
-def test_without_dask_jobqueue_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dask_jobqueue.slurm", None)
-    with pytest.raises(EnvironmentProblem, match=r"pip install 'aawm\[slurm\]'"):
-        cluster.connect(scheduler="slurm")
-
-
 @pytest.mark.slow
 def test_jobs_are_submitted_and_given_back(repository, monkeypatch):
     "A `sbatch` that starts the job at once on this machine, and a `scancel` that ends it."
@@ -487,19 +452,6 @@ def test_a_kernel_that_never_came_up_is_tried_again_and_a_file_that_cannot_be_wr
     assert len(calls) == tries
 
 
-def test_a_kernel_on_ports_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(os, "setsid", lambda: None)
-    monkeypatch.setattr(kernels, "end_with_parent", lambda: None)
-    monkeypatch.setattr("ipykernel.kernelapp.IPKernelApp.launch_instance", lambda arguments: None)
-    (tmp_path / "sockets").mkdir()
-    for transport, ip in (("tcp", "127.0.0.1"), ("ipc", str(tmp_path / "sockets/kernel"))):
-        (tmp_path / transport).write_text(json.dumps({"transport": transport, "ip": ip}))
-        kernels.begin_kernel(["-f", str(tmp_path / transport)], dict(os.environ), str(tmp_path))
-    assert [path.parent.name for path in tmp_path.rglob(kernels.USAGE)] == ["sockets"]
-
-
 def test_each_worker_has_a_gpu_of_its_own(repository, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     manifest = repository / "nbs/paper/paper.yaml"
@@ -511,13 +463,6 @@ def test_each_worker_has_a_gpu_of_its_own(repository, monkeypatch):
     )
     runs.reproduce("small", workers=2, progress=False, only=("double",))
     assert {path.read_text() for path in (repository / "data/small").glob("double-*")} == {"3", "5"}
-
-
-def test_the_longest_job_goes_first(repository):
-    manifest = repository / "nbs/paper/paper.yaml"
-    manifest.write_text(manifest.read_text() + "estimates: {small: {double: 3, double 3: 60}}\n")
-    runs.reproduce("small", workers=1, progress=False)
-    assert (repository / "log").read_text().split() == ["number", "double-3", "double-2", "sum.csv"]
 
 
 COUNTS = """import time
@@ -616,19 +561,6 @@ def test_only_what_is_named_runs_with_what_it_needs_under_a_name_of_its_own(repo
         runs.reproduce("small", progress=False, only=("dubble",))
     with pytest.raises(UsageError, match="cannot name a run"):
         runs.reproduce("small", progress=False, name="../away")
-
-
-@pytest.mark.slow
-def test_quick_scores_no_other_thresholds():
-    "Two fifths of its rollout steps would serve one figure, which profiles that train have."
-    kinds = {}
-    for profile in ("quick", "seeds", "laptop"):
-        jobs = plan(profile_values(profile))
-        assert {
-            job.parameters["sensitivity"] for job in jobs if job.name.startswith("evaluate") and "visit" not in job.name
-        } == {profile == "laptop"}
-        kinds[profile] = {job.name for job in jobs if job.name.startswith("figure")}
-    assert kinds["laptop"] - kinds["quick"] == {"figure sensitivity"} and kinds["quick"] == kinds["seeds"]
 
 
 @pytest.mark.slow

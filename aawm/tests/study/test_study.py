@@ -273,16 +273,6 @@ def test_houses_are_scored_over_people_and_given_to_figures(study, houses, tmp_p
         people_curves(tmp_path)
 
 
-def test_answers_of_another_task_are_refused(study, key, houses, tmp_path):
-    files = [
-        write_answers(tmp_path / f"{name}.csv", simulate_answers(of, name))
-        for name, of in (("goals", key), ("houses", houses))
-    ]
-    for file, other in ((files[0], houses), (files[1], key)):
-        with pytest.raises(BadData, match=file.name):
-            read_answers([file], other)
-
-
 DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and what is said
     "another study": (lambda rows: [row | {"study": "0" * 16} for row in rows], "is of study"),
     "another seed": (lambda rows: [row | {"seed": 9} for row in rows], "seed 9"),
@@ -328,18 +318,6 @@ def test_one_bad_file_stops_no_class(key, study, tmp_path, capsys):
     assert people.included.to_dict() == {"ann": True, "copy": False, "hasty": False, "twice": True}
     assert people.median_rt["hasty"] == 3 and people.fast["ann"] == 0
     assert pd.read_csv(tmp_path / "people/passed_over.csv").participant.tolist() == ["part", "twice"]
-
-
-def test_files_that_hosts_and_spreadsheets_join_are_read_whole(key, tmp_path):
-    ann, bob = (pd.DataFrame(simulate_answers(key, name)) for name in ("ann", "bob"))
-    texts = {
-        "order.csv": ann.to_csv(index=False) + bob[bob.columns[::-1]].to_csv(index=False),
-        "separator.csv": "\ufeff" + ann.to_csv(index=False, sep=";") + "\ufeff" + bob.to_csv(index=False, quoting=csv.QUOTE_ALL),
-        "lines.txt": "\n".join(json.dumps(one.to_dict("records")) for one in (ann, bob)),
-    }
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        assert read_answers([tmp_path / name], key).groupby("participant").size().to_dict() == {"ann": len(ann), "bob": len(bob)}
 
 
 COMMENTS = {  # what somebody typed
@@ -416,20 +394,6 @@ def test_if_nobody_passes_every_reason_is_kept(study, key, tmp_path):
         score_study(study / "study", lazy + part, tmp_path / "people", [])
     with pytest.raises(BadData, match="participant d did.*participant e did"):
         score_study(study / "study", part, tmp_path / "people", [])
-
-
-@pytest.mark.parametrize("change", [lambda rows: [rows[0] | {"answer": 101}, *rows[1:]], lambda rows: [rows[0], *rows], lambda rows: rows[:-1]])
-def test_damaged_answers_to_houses_are_refused(study, houses, tmp_path, capsys, change):
-    file = write_answers(tmp_path / "bad.csv", change(simulate_answers(houses, "bad")))
-    assert leave("score", study / "marple", file, "--strict", "--out", tmp_path / "people") == 3
-    assert "bad.csv" in capsys.readouterr().err and not (tmp_path / "people").exists()
-
-
-@pytest.mark.parametrize("text", [b"", b"\x89PNG\x00", b'"row","study"\n"answer","', b"a,b\n1,2\n"])
-def test_what_is_no_file_of_answers_is_refused(study, tmp_path, capsys, text):
-    (tmp_path / "bad.csv").write_bytes(text)
-    assert leave("score", study / "study", tmp_path / "bad.csv", "--out", tmp_path / "people") == 3
-    assert capsys.readouterr().err.strip().count("\n") == 0 and not (tmp_path / "people").exists()
 
 
 def test_one_person_in_two_files_is_refused(key, tmp_path):
