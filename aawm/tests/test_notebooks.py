@@ -32,7 +32,7 @@ training/07_check viz/06_marks
 study/06_tables study/07_challenge viz/03_figures runs/11_view
 models/00_overview models/event/00_overview models/event/06_sampling evaluation/00_overview evaluation/11_worlds
 evaluation/13_visits data/making/04_visits
-guides/03_a_new_evaluation guides/04_in_one_figure guides/11_an_infant_model_elsewhere
+guides/03_a_new_evaluation guides/04_in_one_figure guides/06_your_own_infant_task
 lessons/04_a_first_world_model lessons/05_when_is_the_goal_knowable
 lessons/07_defend_a_claim lessons/09_what_surprises_a_network lessons/10_are_you_better
 lessons/11_copies lessons/12_checks guides/13_a_study_in_class
