@@ -8,7 +8,6 @@ import pytest
 
 from aawm import cli
 from aawm.data import dataset_card, generate, import_raw, open_events, open_trials
-from aawm.data.card import beside_published, pickup_to_goal, statistics
 from aawm.data.authors.raw import OBSERVATIONS, read_event_log, read_observations
 from aawm.schema import SCENARIOS
 from aawm.sim import SIMULATOR_SETTINGS, simulate
@@ -38,27 +37,6 @@ def test_the_card_counts_what_the_store_holds(store, tmp_path, capsys):
         assert words in card, words
     for name in set(trials.scenario.values):
         assert f"| {name} | {int((trials.scenario == name).sum())} |" in card
-
-
-def test_statistics_agree_with_plain_code(store):
-    trials = open_trials(store)
-    table = statistics(open_trials(store))
-    moved = carried = 0
-    steps = []
-    for t in range(27):
-        for k in range(3):
-            place = trials.state[t, :, k, :3].values.astype(float)
-            length = sum(abs(float(b - a)) for axis in place.T for a, b in zip(axis[:-1], axis[1:]))
-            moved = moved + (length > 0.1)
-            carried = carried + (length > 4)
-            if "gathering_static" == trials.scenario[t] or "gathering_random" == trials.scenario[t]:
-                if trials.goal_step[t, k] >= 0:
-                    steps.append(int(trials.goal_step[t, k] - trials.pickup_step[t, k]))
-    assert table["moved %"]["all"] == pytest.approx(
-        100 * moved / 81
-    ) and table["carried among moved %"]["all"] == pytest.approx(100 * carried / max(moved, 1))
-    assert sorted(pickup_to_goal(trials)) == sorted(steps)
-    assert beside_published(trials).here["objects moved (%)"] == pytest.approx(100 * moved / 81)
 
 
 @pytest.fixture(scope="module")

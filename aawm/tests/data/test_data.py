@@ -411,20 +411,6 @@ def test_split(scenario, seed, share, data):
 # windows
 
 
-def test_windows_at_pickups():
-    "Contexts end at a pickup to five steps after, as far as windows lie within the trial."
-    states = torch.zeros(6, 300, 35)
-    pickups = np.full((6, 3), -1)
-    pickups[0, 0], pickups[2], pickups[5, 1] = 0, (70, 80, -1), 298
-    windows = Windows(states, 100, 6, 0, pickups, 1.0, context=20)
-    drawn = [windows.batch(step) for step in range(40)]
-    ends = {(trial, start + 20) for batch in drawn for trial, start in zip(batch["trial"].tolist(), batch["start"].tolist())}
-    # windows lie within the trial
-    assert ends == {(0, 20), (5, 220)} | {(2, at + after) for at in (70, 80) for after in range(6)}
-    with pytest.raises(BadData, match="no training trial has one"):
-        Windows(states, 100, 6, 0, np.full((6, 3), -1), 0.5)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_windows_are_the_same_on_a_gpu():
     states = torch.randn(50, 300, 35)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from aawm import infant
-from aawm.errors import AawmError
 from aawm.infant import episodes, scores
 from aawm.infant.layouts import motion
-from aawm.infant.stage import BIB_SETS, ITEMS, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
+from aawm.infant.stage import BIB_SETS, SETS, STILL_AFTER, STILL_BEFORE, TRAINING_SETS
 
 # sets in which histories differ
 CONTRAST = {"efficiency_irrational": 1, "imitation": 2, "goal_attribution": 2}
@@ -76,14 +75,6 @@ def test_one_seed_gives_the_same_bytes_and_another_does_not(name):
     one, again, other = (videos(name, 1, seed)[0].trials for seed in (3, 3, 4))
     assert [trial.states.tobytes() for trial in one] == [trial.states.tobytes() for trial in again]
     assert [trial.states.tobytes() for trial in one] != [trial.states.tobytes() for trial in other]
-
-
-def test_counts_are_those_of_the_sources():
-    bib = (1000, 1000, 1111, 1500, 1000, 1000, 999, 330, 327)
-    assert tuple(ITEMS[name] for name in BIB_SETS) == bib
-    assert [4 * ITEMS[name] for name in ("imitation", "approach", "belief", "goal_attribution")] == [4000] * 4
-    assert ITEMS["helper_hinderer"] == 2000
-    assert [ITEMS[name] for name in TRAINING_SETS[:4]] == [10_000, 10_000, 4000, 4000]
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -161,16 +152,6 @@ def test_a_couple_is_made_anew_together(tmp_path, monkeypatch, items):
         ) == {0, 1, 2}, "alone, each for itself"
 
 
-def test_what_does_not_fit_is_named(monkeypatch):
-    few = [infant.make_item(name, 0)[0] for name in ("efficiency_path", "imitation")]
-    sizes = [len(video.cast) for video in few]
-    with pytest.raises(AawmError, match=f"and {max(sizes)} entities do not fit 464 and {min(sizes)}"):
-        episodes.stack(sorted(few, key=lambda video: len(video.cast)), 464, min(sizes))
-    monkeypatch.setitem(episodes.FRAMES, "imitation", 10)
-    with pytest.raises(AawmError, match="imitation, item 0 and 1: always longer than 10 frames"):
-        episodes.checked_items("imitation", [0, 1], 0, True)
-
-
 def test_belief_tells_apart_where_it_is_from_where_it_was(tmp_path):
     made = store(tmp_path, "belief", 4)
     found = {
@@ -203,8 +184,3 @@ def test_observers_get_no_label_and_any_order_gives_the_same(tmp_path):
     first = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[:3]])
     again = np.concatenate([batch.state[:, 8, 0, 0, :2] for batch in seen[3:]])
     assert not np.array_equal(first, again) and sorted(map(tuple, first)) == sorted(map(tuple, again))
-
-
-def test_a_card_is_made_from_the_store(tmp_path):
-    card = infant.dataset_card(infant.generate(tmp_path / "a", "imitation", 2, seed=3, progress=False))
-    assert "seed = 3" in card and "| imitation | E | 2 | 2 |" in card and "| imitation | NE | 4 | 2 |" in card

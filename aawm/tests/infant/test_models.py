@@ -38,15 +38,6 @@ def test_pictures_show_what_states_say(tmp_path):
     assert ((lit == (255, 0, 0)).all(-1)).sum() > 50
 
 
-def test_a_square_hides_and_a_key_is_turned(tmp_path):
-    batch = infant.make_batch(few(tmp_path, ("goal_attribution",)))
-    hub = batch.state[0, 8, 0, batch.kind[0].tolist().index("spinner"), :2]
-    picture = infant.draw(batch, [0, 0], [0, 8], [0, 0], 200).numpy()
-    inner = [one[hub[0] - 20 : hub[0] + 20, hub[1] - 20 : hub[1] + 20] for one in picture]
-    assert len(np.unique(inner[1].reshape(-1, 3), axis=0)) == 1, "in the test the square covers the spinner"
-    assert len(np.unique(inner[0].reshape(-1, 3), axis=0)) > 1, "before, the spinner is on it"
-
-
 SMALL = ObjectConfig(width=16, heads=2, layers=1, feed_forward=32, filters=8)
 
 
@@ -95,12 +86,6 @@ def test_history_reaches_the_prediction_and_company_does_not(pair, tmp_path):
     both = infant.make_batch(few(tmp_path, ("preference", "train_preference")))
     alone, together = one.surprise(both[[1]])[0], one.surprise(both)[1]
     assert np.allclose(alone, together, equal_nan=True, atol=1e-5)
-
-
-@pytest.mark.parametrize("names", [("nope", "smoke"), ("state_transformer", "nope")])
-def test_training_refuses_names_that_are_not_known(tmp_path, names):
-    with pytest.raises(UsageError, match="unknown .*'nope'"):
-        fit(names[0], tmp_path / "store", tmp_path / "run", names[1], progress=False)
 
 
 def test_a_test_set_is_not_trained_on(tmp_path):

@@ -18,7 +18,7 @@ from aawm.viz import (
 from aawm.evaluation import CLAIMS
 from aawm.schema import BEHAVIORS
 from aawm.viz import PUBLISHED_ADE, claims_figure, swm3, swm4
-from aawm.viz.figures import MOST_WORDS, curve_table, describe
+from aawm.viz.figures import MOST_WORDS, describe
 from aawm.viz.marks import BARS, FALSE
 
 FEW = ["multistep_predictor", "rssm_discrete", "oracle"]
@@ -187,14 +187,6 @@ def test_rows_of_models_stand_in_groups():
     assert "People (n = 12): asked in a browser, with intervals over people." in figure._supxlabel.get_text().replace("\n", " ")
 
 
-def test_bins_of_few_rollouts_are_left_out():
-    curves = made_curves(FEW, 3)
-    curves.loc[(curves.curve == "loss_pickup") & (curves.step > 20), "count"] = 2
-    _, table = fig4(made_scores(FEW), curves)
-    lines = table[table.kind == "curve"]
-    assert lines[lines.curve == "loss_pickup"].step.max() == 20 and lines[lines.curve == "loss_goal"].step.max() == 60
-
-
 def test_one_colour_per_model_everywhere(paper):
     seen = {}
     for name in ("fig3", "fig4", "fig5"):
@@ -327,14 +319,6 @@ def test_every_panel_says_how_many_in_one_line():
     assert f"single-step {table['count'].max():.0f}" in figure._supxlabel.get_text().replace("\n", " ")
 
 
-def test_one_model_without_a_score_is_said_to_have_none():
-    scores = made_scores(FEW)
-    scores.loc[(scores.model == "oracle") & (scores.task == "pickup"), "value"] = np.nan
-    figure, table = fig4(scores, made_curves(FEW))
-    assert "none" in [text.get_text() for text in figure.axes[0].texts]
-    assert sum(len(group) for group in figure.axes[0].containers if group.get_label() == BARS) == 2
-
-
 def test_infinite_curves_fall_back_on_finite_rollouts():
     curves = made_curves(FEW)
     spare = curves[curves.curve == "ade"].assign(curve="ade_finite", value=7.0)
@@ -347,17 +331,6 @@ def test_infinite_curves_fall_back_on_finite_rollouts():
     seeds = curves[(curves.curve == "ade") & (curves.model == "oracle") & (curves.step == 3)].set_index("seed").value
     assert len(own) == 250 and np.isclose(own.value[3], (seeds[0] + seeds[2] + 7.0) / 3)
     assert "finite rollouts alone: Hierarchical Oracle" in figure._supxlabel.get_text().replace("\n", " ")
-
-
-def test_bins_are_weighted_by_rollouts():
-    curves = pd.DataFrame(
-        {
-            "model": "oracle", "variant": "corrected", "seed": 0, "curve": "loss_goal", "step": [-1, 1, 4],
-            "value": [1.0, 4.0, 9.0], "low": 0.0, "high": 9.0, "count": [3, 1, 5]
-        }
-    )
-    table = curve_table(curves, {"loss_goal": "B"}, bin_steps=5)
-    assert (table.step.tolist() == [0, 5] and table.value.tolist() == [1.75, 9.0] and table["count"].tolist() == [4, 5])
 
 
 @pytest.mark.slow
