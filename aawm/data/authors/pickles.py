@@ -136,7 +136,12 @@ def called(value: object, function: str) -> TypeGuard[Call]:
 
 # %% ../../../nbs/data/authors/01_pickles.ipynb #b00f6488
 def follow(
-    stream: Stream, known: pickletools.OpcodeInfo, stack: list, below: list[list], memo: dict[int, Any], names: Collection[str]
+    stream: Stream,
+    known: Any,  # as `pickletools` describes an instruction: its name, and what reads the number behind it
+    stack: list,
+    below: list[list],
+    memo: dict[int, Any],
+    names: Collection[str],
 ) -> list:  # the stack from now on
     "Do what one instruction says."
     match known.name:
