@@ -173,9 +173,10 @@ def follow(
             values = [stack.pop() for _ in range({"APPEND": 1, "SETITEM": 2}.get(code, 0))][::-1]
             if code.endswith("S"):
                 values, stack = stack, below.pop()
-            target, kind = stack[-1], list if code.startswith("APPEND") else dict
-            if type(target) is not kind:
-                raise stream.refused(f"fills a {type(target).__name__} as if it were a {kind.__name__}")
+            target: Any = stack[-1]
+            kind = list if code.startswith("APPEND") else dict
+            if (found := type(target)) is not kind:
+                raise stream.refused(f"fills a {found.__name__} as if it were a {kind.__name__}")
             if kind is list:
                 target += values
                 return stack
