@@ -832,14 +832,14 @@ def lessons(
     ] = True,
     replace: Anew = False
 ):
-    "Write the lessons for students, without solutions, and for instructors, with them; slides, and the data they share."
+    "Write the lessons for students, without solutions, and for instructors, with them, and the data they share."
     from aawm.lessons import build_lessons
 
     _, kept = build_lessons(out, data=data, replace=replace)
     if kept:
         typer.echo(f"{out}: kept, as they are not as this program wrote them (--replace replaces them): {', '.join(kept)}")
     typer.echo(
-        f"{out}: lessons in student, instructor and slides"
+        f"{out}: lessons in student and instructor"
         + ("; what they share in lesson_data" if data else "")
     )
 

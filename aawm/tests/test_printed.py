@@ -2,6 +2,7 @@
 
 In a copy of the clone and, but for what needs a clone, from the wheel in an empty folder."""
 
+import ast
 import contextlib
 import json
 import os
@@ -12,14 +13,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 import typer
 from markdown_it import MarkdownIt
 
 from aawm.cli import app, code_first
 from aawm.tests.conftest import FIXTURES, ROOT
-from aawm.tests.test_guides import source
 from aawm.tests.test_wheel import program, wheel  # noqa: F401  # fixtures
+
+
+def source(page):
+    "The file that a page shows."
+    cells = nbformat.read(ROOT / "nbs" / page, as_version=4).cells
+    shown = next(cell.source for cell in cells if cell.cell_type == "code" and cell.source.startswith("source = '''"))
+    return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
+
 
 SHELL = re.compile(r"(aawm|make|mkdir|for part) ")  # lines that are typed; `git`, `pip` and `nbgrader` need what no test has
 # what stands for something else, and what needs a server or a commit of one's own
