@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from aawm import cli, schema
@@ -114,6 +115,57 @@ def test_a_scenario_of_ones_own_is_simulated_in_workers_and_named_in_its_store(h
     for words in ("verify of1", "evaluate frozen_world of1 elsewhere --split all"):
         capsys.readouterr()
         assert leave(*words.split()) in (2, 3) and "--code hider.py" in capsys.readouterr().err
+
+
+OWN = """
+import hider
+import numpy as np
+import torch
+from aawm.evaluation import Task, register_task
+from aawm.evaluation.tasks import plan_rows
+from aawm.events import register_rule
+from aawm.models import WorldModel
+from aawm.models.base import last_shown
+
+
+@register_rule("stays")
+def stays(states):
+    return np.abs(states[..., -1, :3, 0] - states[..., 0, :3, 0]) < 1
+
+
+def plan(held, scoring):
+    row = np.flatnonzero(held.behavior == "hiding")
+    return plan_rows(row, np.full(len(row), 50), np.tile(np.arange(3), (len(row), 1)))
+
+
+register_task(Task("stays_put", "own figure", "stays", plan))
+
+
+class Still(WorldModel):
+    def __init__(self, config=None, variant="corrected"):
+        super().__init__(config, variant)
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def loss(self, batch):
+        return self.weight.square().sum(), {}
+
+    def imagine(self, states, lengths, horizon, generator=None, mode=False, privileged=None):
+        return last_shown(states, lengths)[:, None].repeat(1, horizon, 1)
+"""
+
+
+@pytest.mark.slow
+def test_scenario_rule_task_and_model_of_ones_own_are_known_on_a_cluster(hider, capfd):
+    from dask.distributed import LocalCluster
+
+    Path("own.py").write_text(OWN)
+    words = "reproduce --profile smoke --code hider.py --code own.py --no-progress --only evaluate --set scenarios=hider_static".split()
+    words += "--set tasks=stays_put --set scorings=strict --set trials=24 --set test_trials=4 --set fidelity=planar --set models=own.py:Still --scheduler".split()
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as other:
+        assert not leave(*words, other.scheduler_address), capfd.readouterr()
+    (scores,) = Path("data").rglob("scores.csv")
+    recall = pd.read_csv(scores).query("task == 'stays_put' and metric == 'recall' and behavior == 'hiding'")
+    assert recall.value.tolist() == [1.0] and recall["count"].tolist() == [12]
 
 
 def test_only_what_was_typed_is_imported(hider, monkeypatch):
