@@ -37,7 +37,7 @@ def write_notebook(path: Path, parameters: str, code: str) -> None:
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     "A small repository of its own: numbers are drawn, doubled one by one, and added up. Each run of a notebook leaves a line in `log`."
-    (tmp_path / "settings.ini").write_text("[DEFAULT]\nlib_name = small\n")
+    (tmp_path / "settings.ini").write_text("[DEFAULT]\nlib_name = aawm\n")
     log = "from pathlib import Path\nopen('log', 'a').write(Path(output).name + '\\n')\nPath(output).parent.mkdir(parents=True, exist_ok=True)\n"
     write_notebook(
         tmp_path / "nbs/draw.ipynb", "output: str = 'x'\nnumber: int = 1",
