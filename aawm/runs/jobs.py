@@ -254,12 +254,12 @@ def run_jobs(
             if not ended.is_empty():
                 client.cancel(list(futures.values()), force=True)
             end_kernels()
-    if failures:
-        # one error that names all jobs that failed
-        words = "; ".join(f"{name}: {fault}" for name, fault in failures.items())
+    if left := unfinished(remaining):
+        # one error that names all jobs that failed; a scheduler may also give up a job that was done and lost with its worker
+        words = "; ".join(f"{name}: {fault}" for name, fault in failures.items()) or "workers were lost too often"
         more = f"{len(failures)} jobs failed: " if len(failures) > 1 else ""
-        undone = f"{len(unfinished(remaining))} of {len(jobs)} jobs are not done"
-        raise type(next(iter(failures.values())))(f"{more}{words}; {undone}, the same command goes on")
+        undone = f"{len(left)} of {len(jobs)} jobs are not done"
+        raise type(next(iter(failures.values()), AawmError()))(f"{more}{words}; {undone}, the same command goes on")
 
 # %% ../../nbs/runs/05_jobs.ipynb #c150b0b7
 def chosen_jobs(
