@@ -348,7 +348,7 @@ def train(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     run: Annotated[Path, typer.Argument(help="Folder of the run to write.")],
     preset: Annotated[
-        str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu or paper.")
+        str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu, paper, or visits (six visits).")
     ] = "laptop",
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of the preset's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Windows in a batch, in place of the preset's.")] = None,

@@ -14,7 +14,7 @@ import nbdev.test
 import pytest
 from aawm.tests.conftest import ROOT
 
-MAKERS = ("pipeline", "paper", "studies")  # run with parameters, by `aawm reproduce` or by hand
+MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 # train and evaluate models: those of more than half a minute of a core stand in LONG and take turns, some each day
 TEACHERS = ("lessons", "guides")
 TURNS = 4
