@@ -41,7 +41,7 @@ SIDEBAR = {  # caption -> pages; an overview holds the pages of its room
     "To read": "lessons/00_overview guides/00_overview glossary",
     "The library, from trials to figures": "sim/00_overview data/00_overview events/00_overview models/00_overview "
     "training/00_overview evaluation/00_overview viz/00_overview infant/00_overview marple/00_overview study/00_overview "
-    "runs/00_overview studies/00_overview",
+    "runs/00_overview bench*/00_overview studies/00_overview",
     "What makes figures and artefacts": "paper/* paper/*/* pipeline/* pipeline/*/*",
     "Common ground": "[0-9]*",
 }
