@@ -2,6 +2,7 @@
 
 import ast
 import json
+import logging
 import os
 import random
 import shutil
@@ -88,10 +89,15 @@ def test_figures_are_made_and_a_second_run_finds_everything_done(tmp_path):
     assert "done in" not in finish(folder, QUICKER)
 
 
-@pytest.mark.slow
-def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
-    folder = repository(tmp_path / "killed")
-    undisturbed = repository(tmp_path / "undisturbed")
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = repository(tmp_path_factory.mktemp("undisturbed") / "here")
+    finish(folder, {})
+    return folder
+
+
+def kill_anywhere(folder: Path, undisturbed: Path) -> None:
+    "Kill a whole run four times."
     rng = random.Random(0)
     for _ in range(4):
         run = start(folder, {})
@@ -99,7 +105,44 @@ def test_killed_anywhere_it_ends_in_the_same_figures(tmp_path):
         run.send_signal(signal.SIGKILL)
         run.communicate()
     finish(folder, {})
-    finish(undisturbed, {})
+
+
+def take_workers_away(folder: Path, undisturbed: Path) -> None:
+    "Kill the worker of each job after a third of the time that the job takes undisturbed, as a scheduler does that wants its machines back."
+    import dask
+    from dask.distributed import LocalCluster
+
+    taken = {path.stem: read_json(path)["seconds"] for path in undisturbed.glob("data/smoke*/done/*.json")}
+    begun: dict[str, float] = {}
+    lost = set()
+    workers: list[subprocess.Popen] = []
+    # as `connect` sets it, for a scheduler whose machines come and go
+    with dask.config.set({"distributed.scheduler.allowed-failures": 30}), LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=None, silence_logs=logging.CRITICAL) as cluster:
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads=1", "--no-nanny", "--no-dashboard", "--memory-limit=0"]
+        run = start(folder, {}, "--scheduler", cluster.scheduler_address)
+        while run.poll() is None:
+            workers = [process for process in workers if process.poll() is None]
+            if len(workers) < 2:  # as a queue gives new ones
+                workers.append(subprocess.Popen(worker, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            for holder in folder.glob("data/smoke*/running/*/.holder.json"):
+                name = holder.parent.name
+                process = next((one for one in workers if one.pid == read_json(holder, {}).get("process")), None)
+                if process and name not in lost and time.monotonic() - begun.setdefault(name, time.monotonic()) > taken[name] / 3:
+                    process.kill()
+                    lost.add(name)
+            time.sleep(0.02)
+        for process in workers:
+            process.terminate()
+            process.wait()
+    assert run.returncode == 0, run.stdout.read()[-3000:]
+    assert len(lost) > len(taken) // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disturb", [kill_anywhere, take_workers_away])
+def test_disturbed_anywhere_it_ends_in_the_same_figures(undisturbed, tmp_path, disturb):
+    folder = repository(tmp_path / "disturbed")
+    disturb(folder, undisturbed)
     values = profile_values("smoke")
     check_figures(folder / "figures/smoke", "smoke", values["models"] + values["plain_worlds"])
     for name in FIGURES:
