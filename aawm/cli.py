@@ -648,8 +648,8 @@ def compare(
     first, *others = outcomes.model.unique()
     for other in others:
         table = evaluation.difference(outcomes, first, other, tuple(metrics.split(",")), curves)
-        table.loc[table.trials < 2, ["low", "high", "p"]] = None  # nothing is known of other trials
-        typer.echo(f"{table.round(3).to_string(index=False)}\n{evaluation.verdict(table.dropna(subset='p'))}\n")
+        typer.echo(table.round(3).to_string(index=False))
+        typer.echo(evaluation.verdict(table) + "\n")
 
 # %% ../nbs/90_cli.ipynb #6dd1c7e9
 @app.command(epilog="Examples: aawm play data/trials --trial 12 --run data/runs/oracle --run data/runs/rssm; "

@@ -217,13 +217,18 @@ def free_folder(
     return path
 
 
+def _hashes(names: dict, name: str) -> list[str]:
+    "Return what a register says that a file held, the newest first; nothing where it says something else."
+    return known if isinstance(known := names.get(name), list) else []
+
+
 def has_changed(
     place: Path,  # of a file, links followed
     register: Path,
 ) -> bool:
     "Say whether a file is there that this package did not write, or that was changed since."
-    known = read_json(register, {}).get(os.path.relpath(place, register.parent))
-    return place.exists() and not (place.is_file() and isinstance(known, list) and sha256(place) in known)
+    known = _hashes(read_json(register, {}), os.path.relpath(place, register.parent))
+    return place.exists() and not (place.is_file() and sha256(place) in known)
 
 
 def claim(
@@ -255,8 +260,7 @@ def note_written(
     if content.is_file():
         names = read_json(register, {})
         name = os.path.relpath(place, register.parent)
-        before = names.get(name)
-        write_json(register, names | {name: [sha256(content), *(before if isinstance(before, list) else ())][:2]})
+        write_json(register, names | {name: [sha256(content), *_hashes(names, name)][:2]})
 
 # %% ../nbs/02_files.ipynb #b7a95c14
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ def difference(
     -------
     pandas.DataFrame
         `task, target, metric`, the two numbers under the models' names, `difference, low, high, p`, `trials` and `seeds`
-        (the fewer of the two models').
+        (the fewer of the two models'). Of a single trial `low`, `high` and `p` are NaN.
 
     Raises
     ------
@@ -130,6 +130,8 @@ def difference(
         counted = pair[0][pair[0].trial.isin(common)].groupby("trial")["of"].sum()
         trials = int((counted > 0).sum())
         p = min(1.0, 2 * min(tails(apart.value, standard_error(apart, seeds > 1))))
+        if trials < 2:
+            low = high = p = np.nan  # one trial says nothing of others
         table.append((*key, mine.value, theirs.value, apart.value, low, high, p, trials, seeds))
     if not table:
         raise UsageError(f"{one} and {other} have no scored object of one task and trial in common")
@@ -139,6 +141,7 @@ def difference(
 def verdict(table: pd.DataFrame) -> str:
     "Say in a sentence or two on which questions of a table of `difference` the first model is better."
     one, other = table.columns[3:5]
+    table = table.dropna(subset="p")
     order = table.p.sort_values()
     holm = (order * np.arange(len(order), 0, -1)).cummax().clip(upper=1)
     decided = table[holm.reindex(table.index) <= 1 - LEVEL]

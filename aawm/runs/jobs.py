@@ -317,10 +317,11 @@ def cost(
 ) -> dict:  # jobs, minutes of processor time, disk and memory in MB
     "Return what a profile took: the sum over its jobs, the size of its data, the largest kernel."
     stamps = [read_json(stamp_path(job), {}) for job in jobs]
-    # of the two numbers of seconds, a busy machine lengthens the second alone
+    disk = sum(file.stat().st_size for file in kept.rglob("*") if file.is_file())
+    # a busy machine lengthens the second alone
+    seconds = [stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps]
     return {
-        "jobs": len(jobs), "minutes": round(sum(stamp.get("cpu_seconds", stamp.get("seconds", 0)) for stamp in stamps) / 60, 1),
-        "disk_mb": round(sum(file.stat().st_size for file in kept.rglob("*") if file.is_file()) / 1e6),
+        "jobs": len(jobs), "minutes": round(sum(seconds) / 60, 1), "disk_mb": round(disk / 1e6),
         "memory_mb": max((stamp.get("memory_mb", 0) for stamp in stamps), default=0)
     }
 

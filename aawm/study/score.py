@@ -470,6 +470,7 @@ def rating_scores(
     outcomes: pd.DataFrame,  # of `rating_outcomes`, of those who are included
 ) -> pd.DataFrame:  # `SCORE_COLUMNS`; behaviors are scenarios, and "all" their mean
     "Evidence needed, Brier score and accuracy by tenth of the way."
+    evidence = outcomes.variant.iloc[0]
     count = outcomes.groupby("scenario").trial.nunique()
     count["mean"] = count.sum()
     by_person = outcomes.assign(house=outcomes.participant)
@@ -482,7 +483,7 @@ def rating_scores(
         for scenario, row in table.iterrows():
             low, high = (np.nan, np.nan) if outcomes.participant.nunique() < 2 else (row.low, row.high)
             behavior = "all" if scenario == "mean" else scenario
-            rows.append(("marple", outcomes.variant.iloc[0], metric, behavior, row.value, low, high, int(count[scenario]), 0))
+            rows.append(("marple", evidence, metric, behavior, row.value, low, high, int(count[scenario]), 0))
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/study/04_score.ipynb #7e57675e
