@@ -20,8 +20,8 @@ settings.load_profile("aawm")
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[2]  # of the repository
 
-# minutes each: begun last, one worker would wait for the other
-FIRST = ("test_paper.py", "test_wheel.py")
+# minutes each: begun last, one worker would wait for the other, or both would make what their tests share
+FIRST = ("test_paper.py", "test_wheel.py", "test_study.py", "test_sim.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -17,7 +17,7 @@ from aawm.tests.conftest import ROOT
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 # train and evaluate models: those of more than half a minute of a core stand in LONG and take turns, some each day
 TEACHERS = ("lessons", "guides")
-TURNS = 4
+TURNS = 7
 # five seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
 data/05_card infant/05_bib_sets infant/10_observers infant/12_scores

@@ -34,7 +34,7 @@ def repository(folder: Path) -> Path:
 
 QUICKER = {
     "trials": "54", "test_trials": "54", "fidelity": "planar",
-    "models": "multistep_predictor,oracle", "plain_worlds": "frozen_world", "figures": "fig3,fig4,claims"
+    "models": "multistep_predictor,oracle", "plain_worlds": "frozen_world", "visit_worlds": "ideal_observer", "figures": "fig3,claims"
 }
 
 
@@ -76,13 +76,13 @@ def check_figures(folder: Path, profile: str, models: list, names: tuple = FIGUR
 
 
 def test_figures_are_made_and_a_second_run_finds_everything_done(tmp_path):
-    "Three figures on few trials in the plane, with two models; the next test has all of them."
+    "Figures on few trials in the plane, with two models; the next test has all of them."
     folder = repository(tmp_path)
     said = finish(folder, QUICKER)
     models = QUICKER["models"].split(",")
     plain_worlds = QUICKER["plain_worlds"].split(",")
     figures = QUICKER["figures"].split(",")
-    changes = {"models": models, "plain_worlds": plain_worlds, "figures": figures}
+    changes = {"models": models, "plain_worlds": plain_worlds, "visit_worlds": ["ideal_observer"], "figures": figures}
     assert said.count("done in") == len(plan(profile_values("smoke") | changes))
     (made,) = (folder / "figures").glob("smoke-custom-*")
     check_figures(made, made.name, models + plain_worlds, figures)
