@@ -29,6 +29,11 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
+def few(values, count: int = 1) -> list:
+    "Parameters of a test: the first ones by day, all at night."
+    return [pytest.param(value, marks=[pytest.mark.slow] * (place >= count)) for place, value in enumerate(values)]
+
+
 def pytest_runtest_teardown():
     "Code that one test names as its own is trusted in no other test."
     if "aawm.on_demand" in sys.modules:

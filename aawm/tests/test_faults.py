@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import typing
+from datetime import date
 from pathlib import Path
 
 import click
@@ -209,7 +210,8 @@ def test_nonsense_ends_in_one_line(place, tmp_path, capsys, monkeypatch, most):
     (place / "empty").touch()
     before = content_hash(place)
     faults = []
-    for verb in FILES | FOLDERS | OTHERS:
+    verbs = [*(FILES | FOLDERS | OTHERS)]
+    for verb in verbs if most > 1 else verbs[date.today().toordinal() % 2 :: 2]:  # by day one call, of every other verb
         draw = random.Random(verb)
         calls = list(nonsense(verb, place, tmp_path / verb, draw))
         for words, passes in draw.sample(calls, min(most, len(calls))):

@@ -39,7 +39,7 @@ from aawm.training.loop import Log
 from aawm.tests.conftest import FIXTURES, ROOT
 
 MUTATIONS = 2000
-FEW = 200  # by day
+FEW = 100  # by day
 LONGEST = 20  # s of processor time that one file may take; they take milliseconds
 SIZES = {"embedding_size": 4, "recurrent_size": 4, "hidden_size": 8, "recurrent_layers": 1}
 RECORD = {

@@ -15,7 +15,7 @@ from aawm.data.windows import Windows
 from aawm.errors import UsageError
 from aawm.models import MODELS, build, variants_of
 from aawm.runs.notebooks import check_parameters, notebook_cells
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, few
 from aawm.training import LoopSettings, loop, preset_settings
 from aawm.training.check import wandering
 from aawm.training.folder import describe_run
@@ -252,7 +252,7 @@ class Waits(TorchDispatchMode):
 SIZES_DEPEND_ON_DATA = {"event_transformer": 4, "strong_oracle": 4}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, 3))
 def test_no_training_step_waits_for_the_device(name):
     model, _, training = case(name)
     windows = Windows(wandering(8, 0), window=training.window, batch=4, seed=0)
@@ -271,7 +271,7 @@ def test_waits_are_noticed():
     assert len(waits.found) >= 4
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if " " in name or name == "sgnet" else []) for name in NAMES])
+@pytest.mark.parametrize("name", few(NAMES, 3))
 def test_no_training_step_makes_anything_on_the_cpu(name):
     "Without a GPU: the loss and its gradient on the device `meta`, where a tensor of the CPU raises."
     model, batch, _ = case(name, device="meta", trials=3)

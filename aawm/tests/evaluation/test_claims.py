@@ -13,6 +13,7 @@ from aawm.errors import UsageError
 from aawm.evaluation import CLAIMS, paper_ledger
 from aawm.evaluation.claims import AUTHORS_TABLES, BASELINES, CURVED, NO_SIZE, ORACLE, PaperEvidence
 from aawm.ledger import standard_error
+from aawm.tests.conftest import few
 
 NUMBERS = [claim.number for claim in CLAIMS]
 MODELS = (*BASELINES, ORACLE)  # MP, MD, RSSM-D, RSSM-C, TF, SGNet, oracle
@@ -122,14 +123,14 @@ def test_a_world_as_the_paper_has_it_goes_its_way_in_every_claim(whole):
     assert (table.failed == "").all() and table.trials.min() == 20
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("seeds", few([3, 1]))
 def test_a_handful_of_noisy_trials_leaves_claims_undecided(seeds):
     table = ledger(world(trials=6, blur=90.0, seeds=seeds))
     assert "undecided" in set(table.direction) and "no" not in set(table.direction)
     assert set(table.direction_needs[table.direction == "undecided"]) <= {"trials", "seeds"}
 
 
-@pytest.mark.parametrize("model", ["rssm_discrete", "sgnet", ORACLE])
+@pytest.mark.parametrize("model", few(["rssm_discrete", "sgnet", ORACLE]))
 def test_a_missing_model_refutes_nothing(model, usual, whole):
     rest = SimpleNamespace(
         outcomes=usual.outcomes[usual.outcomes.model != model],

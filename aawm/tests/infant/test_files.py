@@ -12,7 +12,7 @@ from aawm.errors import BadData, UsageError
 from aawm.infant.episodes import episode_rows
 from aawm.infant.released import UNNUMBERED, read_file, read_released, released_files
 from aawm.infant.stage import STILL_AFTER, STILL_BEFORE
-from aawm.tests.conftest import FIXTURES
+from aawm.tests.conftest import FIXTURES, few
 from aawm.tests.infant.files import content_of, write_files
 
 REAL = sorted((FIXTURES / "infant").glob("*.json.gz"))
@@ -51,7 +51,7 @@ def tracks(video):
     return sorted((one.kind, one.shape, one.color, states[:, k].tolist()) for k, one in enumerate(video.cast) if states[:, k].any())
 
 
-@pytest.mark.parametrize("name", ["preference", "instrumental_no_barrier", "helper_hinderer", "belief", "goal_attribution"])
+@pytest.mark.parametrize("name", few(["preference", "instrumental_no_barrier", "helper_hinderer", "belief", "goal_attribution"]))
 def test_all_that_is_in_a_file_is_read(name, tmp_path):
     video = infant.make_item(name, 0, 3)[0]
     (path,) = write_files([video], tmp_path / "files").iterdir()
@@ -142,7 +142,7 @@ def plain(tool, tmp_path_factory):
     return imported(tmp_path_factory.mktemp("plain") / "files", tool)[0].load()
 
 
-@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
+@pytest.mark.parametrize("trap", few(TRAPS, 2), ids=lambda trap: trap.__name__)
 def test_traps_change_nothing(tool, plain, tmp_path, trap):
     found, left_out = imported(tmp_path / "trap", changed(tool, trap))
     for name in ("state", "length", "walls", "gate", "kind"):
