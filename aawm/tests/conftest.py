@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,11 @@ def pytest_collection_modifyitems(items):
 def few(values, count: int = 1) -> list:
     "Parameters of a test: the first ones by day, all at night."
     return [pytest.param(value, marks=[pytest.mark.slow] * (place >= count)) for place, value in enumerate(values)]
+
+
+def turn(values, days: int) -> list:
+    "Those whose turn it is today: each comes once in so many days."
+    return [value for place, value in enumerate(values) if (place + date.today().toordinal()) % days == 0]
 
 
 def pytest_runtest_teardown():

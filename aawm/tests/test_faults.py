@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import typing
-from datetime import date
 from pathlib import Path
 
 import click
@@ -33,7 +32,7 @@ from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.runs.sources import read_module, room_digest
 from aawm.sim import simulate
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, turn
 from aawm.tests.test_fuzz import LONGEST, change_bytes, change_content, limited
 from aawm.training import fit, load_run
 
@@ -210,8 +209,7 @@ def test_nonsense_ends_in_one_line(place, tmp_path, capsys, monkeypatch, most):
     (place / "empty").touch()
     before = content_hash(place)
     faults = []
-    verbs = [*(FILES | FOLDERS | OTHERS)]
-    for verb in verbs if most > 1 else verbs[date.today().toordinal() % 2 :: 2]:  # by day one call, of every other verb
+    for verb in turn(FILES | FOLDERS | OTHERS, 1 if most > 1 else 2):  # by day one call, of every other verb
         draw = random.Random(verb)
         calls = list(nonsense(verb, place, tmp_path / verb, draw))
         for words, passes in draw.sample(calls, min(most, len(calls))):

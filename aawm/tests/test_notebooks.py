@@ -7,12 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import date
 from pathlib import Path
 
 import nbdev.test
 import pytest
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, turn
 
 MAKERS = ("pipeline", "paper", "studies", "benchmarks")  # run with parameters, by `aawm reproduce` or by hand
 # train and evaluate models: those of more than half a minute of a core stand in LONG and take turns, some each day
@@ -53,9 +52,7 @@ def runs_long(path: Path) -> bool:
     "Whether only `make test-all` runs a page today."
     name = path.relative_to(ROOT / "nbs").with_suffix("").as_posix()
     teaching = [one for one in LONG.split() if one.startswith(TEACHERS)]
-    if name in teaching:
-        return (teaching.index(name) + date.today().toordinal()) % TURNS != 0
-    return name in LONG.split()
+    return name in LONG.split() and name not in turn(teaching, TURNS)
 
 
 RUN = [pytest.param(path, marks=pytest.mark.slow if runs_long(path) else ()) for path in FOUND]
