@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 # before torch is imported: threads of tests that run side by side wait for each other
@@ -56,6 +57,33 @@ def note_requests(page, where: list, *here: str) -> None:
     "Note each address that a page asks for and that does not begin with one of `here`, or is in the page itself."
     own = (*here, "data:", "blob:")
     page.on("request", lambda request: None if request.url.startswith(own) else where.append(request.url))
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    "A folder of trials that all tests of a run read and none changes, made by the worker that asks first."
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+
+    def store(trials: int, seed: int) -> Path:
+        from aawm.data import generate
+
+        path = root / f"trials-{trials}-{seed}"
+        with FileLock(root / f"{path.name}.lock"):
+            return path if (path / "manifest.json").exists() else generate(path, trials, seed=seed, workers=1, progress=False)
+
+    return store
+
+
+@pytest.fixture(scope="session")
+def arena_store(made_once):
+    return made_once(40, 0)
+
+
+@pytest.fixture(scope="session")
+def other_store(made_once):
+    return made_once(9, 4)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from aawm import cli
-from aawm.data import generate
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
 from aawm.tests.models.test_names import GLIDE
@@ -46,11 +45,11 @@ class Weightless(WorldModel):
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory):
+def stores(tmp_path_factory, arena_store, other_store):
     "Two small stores, and a run that was trained on the first for two steps."
     folder = tmp_path_factory.mktemp("program")
-    for seed in (0, 1):
-        generate(folder / f"trials{seed}", 20, seed=seed, workers=1, progress=False)
+    (folder / "trials0").symlink_to(arena_store)
+    (folder / "trials1").symlink_to(other_store)
     quick = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
     small = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
     fit(
@@ -95,7 +94,7 @@ def test_the_folder_of_an_evaluation_is_looked_at_before_it_begins(stores, capsy
 
 def test_an_evaluation_without_a_row_is_not_written(stores, capsys):
     code, _, err = leave(
-        capsys, "evaluate", "frozen_world", stores / "trials0", stores / "empty", "--tasks", "multi_goal"
+        capsys, "evaluate", "frozen_world", stores / "trials1", stores / "empty", "--tasks", "multi_goal"
     )
     assert code == 2 and "has no trial (validation) for multi_goal" in err and not (stores / "empty").exists()
 
@@ -212,7 +211,7 @@ def test_the_outcomes_of_many_models_are_written_as_one_table(stores, capsys, tm
         assert leave(capsys, "evaluate", *words)[0] == 0
     for name in ("both.parquet", "both.csv"):
         assert cli.run_words(["outcomes", str(tmp_path / "all"), str(tmp_path / name)]) == (0, "")
-        assert "120 rows of 2 models" in capsys.readouterr().out
+        assert "240 rows of 2 models" in capsys.readouterr().out
     table = pd.read_parquet(tmp_path / "both.parquet")
     assert {
         "model", "variant", "seed", "scoring", "task", "trial", "scenario", "object", "truth", "prediction"

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from aawm import schema
-from aawm.data import generate, open_trials
+from aawm.data import open_trials
 from aawm.errors import UsageError
 from aawm.evaluation import Task, find_tasks, trial_set, register_task, single_goal
 from aawm.events import own_events, register_rule
@@ -26,8 +26,8 @@ def test_a_scenario_from_outside_is_checked():
         simulate("ghost_static", 0)
 
 
-def test_a_rule_and_a_task_from_outside_are_checked(tmp_path):
-    trials = open_trials(generate(tmp_path / "trials", 9, workers=1, progress=False))
+def test_a_rule_and_a_task_from_outside_are_checked(other_store):
+    trials = open_trials(other_store)
     plan = single_goal(0).plan
     with pytest.raises(UsageError, match="measure of task 'odd'"):
         find_tasks(Task("odd", "none", "no such rule", plan))

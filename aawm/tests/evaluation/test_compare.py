@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from aawm import cli
-from aawm.data import generate
 from aawm.errors import UsageError
 from aawm.evaluation import Protocol, compared, difference, evaluate, save, verdict
 
@@ -78,12 +77,12 @@ def test_one_seed_each_says_nothing_of_the_models():
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, arena_store):
     folder = tmp_path_factory.mktemp("compare")
-    store = generate(folder / "trials", trials=18, seed=2, workers=1, progress=False)
+    (folder / "trials").symlink_to(arena_store)
     tasks = Protocol(tasks=["single_goal", "move", "error_by_step"], split=None)
     for name, model in (("first", "frozen_world"), ("longer", "constant_velocity"), ("seeds/a", "nearest_carries"), ("seeds/b", "faced")):
-        save(evaluate(model, store, tasks, progress=False), folder / name)
+        save(evaluate(model, arena_store, tasks, progress=False), folder / name)
     return folder
 
 
@@ -127,9 +126,8 @@ def test_what_cannot_be_compared_is_said(place, monkeypatch, names, words):
         compared(names)
 
 
-def test_other_trials_are_not_compared(place, monkeypatch):
+def test_other_trials_are_not_compared(place, other_store, monkeypatch):
     monkeypatch.chdir(place)
-    other = generate(place / "others", trials=18, seed=3, workers=1, progress=False)
-    save(evaluate("frozen_world", other, Protocol(tasks=["move"], split=None), progress=False), place / "elsewhere")
+    save(evaluate("frozen_world", other_store, Protocol(tasks=["move"], split=None), progress=False), place / "elsewhere")
     with pytest.raises(UsageError, match="different trials"):
         compared(["first", "elsewhere"])

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from configparser import ConfigParser
 
-from aawm.data import generate
 from aawm.tests.conftest import ROOT
 
 # torch.py and others are not there: what `aawm[all]` adds to the core cannot be imported
@@ -38,8 +37,8 @@ print(cli.run_words(["list", "models"]))
 """
 
 
-def test_files_are_scored_without_the_rest(tmp_path):
-    generate(tmp_path / "trials", 20, seed=0, workers=1, progress=False)
+def test_files_are_scored_without_the_rest(arena_store, tmp_path):
+    (tmp_path / "trials").symlink_to(arena_store)
     settings = ConfigParser(delimiters=["="])
     settings.read(ROOT / "settings.ini", encoding="utf-8")
     added = re.findall(r"(?:^| )([\w-]+)", settings["DEFAULT"]["all_requirements"])

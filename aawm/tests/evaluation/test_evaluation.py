@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aawm.data import generate, open_trials
+from aawm.data import open_trials
 from aawm.errors import BadData, EnvironmentProblem, ModelContractError, UsageError
 from aawm.evaluation import (
     SCORINGS,
@@ -54,8 +54,8 @@ LOWER_IS_BETTER = ("false_positive", "ade", "fde")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("evaluation") / "trials", trials=40, seed=0, workers=1, progress=False)
+def store(arena_store):
+    return arena_store
 
 
 @pytest.fixture(scope="module")

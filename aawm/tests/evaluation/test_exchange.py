@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aawm.data import generate
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, CopyLast, Protocol, evaluate
 from aawm.evaluation.exchange import (
@@ -20,8 +19,8 @@ from aawm.schema import GOAL, STEPS, flatten
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("exchange") / "trials", trials=27, seed=0, workers=1, progress=False)
+def store(arena_store):
+    return arena_store
 
 
 def answer_still(requests, folder, seed=0, **known):
@@ -134,16 +133,15 @@ def test_requests_that_cannot_be_are_one_clear_error(store, tmp_path, choices, s
         write_requests(store, tmp_path / "requests.npz", ["move"], **choices)
 
 
-def test_rollouts_for_other_requests_or_trials_are_refused(store, tmp_path):
+def test_rollouts_for_other_requests_or_trials_are_refused(store, other_store, tmp_path):
     one, two = (write_requests(store, tmp_path / f"{seed}.npz", ["move"], seed=seed) for seed in (0, 1))
     assert len(one) == 1
     path = next(answer_still(one, tmp_path / "rollouts").iterdir())
     assert score_files([path], one[0], store).record["model"] == "outside"
     with pytest.raises(BadData, match="other requests"):
         score_files([path], two[0], store)
-    other = generate(tmp_path / "others", trials=9, seed=4, workers=1, progress=False)
     with pytest.raises(BadData, match="other trials"):
-        score_files([path], one[0], other)
+        score_files([path], one[0], other_store)
     with pytest.raises(UsageError, match="there already"):
         write_requests(store, tmp_path / "0.npz", ["move"])
     with pytest.raises(UsageError, match="single_goal@9"):

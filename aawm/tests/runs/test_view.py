@@ -3,7 +3,6 @@
 import pytest
 
 from aawm import cli
-from aawm.data import generate
 from aawm.errors import UsageError
 from aawm.evaluation import evaluate, read_evaluation, save
 from aawm.runs.view import trial_table, view_page
@@ -11,9 +10,9 @@ from aawm.tests.conftest import note_requests
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, arena_store):
     folder = tmp_path_factory.mktemp("viewed")
-    generate(folder / "trials", 18, seed=1, workers=1, progress=False)
+    (folder / "trials").symlink_to(arena_store)
     for name in ("nearest_carries", "frozen_world"):
         save(evaluate(name, folder / "trials", {"split": None, "tasks": ("single_goal", "pickup")}, progress=False), folder / name)
     return folder

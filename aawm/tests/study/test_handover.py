@@ -6,7 +6,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from aawm.data import generate
 from aawm.files import FORMULA
 from aawm.study.build import build_study
 from aawm.study.score import read_answers, read_key, simulate_answers
@@ -57,10 +56,9 @@ class Reply(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, arena_store):
     place = tmp_path_factory.mktemp("a study")
-    generate(place / "trials", 27, seed=0, workers=1, progress=False)
-    build_study(place / "trials", place / "study", "pickups", trials=2, seed=1, speed=100)
+    build_study(arena_store, place / "study", "pickups", trials=2, seed=1, speed=100)
     return place / "study"
 
 

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 
 from aawm.cli import warn_of_contract
-from aawm.data import generate
 from aawm.errors import ModelContractError
 from aawm.models import build
 from aawm.training import check, fit, preset_settings
@@ -59,8 +58,8 @@ class Behind(WorldModel):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return generate(tmp_path_factory.mktemp("check") / "trials", 6, seed=3, workers=1, progress=False)
+def store(other_store):
+    return other_store
 
 
 @pytest.fixture

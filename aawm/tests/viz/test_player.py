@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aawm import cli
-from aawm.data import generate
 from aawm.evaluation import SCORINGS
 from aawm.evaluation.scores import event_rule
 from aawm.runs import play
@@ -35,10 +34,10 @@ def replay():
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    "A store of 18 trials, and a run of two steps."
+def place(tmp_path_factory, arena_store):
+    "A store of trials, and a run of two steps."
     folder = tmp_path_factory.mktemp("watched place")
-    generate(folder / "trials", 18, seed=1, workers=1, progress=False)
+    (folder / "trials").symlink_to(arena_store)
     quick = {
         "steps": 2, "batch": 4, "validate_every": 2, "validation_windows": 4, "checkpoint_every": 2,
         "log_every": 1
