@@ -25,7 +25,7 @@ data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
 infant/16_training infant/18_figures infant/23_commands infant/14_regions
 marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
-models/06_oracle models/10_your_own_model models/event/07_model runs/07_play sim/08_calibration study/00_overview
+models/06_oracle models/10_your_own_model models/event/07_model runs/07_play study/00_overview
 study/01_stimuli study/03_build study/04_score study/05_commands training/00_overview training/06_presets
 training/07_check viz/06_marks
 study/06_tables study/07_challenge viz/03_figures runs/11_view

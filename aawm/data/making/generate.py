@@ -125,7 +125,7 @@ def code_hash(
     "Return the SHA-256 of the simulator's source: with other code the same seeds may give other trials."
     # measuring changes no trial; nor do comments and blank lines
     room = Path(aawm.__file__).parent / "sim"
-    left_out = ("calibration",) if visits else ("calibration", "visits", "visit_histories")
+    left_out = () if visits else ("visits", "visit_histories")
     files = [file for file in room.glob("*.py") if file.stem not in left_out]
     lines = {file.name: file.read_text(encoding="utf-8").split("\n") for file in files}
     return digest({name: [line for line in text if line.strip() and not line.startswith("#")] for name, text in lines.items()})

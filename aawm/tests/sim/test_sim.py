@@ -1,5 +1,4 @@
 """The simulator: the same trial every time, in any process and order, and events that mean what they say."""
-import dataclasses
 import gc
 import hashlib
 import math
@@ -20,12 +19,10 @@ from aawm.schema import (
 )
 from aawm.sim import FIDELITIES, ArenaSettings, behaviors, draw_scenario, simulate
 from aawm.sim.behaviors import ROLE, role
-from aawm.sim.calibration import HEIGHT, REAL_TIMES, carry_table, delivery_times, times_table
 from aawm.sim.trial import moved_untouched
 from aawm.sim.planning import clear_line, plan_path, shrink
 from aawm.sim.arena import Arena, Robot, Thing
 from aawm.sim.handling import CAUSES, tip_over
-from aawm.tests.conftest import FIXTURES
 
 
 def fingerprint(job):
@@ -187,39 +184,6 @@ def test_paths_are_clear_and_end_at_the_goal(discs, x, z):
     assert path[-1] == goal
     if len(path) > 1:
         assert all(clear_line(a, b, shrink(discs, start, goal)) for a, b in zip([start] + path, path))
-
-
-def read_track(places):  # `[300, 2]`, NaN where hidden -> filled, and the median of five steps
-    steps = np.arange(len(places))
-    filled = np.stack([np.interp(steps, steps[~np.isnan(x)], x[~np.isnan(x)]) for x in places.T], axis=-1)
-    padded = np.pad(filled, ((2, 2), (0, 0)), mode="edge")
-    return np.median([padded[i : i + len(filled)] for i in range(5)], axis=0)
-
-
-def test_real_times_are_those_of_the_authors_trials():
-    trials = []
-    for file in sorted((FIXTURES / "real").glob("*.npz")):
-        places = np.load(file)
-        agents, objects = (
-            np.array([read_track(places[f"{what}{i}"]) for i in range(count)])
-            for what, count in (("agent", 2), ("obj", 3))
-        )
-        trials.append(delivery_times(agents, objects))
-        # the pickup at which the context of that video ends is the last one
-        logged = [row["lift"] for row in trials[-1]][-1]
-        assert 0 <= logged - places["burn"] <= 2, "an object starts to move as its pickup is logged"
-    table = times_table(trials)
-    assert set(table.index) == set(REAL_TIMES)
-    for quantity, row in table.iterrows():
-        assert np.allclose(row, REAL_TIMES[quantity], atol=0.01), quantity
-    assert times_table([[], *trials]).equals(table), "a trial without a delivery may come first"
-
-
-def test_what_is_never_lifted_is_no_carry(trials):
-    trial = next(trial for trial in trials if len(carry_table(trial)))
-    states = trial.states.copy()
-    states[..., HEIGHT] = 0.2
-    assert not len(carry_table(dataclasses.replace(trial, states=states)))
 
 
 def test_a_role_s_name_is_given_once():
