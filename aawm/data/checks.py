@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['UNIT', 'LOWEST', 'HIGHEST', 'UPRIGHT', 'LONGEST_FRAME', 'SAME_RATE', 'LATE', 'GOES', 'FACING', 'state_faults',
-           'event_faults', 'step_faults', 'table_faults', 'row_faults', 'convention_faults', 'clock_line',
-           'heading_cosines', 'convention_lines', 'subject_faults', 'content_faults', 'verify']
+           'event_faults', 'step_faults', 'table_faults', 'convention_faults', 'clock_line', 'heading_cosines',
+           'convention_lines', 'subject_faults', 'content_faults', 'verify']
 
 # %% ../../nbs/data/04_checks.ipynb #03e9923b
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -107,22 +106,6 @@ def table_faults(
         faults += [f"trial {i}: unknown {name} {table[name][i]!r}" for i in unknown]
     unlogged = (table.split == "validation") & ~table.has_log
     return faults + [f"trial {i}: in validation without an event log" for i in np.flatnonzero(unlogged)]
-
-# %% ../../nbs/data/04_checks.ipynb #d253a2c7
-def row_faults(
-    rows: pd.DataFrame,  # `split`, `trial`
-    split: Iterable[str],  # of each trial
-) -> list:
-    "Return what is wrong with the published rows."
-    split = np.asarray(split).astype(str)
-    known = rows[rows.split.isin(["train", "validation"]) & rows.trial.between(0, len(split) - 1)]
-    faults = [f"published row {i}: no trial of this store" for i in sorted(set(rows.index) - set(known.index))]
-    train = known.trial[known.split == "train"]
-    faults += [f"trial {trial}: twice in the published training rows" for trial in train[train.duplicated()]]
-    wrong = known[known.split.to_numpy().astype(str) != split[known.trial]].trial.unique()
-    faults += [f"trial {trial}: in the published rows of another split" for trial in wrong]
-    missing = np.setdiff1d(np.arange(len(split)), known.trial)
-    return faults + [f"trial {trial}: in no published row" for trial in missing]
 
 # %% ../../nbs/data/04_checks.ipynb #a8c00002
 # heights of a trial are between these, m
@@ -266,9 +249,8 @@ def content_faults(path: str | Path, manifest: dict) -> list:
         faults += [f"trial {first + i}: not the states of its row" for i in np.flatnonzero(other)]
     if data_hash(table, events, trials) != manifest["data_hash"]:
         faults.append("the content is not that of the data hash")
-    read_table(path, LAYOUT, LOG_TABLE, manifest)
-    if (rows := read_table(path, LAYOUT, ROW_TABLE, manifest)) is not None:
-        faults += row_faults(rows, table.split)
+    for name in (LOG_TABLE, ROW_TABLE):
+        read_table(path, LAYOUT, name, manifest)
     if (subjects := read_table(path, LAYOUT, SUBJECT_TABLE, manifest)) is not None:
         faults += subject_faults(subjects, table.scenario, trials.state)
     return faults + event_faults(events, len(table)) + step_faults(trials.pickup_step, trials.goal_step) + table_faults(table)

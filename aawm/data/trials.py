@@ -6,7 +6,7 @@
 __all__ = ['CHUNK', 'KIND_COLUMNS', 'ROLE_COLUMNS', 'TRIAL_COLUMNS', 'EVENT_COLUMNS', 'TRIAL_TABLE', 'EVENT_TABLE', 'ROW_TABLE',
            'LOG_TABLE', 'SUBJECT_TABLE', 'VISIT_COLUMNS', 'LAYOUT', 'OTHERS', 'state_hash', 'trial_marks', 'data_hash',
            'changes', 'first_steps', 'event_rows', 'logged_events', 'store_entries', 'write_trials', 'open_events',
-           'open_trials', 'code_hint', 'take_trial', 'trial_panel', 'show_trial']
+           'open_trials', 'code_hint', 'take_trial', 'show_trial']
 
 # %% ../../nbs/data/01_trials.ipynb #68ff9cd1
 import hashlib
@@ -205,7 +205,7 @@ def open_trials(path: str | Path | xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The trials: `states` [trial, step, dim] of 250 steps of .2 s and 35 numbers, the steps of events, kinds of objects,
+        The trials: `state` [trial, step, entity, feature], 300 steps of 1/6 s, the steps of events, kinds of objects,
         scenarios and splits; the store's settings and `data_hash` in its `attrs`.
 
     Raises
@@ -244,17 +244,6 @@ def take_trial(
     return dataset.isel(trial=[trial])
 
 
-def trial_panel(
-    trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
-    trial: int,  # its place in the store
-) -> Sketch:
-    "Return one trial of a store, to be drawn alone or beside others."
-    row = take_trial(trials, trial).isel(trial=0)
-    names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
-    title = f"{row.scenario.item()}, trial {trial}"
-    return Sketch(row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names)
-
-
 def show_trial(
     trials: str | Path | xr.Dataset,  # a store's folder, or what `open_trials` gives
     trial: int = 0,  # its place in the store
@@ -271,4 +260,6 @@ def show_trial(
             title = f"visit {number}: object {inside.any(0).argmax()}" + ("?" if asked else "")
             panels.append(Sketch(steps[:2] if asked else steps, title, (), () if asked else goal_step.tolist()))
         return side_by_side(*panels)
-    return side_by_side(trial_panel(trials, trial))
+    names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]
+    title = f"{row.scenario.item()}, trial {trial}"
+    return side_by_side(Sketch(row.state.values, title, row.pickup_step.values.tolist(), row.goal_step.values.tolist(), names=names))

@@ -6,9 +6,8 @@
 __all__ = ['SPLITS', 'AGENT_IDS', 'NO_EVENTS', 'LOGS', 'UNKNOWN', 'NO_SEED', 'PAIRS', 'PACKED_AT_MOST', 'roles_of', 'mapped',
            'read_data_file', 'read_states', 'Rows', 'read_logs', 'read_steps', 'read_rows', 'read_information_file',
            'Content', 'trial_table', 'check_numbers', 'joined_rows', 'check_repeats', 'gather_content', 'faulty_trials',
-           'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released', 'runs',
-           'published_trials', 'log_tables', 'information', 'say', 'say_call', 'say_object', 'storage_head',
-           'write_data_file', 'published_rows', 'export_released']
+           'leave_out', 'staged', 'write_content', 'unpack', 'import_released', 'write_released', 'published_trials',
+           'log_tables', 'information', 'export_released']
 
 # %% ../../../nbs/data/authors/02_released.ipynb #0580fb45
 import contextlib
@@ -17,7 +16,6 @@ import os
 import pickle
 import re
 import shutil
-import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -34,8 +32,6 @@ from ..checks import event_faults, state_faults, step_faults, table_faults
 from aawm.data.authors.pickles import (
     TABLE_NAMES,
     TENSOR_NAMES,
-    TORCH_MAGIC,
-    TORCH_PROTOCOL,
     TensorPlace,
     called,
     read_array,
@@ -532,18 +528,13 @@ def write_released(
     if not faults:
 
         def chosen_states(chosen):
-            parts = [read_states(data_pkl, place, first, count) for first, count in runs(kept[chosen])]
-            return np.concatenate(parts)
+            numbers = kept[chosen]
+            stretches = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)  # of consecutive trials
+            return np.concatenate([read_states(data_pkl, place, int(part[0]), len(part)) for part in stretches])
 
         faults = write_content(store, content, chosen_states, source, left_out, progress)
     if faults:
         raise BadData(f"{data_pkl}: {len(faults)} faults: {'; '.join(faults)}; leave these trials out (skip_bad) or get the files again")
-
-
-def runs(numbers: np.ndarray) -> list:  # of (first, count)
-    "Return stretches of consecutive numbers."
-    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
-    return [(int(part[0]), len(part)) for part in parts if len(part)]
 
 # %% ../../../nbs/data/authors/02_released.ipynb #929d2d7a
 def published_trials(
@@ -598,116 +589,34 @@ def information(
         }
     return content | {"data_columns": list(COLUMNS)}
 
-# %% ../../../nbs/data/authors/02_released.ipynb #5d3e9885
-def say(value: object) -> bytes:
-    "Return the instructions that put a constant, a tuple, a list or a dict on the stack; bytes are taken as instructions."
-    if isinstance(value, bytes):
-        return value
-    if value is None or isinstance(value, bool):
-        return {None: b"N", True: b"\x88", False: b"\x89"}[value]
-    if isinstance(value, int):
-        return (
-            b"J" + struct.pack("<i", value)
-            if -(1 << 31) <= value < 1 << 31
-            else b"\x8a\x10" + value.to_bytes(16, "little", signed=True)
-        )
-    if isinstance(value, str):
-        return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
-    if isinstance(value, tuple):
-        return b"(" + b"".join(map(say, value)) + b"t"
-    if isinstance(value, list):
-        batches = [value[first : first + 1000] for first in range(0, len(value), 1000)]
-        return b"]" + b"".join(b"(" + b"".join(map(say, batch)) + b"e" for batch in batches)
-    if isinstance(value, dict):
-        return b"}(" + b"".join(say(key) + say(item) for key, item in value.items()) + b"u"
-    raise TypeError(f"no instructions for {type(value).__name__}")
-
-# %% ../../../nbs/data/authors/02_released.ipynb #ccea9102
-def say_call(module: str, name: str, arguments: Iterable = ()) -> bytes:
-    "Return the instructions that call a function."
-    return f"c{module}\n{name}\n".encode() + say(tuple(arguments)) + b"R"
-
-
-def say_object(module: str, name: str, state: object) -> bytes:
-    "Return the instructions that make an object and give it a state."
-    return f"c{module}\n{name}\n".encode() + b")\x81" + say(state) + b"b"
-
-
-def storage_head(count: int) -> bytes:
-    "Return what torch writes before the numbers of a storage."
-    sizes = {"protocol_version": TORCH_PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    storage = say(("storage", b"ctorch\nFloatStorage\n", "0", "cpu", count, None)) + b"Q"
-    magic = b"\x8a\x0a" + TORCH_MAGIC.to_bytes(10, "little")
-    parts = [magic, say(TORCH_PROTOCOL), say(sizes), storage, say(["0"])]
-    return b"".join(b"\x80\x02" + part + b"." for part in parts) + struct.pack("<q", count)
-
-# %% ../../../nbs/data/authors/02_released.ipynb #4bac2c72
-def write_data_file(
-    path: str | Path,  # the file to write
-    trials: xr.Dataset,  # Dataset of a store
-    rows: pd.DataFrame,  # `split`, `trial`
-    progress: bool,
-) -> None:
-    "Write the two subsets of the state tensor."
-    count = trials.sizes["trial"]
-    head = storage_head(count * STEPS * STATE_SIZE)
-    size = count * STEPS * STATE_SIZE * 4
-    mark = b"\x8e__the states__"  # BINBYTES8, whose length and bytes follow
-    storage = say_call("torch.storage", "_load_from_bytes", [mark])
-    shape = (count, STEPS, STATE_SIZE)
-    strides = (STEPS * STATE_SIZE, STATE_SIZE, 1)
-    tensor = say_call(
-        "torch._utils", "_rebuild_tensor_v2",
-        [storage, 0, shape, strides, False, say_call("collections", "OrderedDict")]
-    )
-    # remembered as 0 ...
-    dataset = say_object("torch.utils.data.dataset", "TensorDataset", {"tensors": (tensor,)}) + b"q\x00"
-    indices = [rows.trial[rows.split == ours].tolist() for ours in SPLITS.values()]
-    subsets = [
-        say_object("torch.utils.data.dataset", "Subset", {"dataset": which, "indices": chosen})
-        for which, chosen in zip((dataset, b"h\x00"), indices)  # ... and recalled
-    ]
-    before, after = (b"\x80\x04" + say(subsets) + b".").split(mark)
-    with atomic_write(path) as temporary, open(temporary, "wb") as file:
-        file.write(before + mark[:1] + struct.pack("<Q", len(head) + size) + head)
-        for first in tqdm(range(0, count, CHUNK), desc="exporting", unit="chunk", disable=not progress):
-            file.write(np.ascontiguousarray(trials.state[first : first + CHUNK].values, dtype="<f4").tobytes())
-        file.write(after)
-
 # %% ../../../nbs/data/authors/02_released.ipynb #5cc64270
-def published_rows(
-    store: str | Path,  # a store's folder
-    trials: xr.Dataset,  # its Dataset
-) -> pd.DataFrame:  # `split`, `trial`
-    "Return the rows of both splits as published; of other stores, training and validation trials in their order."
-    if (rows := read_table(store, LAYOUT, ROW_TABLE)) is not None:
-        return rows
-    rows = pd.DataFrame({"split": trials.split.values.astype(str), "trial": np.arange(trials.sizes["trial"])})
-    return rows.sort_values("split", kind="stable", ignore_index=True)  # training first
-
-
 def export_released(
     trials: str | Path,  # a store's folder
     folder: str | Path,  # where to write `swm_data.pkl` and `swm_data_exp_info.pkl`
     name: str = "swm_data",  # how the two files' names begin
-    progress: bool = True,  # show a bar
 ) -> Path:  # the folder
     "Write a trial store as the pair of files that the authors' code reads; these hold no seeds and no kinds of objects."
+    from torch import from_numpy
+    from torch.utils.data import Subset, TensorDataset
+
     store = Path(trials)
     folder = Path(folder)
     check_place(folder / name)
     dataset = open_trials(store)
     events = open_events(store)
-    rows = published_rows(store, dataset)
+    if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:  # not the authors': training trials first
+        rows = pd.DataFrame({"split": dataset.split.values.astype(str), "trial": np.arange(dataset.sizes["trial"])})
+        rows = rows.sort_values("split", kind="stable", ignore_index=True)
     table = read_table(store, LAYOUT, LOG_TABLE)
     log = np.where(dataset.has_log, "table", "missing").astype(object) if table is None else table.log.to_numpy(dtype=object)
-    data_pkl = folder / f"{name}.pkl"
-    info_pkl = folder / f"{name}_exp_info.pkl"
+    files = [folder / f"{name}.pkl", folder / f"{name}_exp_info.pkl"]
     if folder.is_file():
         raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
-    if there := [path.name for path in (data_pkl, info_pkl) if path.exists()]:
+    if there := [path.name for path in files if path.exists()]:
         raise UsageError(f"{folder} has {' and '.join(there)} already; choose another folder or name")
-    write_data_file(data_pkl, dataset, rows, progress)
-    with atomic_write(info_pkl) as temporary, open(temporary, "wb") as file:
-        pickle.dump(information(dataset, events, rows, log), file, protocol=4)
+    states = TensorDataset(from_numpy(dataset.state.values.reshape(-1, STEPS, STATE_SIZE)))
+    subsets = [Subset(states, rows.trial[rows.split == ours].tolist()) for ours in SPLITS.values()]
+    for path, content in zip(files, (subsets, information(dataset, events, rows, log))):
+        with atomic_write(path) as temporary, open(temporary, "wb") as file:
+            pickle.dump(content, file, protocol=4)
     return folder

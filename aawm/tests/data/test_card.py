@@ -6,32 +6,23 @@ import platform
 import numpy as np
 import pytest
 
-from aawm import cli
-from aawm.data import dataset_card, generate, import_raw, open_events, open_trials
+from aawm.data import dataset_card, import_raw, open_events, open_trials
 from aawm.data.authors.raw import OBSERVATIONS, read_event_log, read_observations
 from aawm.schema import SCENARIOS
 from aawm.sim import SIMULATOR_SETTINGS, simulate
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, leave
 
 SAMPLE = ROOT / "data/sample"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return generate(
-        tmp_path_factory.mktemp("card") / "trials", 27, seed=2, workers=1, fidelity="planar", progress=False
-    )
-
-
-def test_the_card_counts_what_the_store_holds(store, tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        cli.main(["verify", str(store), "--card", str(tmp_path / "card.md")])
+def test_the_card_counts_what_the_store_holds(arena_store, tmp_path, capsys):
+    assert not leave("verify", arena_store, "--card", tmp_path / "card.md")
     card = (tmp_path / "card.md").read_text()
-    assert not end.value.code and "card.md" in capsys.readouterr().out and card == dataset_card(store)
-    trials = open_trials(store)
+    assert "card.md" in capsys.readouterr().out and card == dataset_card(arena_store)
+    trials = open_trials(arena_store)
     for words in (
-        "27 trials (22 train, 5 validation)", f"{len(open_events(store))} logged events",
-        "--trials 27 --seed 2 --fidelity planar", trials.attrs["data_hash"], "fidelity = planar",
+        "40 trials (32 train, 8 validation)", f"{len(open_events(arena_store))} logged events",
+        "--trials 40 --seed 0 --fidelity full", trials.attrs["data_hash"], "fidelity = full",
         "timestep = ", "## Known differences", "MIT", "Cross, L., Xiang, V."
     ):
         assert words in card, words

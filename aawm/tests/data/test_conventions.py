@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,17 +9,19 @@ from typer.testing import CliRunner
 
 from aawm.cli import app
 from aawm.data import dataset_card, import_raw
-from aawm.data.authors.raw import (EVENT_LOG, OBSERVATIONS, RAW_COLUMNS, write_raw_trial)
+from aawm.data.authors.raw import EVENT_LOG, OBSERVATIONS, RAW_COLUMNS
 from aawm.data.checks import convention_lines
 from aawm.errors import BadData
 from aawm.schema import ENTITIES, FEATURES
-from aawm.sim import simulate
+from aawm.tests.conftest import ROOT
+
+SAMPLE = ROOT / "data/sample"
 
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("raw")
-    write_raw_trial(simulate("multistep_static", 1, "planar"), folder, 0)
+    folder = tmp_path_factory.mktemp("raw") / "raw"
+    shutil.copytree(SAMPLE / "static_multistep_000008", folder / "static_multistep_000008")
     return folder
 
 
@@ -48,8 +49,8 @@ def test_another_convention_is_refused(raw, tmp_path, change, said):
 
 def test_events_that_the_rule_does_not_find_are_counted_and_said(raw, tmp_path):
     assert not convention_lines(import_raw(raw, tmp_path / "right", workers=1, progress=False))
-    folder = shutil.copytree(raw, tmp_path / "odd")
-    (trial,) = Path(folder).iterdir()
+    folder = tmp_path / "odd"
+    trial = shutil.copytree(SAMPLE / "static_gathering_000007", folder / "static_gathering_000007")
     log = (trial / EVENT_LOG).read_text()
     free = next(k for k in range(3) if f"pickup_{k}" not in log)
     taken = next(k for k in range(3) if f"pickup_{k}" in log)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from aawm.data import generate, generate_visits, open_trials, verify
+from aawm.data import generate_visits, open_trials, verify
 from aawm.data.making import visits as making
 from aawm.data.trials import LAYOUT, SUBJECT_TABLE
 from aawm.errors import BadData, UsageError
@@ -29,14 +29,8 @@ CHOICES = Protocol(tasks=VISIT_TASKS, split=None)
 
 
 @pytest.fixture(scope="module")
-def test_store(tmp_path_factory):
-    "Ten groups of eighteen."
-    return generate_visits(tmp_path_factory.mktemp("visits") / "test", subjects=180, scenes=30, test=True, **QUICK)
-
-
-@pytest.fixture(scope="module")
-def trials(test_store):
-    return open_trials(test_store)
+def trials(visit_store):
+    return open_trials(visit_store)
 
 
 def columns(trials, name):
@@ -110,9 +104,9 @@ def test_a_stopped_store_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypa
         generate_visits(whole, **choices | {"seed": 12})
 
 
-def test_verify_reads_the_table_of_subjects(test_store, tmp_path):
+def test_verify_reads_the_table_of_subjects(visit_store, tmp_path):
     wrong = tmp_path / "wrong"
-    shutil.copytree(test_store, wrong)
+    shutil.copytree(visit_store, wrong)
     table = read_table(wrong, LAYOUT, SUBJECT_TABLE)
     table.loc[7, "actor_2"] = 1 - table.loc[7, "actor_2"]
     table.to_parquet(wrong / "subjects.parquet", index=False, compression="zstd")
@@ -121,13 +115,13 @@ def test_verify_reads_the_table_of_subjects(test_store, tmp_path):
     manifest["files"]["subjects.parquet"] = {"bytes": file.stat().st_size, "sha256": sha256(file)}
     manifest["checksum"] = digest({name: value for name, value in manifest.items() if name != "checksum"})
     (wrong / "manifest.json").write_text(json.dumps(manifest))
-    assert verify(test_store)["trials"] == 180
+    assert verify(visit_store)["trials"] == 198
     with pytest.raises(BadData, match="trial 7 visit 2: another robot acts"):
         verify(wrong)
 
 
-def test_outside_programs_see_the_history_and_nothing_after(test_store, trials, tmp_path):
-    (file, *more) = write_requests(test_store, tmp_path / "requests.npz", list(VISIT_TASKS), split=None)
+def test_outside_programs_see_the_history_and_nothing_after(visit_store, trials, tmp_path):
+    (file, *more) = write_requests(visit_store, tmp_path / "requests.npz", list(VISIT_TASKS), split=None)
     arrays, about = read_arrays(file, ("states", "context", "horizon"))
     assert about["tasks"] == ["who_wants_what@1", "who_wants_what_control@1"]
     (tmp_path / "answers").mkdir()
@@ -139,13 +133,13 @@ def test_outside_programs_see_the_history_and_nothing_after(test_store, trials, 
         answer = {"rollouts": rolled.numpy(), "request": np.arange(len(rolled))}
         said = {"digest": stated["digest"], "model": "outside", "given_concepts": True}
         write_rollout_arrays(tmp_path / "answers" / f"{part}.npz", answer, said)
-    scored = score_files([tmp_path / "answers"], tmp_path / "requests.npz", test_store)
+    scored = score_files([tmp_path / "answers"], tmp_path / "requests.npz", visit_store)
     right = scored.scores[(scored.scores.metric == "right") & (scored.scores.task == "who_wants_what")].set_index("behavior").value
     assert scored.record["given_concepts"] and right["all"] == right["known"] == right["new"] == 1
 
 
-def test_a_rollout_with_a_second_object_is_wrong_and_so_is_a_failed_one(test_store):
-    test = trial_set(test_store, None)
+def test_a_rollout_with_a_second_object_is_wrong_and_so_is_a_failed_one(visit_store):
+    test = trial_set(visit_store, None)
     tasks = find_tasks(["who_wants_what"])
     plan = Protocol(tasks=["who_wants_what"], split=None).plan(test)
     truth = true_rollouts(collect(plan), test)
@@ -164,35 +158,34 @@ def test_a_rollout_with_a_second_object_is_wrong_and_so_is_a_failed_one(test_sto
     assert shares(broken)["right"] == 0
 
 
-def test_movement_is_measured_in_the_last_visit_alone(test_store):
-    result = evaluate(TrueWorld(), test_store, Protocol(tasks=["error_by_step", "move"], split=None), progress=False)
+def test_movement_is_measured_in_the_last_visit_alone(visit_store):
+    result = evaluate(TrueWorld(), visit_store, Protocol(tasks=["error_by_step", "move"], split=None), progress=False)
     values = result.scores[result.scores.behavior == "all"].set_index("metric").value
     assert values["ade"] == 0 and result.curves.step.max() == 48
     moved = result.outcomes[result.outcomes.task == "move"]
     assert moved.groupby("trial").truth.sum().max() == 1, "placing things anew is no motion"
 
 
-def test_a_rule_is_right_by_its_rollout_as_by_its_word(test_store):
+def test_a_rule_is_right_by_its_rollout_as_by_its_word(visit_store):
     "And without history it stands still; intervals are over last scenes."
     rule = HISTORY_RULES["mine last"]
-    result = evaluate(VisitWorld("mine_last", rule), test_store, CHOICES, progress=False)
-    table = rule_table(test_store).query("model == 'mine last'").set_index("concept").right
+    result = evaluate(VisitWorld("mine_last", rule), visit_store, CHOICES, progress=False)
+    table = rule_table(visit_store).query("model == 'mine last'").set_index("concept").right
     scores = result.scores[result.scores.metric == "right"].set_index(["task", "behavior"])
     for concept in (*CONCEPTS, "known", "new"):
         assert scores.value["who_wants_what", concept] == pytest.approx(table[concept])
     assert scores.value["who_wants_what_control", "all"] == 0
-    assert scores["count"]["who_wants_what", "own"] == 30
+    assert scores["count"]["who_wants_what", "own"] == 33
     assert not result.record["given_concepts"]
 
 
 @pytest.mark.slow
-def test_fits_to_rules_know_what_they_were_shown(test_store):
-    shown = fitted_rules(test_store, seeds=[0]).set_index(["model", "concept"]).right
+def test_fits_to_rules_know_what_they_were_shown(visit_store):
+    shown = fitted_rules(visit_store, seeds=[0]).set_index(["model", "concept"]).right
     for name in ("linear fit to rules", "network fit to rules"):
         assert shown[name, "known"] > 0.5 and shown[name, "new"] < 0.5
 
 
-def test_rules_want_trials_of_six_visits(tmp_path):
-    store = generate(tmp_path / "trials", trials=2, workers=1, fidelity="planar", progress=False)
+def test_rules_want_trials_of_six_visits(other_store):
     with pytest.raises(UsageError, match="no trials of six visits"):
-        rule_table(store)
+        rule_table(other_store)
