@@ -6,11 +6,11 @@
 __all__ = ['GOAL_CASES', 'VISITED', 'NAMED', 'CAME', 'Wrong', 'exercise', 'Passed', 'call', 'same', 'compare', 'made_up_trial',
            'check_height', 'check_walked', 'check_step_of', 'check_carry_seconds', 'at_distance', 'check_cases',
            'check_delivered', 'check_moved', 'check_entered', 'check_confusion', 'check_ade', 'check_nearly',
-           'check_two_winners', 'check_pairs', 'check_unroll', 'check_rollout', 'check_frozen', 'check_guesses',
-           'driven', 'check_approached', 'check_straight_on', 'check_mine_last', 'check_likelihood',
-           'check_two_concepts', 'check_recall', 'check_interval', 'check_verdict', 'check_one_of_two', 'check_needed',
-           'check_method', 'check_video_score', 'check_share_right', 'four_pairs', 'check_observer',
-           'check_recall_and_false', 'check_chance', 'check_brier']
+           'check_two_winners', 'check_pairs', 'rollouts', 'check_unroll', 'check_frozen', 'check_guesses', 'driven',
+           'check_approached', 'check_straight_on', 'check_mine_last', 'check_likelihood', 'check_two_concepts',
+           'check_recall', 'check_interval', 'check_verdict', 'check_one_of_two', 'check_needed', 'check_method',
+           'check_video_score', 'check_share_right', 'check_observer', 'check_recall_and_false', 'check_chance',
+           'check_brier']
 
 # %% ../../nbs/lessons/12_checks.ipynb #16a3d305
 import traceback
@@ -100,13 +100,16 @@ def same(answer: object, value: object, tolerance: float) -> bool:
 # %% ../../nbs/lessons/12_checks.ipynb #63de3f2c
 def compare(
     answer: object,  # number or array, a student's
-    right: object,  # number or array
+    right: object,  # number or array; of a tensor, the answer must be one
     mistakes: dict,  # what to say -> what that mistake would give
     case: str = "",  # what was asked, for the message
     tolerance: float = 1e-6,
+    other: str = "",  # what to say of any other answer; both numbers where empty
 ) -> tuple[str, str]:  # the case, and words; none where the answer is right
     "Say what most likely went wrong."
     shape = np.asarray(right).shape
+    if isinstance(right, torch.Tensor) and not isinstance(answer, torch.Tensor):
+        return case, f"expected a tensor of shape {shape}, got {str(answer)[:80]}."
     try:
         answer = np.asarray(answer)
     except (ValueError, TypeError) as fault:  # lists of unequal lengths, for one
@@ -122,7 +125,7 @@ def compare(
     if np.isnan(answer.astype(float)).any() and not np.isnan(np.asarray(right, dtype=float)).any():
         return case, "the answer is NaN, not a number, in places where there is one to give."
     expected, got = (np.array2string(np.asarray(value), precision=3, threshold=12) for value in (right, answer))
-    return case, f"expected {expected}, got {got}."
+    return case, other or f"expected {expected}, got {got}."
 
 # %% ../../nbs/lessons/12_checks.ipynb #fdc26bc8
 def made_up_trial(steps: int = 12, seed: int = 1) -> np.ndarray:  # `[steps, 5, 7]`
@@ -196,9 +199,8 @@ def check_carry_seconds(carry_seconds: Callable) -> Iterator:  # carry_seconds(e
     yield compare(carry_seconds(log, 2), 180 / FRAME_RATE, mistakes, "object 2")
     yield compare(carry_seconds(log, 0), 3.0, mistakes, "object 0")
     for happened, events in (("was never picked up", log), ("was picked up and never delivered", kept)):
-        answer = carry_seconds(events, 1)
-        none = isinstance(answer, (float, np.floating)) and np.isnan(answer)
-        yield "object 1", not none and f"it {happened}, so there is no number to give; give float('nan'), got {answer!r}."
+        other = f"it {happened}, so there is no number to give; give float('nan')."
+        yield compare(carry_seconds(events, 1), np.nan, {}, "object 1", other=other)
 
 # %% ../../nbs/lessons/12_checks.ipynb #26088752
 def at_distance(*metres: float) -> np.ndarray:  # `[step, 3]`
@@ -282,13 +284,11 @@ def check_confusion(confusion: Callable) -> Iterator:  # confusion(said, logged)
     said = np.array([[True, True, False], [True, False, False]])
     logged = np.array([[True, False, True], [True, True, False]])
     answer = confusion(said, logged)
-    right = {"hits": 2, "false_alarms": 1, "misses": 2}
+    right = {"hits": 2, "misses": 2, "false_alarms": 1}
     yield (not isinstance(answer, dict) or set(answer) != set(right)) and f"give a dict with {', '.join(right)}; got {answer!r}."
-    for name, value in answer.items():
-        yield np.ndim(value) and f"{name} is one number; got {np.ndim(value)} axes. Count over all of them: `.sum()`, with empty brackets."
-    swapped = (answer["false_alarms"], answer["misses"]) == (right["misses"], right["false_alarms"])
-    yield swapped and "misses and false alarms are swapped. A miss is in the log and not seen by the rule."
-    yield from (compare(answer[name], value, {}, name) for name, value in right.items())
+    swapped = {"misses and false alarms are swapped. A miss is in the log and not seen by the rule.": right["false_alarms"]}
+    for name, value in right.items():
+        yield compare(answer[name], value, swapped if name == "misses" else {}, name)
 
 # %% ../../nbs/lessons/12_checks.ipynb #6eea8583
 @exercise("Exercise 1")
@@ -321,23 +321,23 @@ def check_nearly(nearly: Callable) -> Iterator:  # nearly(states [T, 5, 7], leas
     "Lesson 3, exercise 2."
     states = made_up_trial(steps=30)
     states[..., POSITION] = 2 * states[..., POSITION] + GOAL  # some nearer than 2.2 m, some farther than 3 m
-    distance = lambda states, point: np.linalg.norm(states[:, :3, POSITION] - point, axis=-1)
+
+    def pushed(least: float, point: np.ndarray = GOAL, entities: int = 3, always: bool = False) -> np.ndarray:
+        away = states[:, :entities, POSITION] - point
+        distance = np.linalg.norm(away, axis=-1, keepdims=True)
+        moved = states.copy()
+        moved[:, :entities, POSITION] = point + away * np.where((distance < least) | always, least / distance, 1.0)
+        return moved
+
+    other = "new place = GOAL + (place - GOAL) * least / distance, for objects nearer to GOAL than `least`; all else stays as it is."
     for least in (2.2, 3.0):
-        answer = np.asarray(nearly(states, least))
-        yield answer.shape != states.shape and f"give whole states back, {states.shape}; got {answer.shape}."
-        yield np.isnan(answer).any() and "there is NaN in your answer; do you divide by a distance of 0?"
-        robots = "the robots have changed too; only objects, the first three entities, are to be kept away."
-        yield not np.array_equal(answer[:, 3:], states[:, 3:]) and robots
-        yield not np.array_equal(answer[..., 3:], states[..., 3:]) and "rotations have changed; only the positions are to be moved."
-        near = distance(states, GOAL) < least
-        now = distance(answer, GOAL)
-        foot = np.allclose(distance(answer, OBSERVER)[distance(states, OBSERVER) < least], least)
-        yield foot and "you push away from the observer's foot; push away from GOAL, half a metre up."
-        others = not np.array_equal(answer[:, :3][~near], states[:, :3][~near])
-        yield others and "objects that are far enough have been moved too; leave them where they are."
-        far = "New place = GOAL + (place - GOAL) * least / distance."
-        yield (now < least - 1e-6).any() and f"an object is still {now.min():.2f} m from GOAL, and `least` is {least} m. {far}"
-        yield not np.allclose(now[near], least) and f"objects are pushed to {now[near].max():.2f} m; {least} m is enough."
+        yield compare(nearly(states, least), pushed(least), {
+            "you push away from the observer's foot; push away from GOAL, half a metre up.": pushed(least, OBSERVER),
+            "the robots have changed too; only objects, the first three entities, are to be kept away.": pushed(least, entities=5),
+            "objects that are far enough have been moved too; leave them where they are.": pushed(least, always=True),
+            "objects are pushed farther than `least` metres.": pushed(1.1 * least),
+            "give whole states back, not the objects alone.": pushed(least)[:, :3],
+        }, f"{least} m", other=other)  # fmt: skip
 
 # %% ../../nbs/lessons/12_checks.ipynb #1e61ee49
 @exercise("Exercise 3")
@@ -362,62 +362,46 @@ def check_two_winners(two_winners: Callable) -> Iterator:  # two_winners(table) 
 def check_pairs(pairs: Callable) -> Iterator:  # pairs(states [B, T, 35]) -> (before, now, after), each [B, T - 2, 35]
     "Lesson 4, exercise 1."
     states = torch.arange(2 * 6 * STATE_SIZE, dtype=torch.float32).reshape(2, 6, STATE_SIZE)
+    before, now, after = (states[:, k : k + 4] for k in range(3))
     answer = pairs(states)
     yield (not isinstance(answer, tuple) or len(answer) != 3) and "give three tensors back: `return before, now, after`."
-    named = dict(zip(("before", "now", "after"), answer))
-    for name, found in named.items():
-        yield name, not isinstance(found, torch.Tensor) and f"expected a tensor, got {type(found).__name__}."
-        along = tuple(found.shape) == (0, 6, STATE_SIZE)
-        yield name, along and "you cut along the trials; steps are the second axis: `states[:, ...]`."
-        form = tuple(found.shape) == (2, 4, STATE_SIZE)
-        yield name, not form and f"of 6 steps, 4 have both neighbours; expected [2, 4, 35], got {list(found.shape)}."
-    right = states[:, :-2], states[:, 1:-1], states[:, 2:]
-    swapped = torch.equal(answer[0], right[2]) and torch.equal(answer[2], right[0])
-    yield swapped and "before and after are swapped; the model would learn to run the film backwards."
-    late = torch.equal(answer[1], right[2])
-    yield late and "`now` holds the answer: it is one step too late, and the model would see what it is to predict."
-    for (name, found), expected in zip(named.items(), right):
-        shift = [f" It begins at step {k}." for k in range(3) if torch.equal(found, states[:, k : k + 4])]
-        words = f"before, now and after of the same row must be three steps that follow each other.{''.join(shift)}"
-        yield name, not torch.equal(found, expected) and words
+    along = {"you cut along the trials; steps are the second axis: `states[:, ...]`.": states[:0]}
+    swapped = {"before and after are swapped; the model would learn to run the film backwards.": after}
+    late = {"`now` holds the answer: it is one step too late, and the model would see what it is to predict.": after}
+    other = "before, now and after of the same row must be three steps that follow each other."
+    for name, found, right, mistakes in zip(("before", "now", "after"), answer, (before, now, after), (swapped, late, {})):
+        yield compare(found, right, mistakes | along, name, other=other)
 
 # %% ../../nbs/lessons/12_checks.ipynb #bb35bd0a
+def rollouts(*numbers: list) -> torch.Tensor:  # `[trial, step, 35]`
+    "Repeat one number a step, of each trial, for all 35."
+    return torch.tensor(numbers, dtype=torch.float32)[:, :, None].expand(-1, -1, STATE_SIZE)
+
+
 @exercise("Exercise 2")
 def check_unroll(unroll: Callable) -> Iterator:  # unroll(step, before, now, horizon) -> [B, horizon, 35]
     "Lesson 4, exercise 2."
     step = lambda before, now: now + (now - before) + 1
-    answer = unroll(step, torch.zeros(2, STATE_SIZE), torch.ones(2, STATE_SIZE), 4)
-    yield not isinstance(answer, torch.Tensor) and "give one tensor back: `torch.stack(future, 1)`."
-    first = tuple(answer.shape) == (4, 2, STATE_SIZE)
-    yield first and "steps come first in your answer; stack along axis 1: `torch.stack(future, 1)`."
-    form = tuple(answer.shape) == (2, 4, STATE_SIZE)
-    yield not form and f"expected [2, 4, 35] for two trials and four steps, got {list(answer.shape)}."
-    yield compare(answer[0, :, 0].numpy(), [3.0, 6.0, 10.0, 15.0], {
-        "the first state is the last shown one; the rollout begins one step after it.": [1.0, 3.0, 6.0, 10.0],
-        "every step is predicted from the same start; each prediction must be the next step's `now`.": [3.0] * 4,
-        "`before` never moves on: after each step, what was `now` becomes `before`.": [3.0, 7.0, 15.0, 31.0],
-        "before and now seem to be swapped in your call of `step`.": [0.0, 3.0, -2.0, 9.0],
+    right = rollouts([3, 6, 10, 15], [3, 6, 10, 15])
+    yield compare(unroll(step, torch.zeros(2, STATE_SIZE), torch.ones(2, STATE_SIZE), 4), right, {
+        "steps come first in your answer; stack along axis 1: `torch.stack(future, 1)`.": right.swapaxes(0, 1),
+        "the first state is the last shown one; the rollout begins one step after it.": rollouts([1, 3, 6, 10], [1, 3, 6, 10]),
+        "every step is predicted from the same start; each prediction must be the next step's `now`.": rollouts([3, 3, 3, 3], [3, 3, 3, 3]),
+        "`before` never moves on: after each step, what was `now` becomes `before`.": rollouts([3, 7, 15, 31], [3, 7, 15, 31]),
+        "before and now seem to be swapped in your call of `step`.": rollouts([0, 3, -2, 9], [0, 3, -2, 9]),
     })  # fmt: skip
 
 # %% ../../nbs/lessons/12_checks.ipynb #9b2b729f
-def check_rollout(answer: object, last: str) -> Iterator:
-    "Say of a rollout of two trials over three steps whether it has another form, or looks at what is hidden after the `last` step."
-    form = isinstance(answer, torch.Tensor) and tuple(answer.shape) == (2, 3, STATE_SIZE)
-    yield not form and f"expected a tensor [2, 3, 35] for two trials and three steps, got {getattr(answer, 'shape', answer)}."
-    yield torch.as_tensor(answer).isnan().any() and f"NaN: you look at a hidden step. {last}"
-
-
 @exercise("Exercise 3")
 def check_frozen(frozen: Callable) -> Iterator:  # frozen(states [B, T, 35], context, horizon) -> [B, horizon, 35]
     "Lesson 4, exercise 3."
     states = torch.arange(10.0)[None, :, None].expand(2, 10, STATE_SIZE).clone()
     states[:, 4:] = torch.nan  # the future is hidden
-    answer = frozen(states, 4, 3)
-    yield from check_rollout(answer, "A context of 4 shows steps 0 to 3; the last is context - 1.")
-    yield compare(answer[0, :, 0].numpy(), [3.0] * 3, {
-        "that repeats the step before the last shown one.": [2.0] * 3,
-        "that repeats the very first step; repeat the last one that is shown.": [0.0] * 3,
-        "that shows the context once more; repeat its last step alone.": [1.0, 2.0, 3.0],
+    yield compare(frozen(states, 4, 3), rollouts([3] * 3, [3] * 3), {
+        "NaN: you look at a hidden step. A context of 4 shows steps 0 to 3; the last is context - 1.": rollouts(*[[torch.nan] * 3] * 2),
+        "that repeats the step before the last shown one.": rollouts([2] * 3, [2] * 3),
+        "that repeats the very first step; repeat the last one that is shown.": rollouts([0] * 3, [0] * 3),
+        "that shows the context once more; repeat its last step alone.": rollouts([1, 2, 3], [1, 2, 3]),
     })  # fmt: skip
 
 # %% ../../nbs/lessons/12_checks.ipynb #08886445
@@ -480,14 +464,12 @@ def check_straight_on(straight_on: Callable) -> Iterator:  # straight_on(states 
     states = (torch.arange(12.0) ** 2)[None, :, None].expand(2, 12, STATE_SIZE).clone()
     context = torch.tensor([4, 6])
     states[torch.arange(12)[None, :] >= context[:, None]] = torch.nan
-    answer = straight_on(states, context, 3)
-    yield from check_rollout(answer, "The last shown step of each trial is its context - 1.")
-    yield compare(answer[..., 0].numpy(), [[14, 19, 24], [34, 43, 52]], {
-        "the first predicted step is still the last shown one; begin with one whole displacement.": [[9, 14, 19], [25, 34, 43]],
-        "you take one context for all trials; each has its own.": [[14, 19, 24], [14, 19, 24]],
-        "it stands still; add the last displacement again at every step.": [[9, 9, 9], [25, 25, 25]],
-        "the displacement is added once; it must grow with every step.": [[14, 14, 14], [34, 34, 34]],
-        "it goes backwards; the displacement is last minus the one before.": [[4, -1, -6], [16, 7, -2]],
+    yield compare(straight_on(states, context, 3), rollouts([14, 19, 24], [34, 43, 52]), {
+        "the first predicted step is still the last shown one; begin with one whole displacement.": rollouts([9, 14, 19], [25, 34, 43]),
+        "you take one context for all trials; each has its own.": rollouts([14, 19, 24], [14, 19, 24]),
+        "it stands still; add the last displacement again at every step.": rollouts([9, 9, 9], [25, 25, 25]),
+        "the displacement is added once; it must grow with every step.": rollouts([14, 14, 14], [34, 34, 34]),
+        "it goes backwards; the displacement is last minus the one before.": rollouts([4, -1, -6], [16, 7, -2]),
     })  # fmt: skip
 
 # %% ../../nbs/lessons/12_checks.ipynb #1a0d05db
@@ -531,9 +513,7 @@ def check_two_concepts(ideal: Callable) -> Iterator:  # ideal(wanted, brought, n
     last = np.eye(3)[[one[5] for one in wanted]]
     for _, brought in VISITED:
         weights = np.prod([0.7 * (np.array(one[:5]) == brought) + 0.1 for one in wanted], axis=1)
-        said = np.asarray(ideal(wanted, brought, 0.3), dtype=float)
-        yield said.shape != (3,) and f"return three probabilities, one for each object; got the shape {list(said.shape)}"
-        yield compare(said, weights @ last / weights.sum(), {
+        yield compare(ideal(wanted, brought, 0.3), weights @ last / weights.sum(), {
             "they do not sum to 1; divide by the sum of the weights.": weights @ last,
             "every character counts alike; weigh each by how likely it makes the five visits.": last.mean(axis=0),
             "that is what the best character wants; the others may be right, too.": last[weights.argmax()],
@@ -692,24 +672,19 @@ def check_share_right(share_right: Callable) -> Iterator:  # share_right(odd, pl
             "that is a count; divide by the number of pairs.": right * len(odd),
         }, f"odd {odd}, plausible {plausible}")  # fmt: skip
 
-# %% ../../nbs/lessons/12_checks.ipynb #1df853c6
-def four_pairs():  # a `Batch` of eight videos: expected, unexpected, in turn
-    "Make a few pairs of the preference set, without labels."
+# %% ../../nbs/lessons/12_checks.ipynb #ea0de72b
+@exercise("Exercise 3")
+def check_observer(surprise: Callable) -> Iterator:  # surprise(batch) -> [videos, frames]
+    "Expectations, exercise 3."
     import tempfile
     from pathlib import Path
 
     from aawm.infant.bib_sets import make_item
     from aawm.infant.episodes import make_batch, open_episodes, write_videos
 
-    videos = [video for item in range(4) for video in make_item("preference", item, 17)]
+    videos = [video for item in range(4) for video in make_item("preference", item, 17)]  # expected, unexpected, in turn
     with tempfile.TemporaryDirectory() as folder:
-        return make_batch(open_episodes(write_videos(Path(folder) / "few", videos, {})).load())
-
-# %% ../../nbs/lessons/12_checks.ipynb #ea0de72b
-@exercise("Exercise 3")
-def check_observer(surprise: Callable) -> Iterator:  # surprise(batch) -> [videos, frames]
-    "Expectations, exercise 3."
-    batch = four_pairs()
+        batch = make_batch(open_episodes(write_videos(Path(folder) / "few", videos, {})).load())
     found = np.asarray(surprise(batch))
     expected = len(batch), batch.state.shape[2]
     form = found.shape == expected and found.dtype.kind in "fiub"

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BEGIN', 'END', 'YOUR_CODE', 'YOUR_WORDS', 'CELL_KINDS', 'OWN_CHECKS', 'SETUP', 'LESSONS', 'NBGRADER_CONFIGURATION',
            'COPIES', 'SHARED', 'without_part', 'kind_of', 'instructor_copy', 'student_copy', 'say_slips_in_words',
-           'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trial', 'lesson_trials', 'lesson_model']
+           'find_lessons', 'build_lessons', 'lesson_folder', 'lesson_trial', 'lesson_trials']
 
 # %% ../../nbs/lessons/11_copies.ipynb #60d618b0
 import copy
@@ -22,10 +22,8 @@ import nbformat
 from tqdm import tqdm
 
 from .. import __version__
-from ..errors import BadData, EnvironmentProblem, UsageError, check_name
+from ..errors import BadData, EnvironmentProblem, UsageError
 from ..files import REGISTER, claim, commit, digest, folder_lock, has_changed, repository_root, resolve, visible_files, write_text
-from ..models import MODELS, WorldModel
-from ..models.weights import SHIPPED, load_weights, weights_name
 from ..processes import cores
 
 if TYPE_CHECKING:
@@ -212,15 +210,3 @@ def lesson_trials(
             bar = tqdm(drawn, "simulating", trials, unit="trial", disable=None)  # on a terminal
             store_trials(store, [raw for _, raw in sorted(bar, key=lambda one: one[0])], seed)
     return store
-
-# %% ../../nbs/lessons/11_copies.ipynb #a15e0002
-def lesson_model(
-    name: str,  # a registered model
-) -> WorldModel:  # ready for rollouts
-    "Load a trained model, from the weights that come with the package."
-    path = resolve(SHIPPED) / weights_name(check_name(name, MODELS, "model"))
-    if not path.is_file():
-        raise EnvironmentProblem(
-            f"{path} is not there; it comes with the package, and `aawm reproduce --profile laptop` makes it"
-        )
-    return load_weights(path)

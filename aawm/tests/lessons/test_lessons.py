@@ -13,12 +13,12 @@ import pytest
 import torch
 from nbclient import NotebookClient
 
-from aawm import __version__, cli
+from aawm import __version__
 from aawm.errors import BadData
 from aawm.lessons import checks
 from aawm.lessons.copies import (BEGIN, END, build_lessons, find_lessons, instructor_copy, kind_of, student_copy)
 from aawm.schema import ENTITIES, GOAL, positions
-from aawm.tests.conftest import ROOT
+from aawm.tests.conftest import ROOT, leave
 
 LESSONS = find_lessons(ROOT / "nbs" / "lessons")
 
@@ -267,9 +267,7 @@ def test_a_broken_lesson_is_refused(tmp_path, capsys):
     assert "answer" in student_copy(nbformat.v4.new_notebook(cells=[written])).cells[1].source
     assert instructor_copy(nbformat.v4.new_notebook(cells=[written])).cells[0].source == "the answer"
     (tmp_path / "file").write_text("here")
-    with pytest.raises(SystemExit) as end:
-        cli.main(["lessons", "--out", str(tmp_path / "file")])
-    assert end.value.code == 2 and "choose another folder" in capsys.readouterr().err
+    assert leave("lessons", "--out", tmp_path / "file") == 2 and "choose another folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow
