@@ -60,7 +60,7 @@ def build(
 @app.command(epilog="Example: aawm study score study answers/*.csv --out people")
 def score(
     folder: Annotated[Path, typer.Argument(help="The study's folder, with study.json.")],
-    answers: Annotated[list[Path], typer.Argument(help="Files that participants saved, CSV or JSON.")],
+    answers: Annotated[list[Path], typer.Argument(help="Files that participants saved, CSV.")],
     out: Annotated[Path, typer.Option(help="Folder of the tables.")] = Path("people"),
     strict: Annotated[bool, typer.Option("--strict", help="Score nothing if any file has a fault.")] = False,
     replace: Anew = False,

@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
-           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'rows_of', 'simulated_choices',
-           'simulated_ratings', 'simulate_answers', 'write_answers', 'whole_run', 'read_answers', 'watchers',
-           'stated_probability', 'person_outcomes', 'brier', 'choice_scores', 'score_answers', 'rating_outcomes',
-           'rating_scores', 'score_study', 'sample_class']
+           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'simulated_choices', 'simulated_ratings',
+           'simulate_answers', 'write_answers', 'whole_run', 'read_answers', 'watchers', 'stated_probability',
+           'person_outcomes', 'brier', 'choice_scores', 'score_answers', 'rating_outcomes', 'rating_scores',
+           'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError, Vali
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
 from ..evaluation.scores import CHOICES, EVENT_METRICS, SCORE_COLUMNS, by_behavior, class_metrics, share
-from ..files import claim, resolve, save_table, write_text
+from ..files import claim, resolve, save_table
 from ..marple.scores import PARTS, bootstrap, needed
 from ..readers import Form, Line, PlainName, first_fault, in_form, joined_rows, parse_json, read_text
 from ..schema import CONCEPTS, OBJECTS
@@ -171,24 +170,6 @@ class RatingRow(AnswerRow):
     answer: Annotated[int, Field(ge=0, le=100)]
 
 
-# %% ../../nbs/study/04_score.ipynb #d5a90b12
-def rows_of(
-    path: Path,  # CSV or JSON, of one person or of many; or JSON by lines
-) -> list:  # of dicts
-    "Read the rows of a file, not checked yet."
-    text = read_text(path, LARGEST_ANSWERS).replace("\ufeff", "")  # joined files may have a mark each
-    if text.lstrip()[:1] not in ("[", "{"):
-        return joined_rows(path, {"row", "participant", "trial"})
-    try:
-        level = [parse_json(text, path)]
-    except BadData:
-        level = [parse_json(line, path) for line in text.split("\n") if line.strip()]
-    while any(isinstance(one, list) for one in level):
-        level = [row for one in level for row in (one if isinstance(one, list) else [one])]
-    if not all(isinstance(row, dict) for row in level):
-        raise BadData(f"{path} holds no rows of jsPsych; get the participant's file anew")
-    return level
-
 # %% ../../nbs/study/04_score.ipynb #8ca3282c
 def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer, confidence
     "Draw what a simulated person answers to an item of the arena."
@@ -238,14 +219,11 @@ def simulate_answers(
 
 
 def write_answers(
-    path: str | Path,  # .csv or .json
+    path: str | Path,  # .csv
     rows: list,  # of dicts
 ) -> Path:
     "Write answers in the form that the page saves: every value in quotes."
-    if Path(path).suffix == ".json":
-        write_text(path, json.dumps(rows))
-    else:
-        save_table(path, pd.DataFrame(rows), quoting=csv.QUOTE_ALL)
+    save_table(path, pd.DataFrame(rows), quoting=csv.QUOTE_ALL)
     return Path(path)
 
 # %% ../../nbs/study/04_score.ipynb #d5a90b14
@@ -314,7 +292,8 @@ def read_answers(
 
     for path in map(Path, paths):
         try:
-            rows = [row for row in rows_of(path) if row.get("row")]  # a host has rows of its own
+            rows = joined_rows(path, {"row", "participant", "trial"})
+            rows = [row for row in rows if row["row"]]  # a host has rows of its own
             if not any(row["row"] == "answer" for row in rows):
                 raise BadData(f"{path} holds no answers of a participant; name files that participants saved")
             for number, row in enumerate(rows, start=1):
@@ -337,7 +316,6 @@ def read_answers(
     if not runs:
         raise UsageError("no file of answers; name at least one")
     return pd.concat(runs.values(), ignore_index=True)
-
 
 # %% ../../nbs/study/04_score.ipynb #0e14d056
 def watchers(

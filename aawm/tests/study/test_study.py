@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aawm import cli
 from aawm.data import generate, open_trials
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, find_tasks, trial_set
@@ -20,7 +19,7 @@ from aawm.marple.scores import scored_at
 from aawm.schema import CONCEPTS, MULTI_GOAL_SCENARIOS, NEW_CONCEPTS, OBJECTS, SINGLE_GOAL_SCENARIOS, VISIT_CONTEXT
 from aawm.sim.visit_histories import HISTORY_RULES, ideal
 from aawm.study.challenge import challenge_page
-from aawm.study.build import build_study, small_store, study_words
+from aawm.study.build import build_study, study_words
 from aawm.study.score import (
     person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
     write_answers,
@@ -28,20 +27,21 @@ from aawm.study.score import (
 from aawm.study.houses import house_items
 from aawm.study.tables import people_curves, people_scores
 from aawm.study.stimuli import balanced, task_items
-from aawm.tests.conftest import note_requests
+from aawm.tests.conftest import leave, note_requests
 from aawm.viz.player import asset
 from aawm.tests.study.test_handover import opened, press, warns
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, visit_store):
     "A study of each task, played fast."
     place = tmp_path_factory.mktemp("a study")
-    generate(place / "trials", 32, seed=1, workers=1, progress=False, scenarios=(*SINGLE_GOAL_SCENARIOS, MULTI_GOAL_SCENARIOS[0]))
+    generate(place / "trials", 32, seed=1, workers=1, fidelity="planar", progress=False, scenarios=(*SINGLE_GOAL_SCENARIOS, MULTI_GOAL_SCENARIOS[0]))
     generate_pairs(place / "runs", 2, houses=2, progress=False)
     build_study(place / "trials", place / "study", trials=8, seed=1, speed=50)
     build_study(place / "trials", place / "pickups", "pickups", trials=4, seed=1, speed=50)
-    build_study(small_store("visits", place / "visits trials", 6, progress=False), place / "visits", "visits", trials=6, seed=1, speed=100)
+    (place / "visits trials").symlink_to(visit_store)
+    build_study(visit_store, place / "visits", "visits", trials=6, seed=1, speed=100)
     build_study(place / "runs", place / "marple", "marple", trials=2, seed=1, speed=100, evidence="V+A+L")
     return place
 
@@ -59,12 +59,6 @@ def houses(study):
 def content(study, name="study") -> dict:
     text = (study / name / "index.html").read_text(encoding="utf-8")
     return json.loads(re.search(r'id="study">(.*?)</script>', text, re.DOTALL)[1])
-
-
-def leave(*words) -> int:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["study", *map(str, words)])
-    return end.value.code or 0
 
 
 @pytest.mark.parametrize("name, tasks", [("study", ("single_goal", "multi_goal")), ("pickups", ("pickup",))])
@@ -222,7 +216,7 @@ def test_who_knows_all_is_right_and_who_clicks_by_chance_is_left_out(key, study,
         } if row["kind"] == "catch" else row | {"participant": "wrong"}
         for row in knows
     ]
-    files = [write_answers(tmp_path / "knows.csv", knows), write_answers(tmp_path / "wrong.json", wrong)]
+    files = [write_answers(tmp_path / "knows.csv", knows), write_answers(tmp_path / "wrong.csv", wrong)]
     scores, people = score_study(study / "study", files, tmp_path / "people")
     assert people.included.to_dict() == {"knows": True, "wrong": False} and set(scores.variant) == {"n = 1"}
     values = scores.query("behavior == 'all'").groupby("metric").value
@@ -289,15 +283,14 @@ DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and wha
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("ending", ["csv", "json"])
-def test_a_damaged_or_foreign_file_is_refused_in_one_line(key, study, tmp_path, capsys, damage, ending):
+def test_a_damaged_or_foreign_file_is_refused_in_one_line(key, study, tmp_path, capsys, damage):
     change, words = DAMAGES[damage]
     whole = write_answers(tmp_path / "whole.csv", simulate_answers(key, "whole", 1))
-    file = write_answers(tmp_path / f"bad.{ending}", change(simulate_answers(key, "bad")))
-    assert leave("score", study / "study", whole, file, "--strict", "--out", tmp_path / "people") == 3
+    file = write_answers(tmp_path / "bad.csv", change(simulate_answers(key, "bad")))
+    assert leave("study", "score", study / "study", whole, file, "--strict", "--out", tmp_path / "people") == 3
     said = capsys.readouterr().err.strip()
     assert (
-        words in said and f"bad.{ending}" in said and "\n" not in said and not (tmp_path / "people").exists()
+        words in said and "bad.csv" in said and "\n" not in said and not (tmp_path / "people").exists()
     )
 
 
@@ -307,8 +300,8 @@ def test_one_bad_file_stops_no_class(key, study, tmp_path, capsys):
     files.append(write_answers(tmp_path / "hasty.csv", hasty))
     files.append(write_answers(tmp_path / "part.csv", simulate_answers(key, "part")[:-1]))
     twice = simulate_answers(key, "twice", 3)
-    files.append(write_answers(tmp_path / "twice.json", [*twice, *twice]))
-    assert leave("score", study / "study", *files, "--out", tmp_path / "people") == 0
+    files.append(write_answers(tmp_path / "twice.csv", [*twice, *twice]))
+    assert leave("study", "score", study / "study", *files, "--out", tmp_path / "people") == 0
     said = capsys.readouterr().out
     for words in (
         "copy: the same answers as ann", "hasty: 100% of answers in less than 300 ms", "part did not answer all", "of twice's answers stand there twice"
@@ -331,20 +324,17 @@ COMMENTS = {  # what somebody typed
 
 
 @pytest.mark.parametrize("name", COMMENTS)
-@pytest.mark.parametrize("way", ["row", "column", "json"])
+@pytest.mark.parametrize("way", ["row", "column"])
 def test_a_comment_costs_nobody(study, key, tmp_path, name, way):
     people = [simulate_answers(key, code, seed) for seed, code in enumerate(("ann", "bob", "cai"))]
     empty = dict.fromkeys(people[0][0], "") | {"participant": "ann", "comment": COMMENTS[name], "ended": "", "blurs": ""}
     said = empty | ({"row": "comment"} if way == "row" else {"row": "person", "blurs": 2, "ended": "2025-01-01T10:00:00.000Z"})
     rows = [*people[0], said, *people[1], *people[2]]
     file = tmp_path / "class.csv"
-    if way == "json":
-        file.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
-    else:
-        with file.open("w", newline="", encoding="utf-8") as opened_file:
-            writer = csv.DictWriter(opened_file, list(said), quoting=csv.QUOTE_ALL)
-            writer.writeheader()
-            writer.writerows(rows)
+    with file.open("w", newline="", encoding="utf-8") as opened_file:
+        writer = csv.DictWriter(opened_file, list(said), quoting=csv.QUOTE_ALL)
+        writer.writeheader()
+        writer.writerows(rows)
     _, people = score_study(study / "study", [file], tmp_path / "people")
     assert people.index.tolist() == ["ann", "bob", "cai"]
     assert people.comment.tolist() == [" ".join(COMMENTS[name].split()), "", ""]
@@ -352,10 +342,10 @@ def test_a_comment_costs_nobody(study, key, tmp_path, name, way):
     assert written == "'" * (name == "a formula") + people.comment.iloc[0]
 
 
-@pytest.mark.parametrize("way", ["sep=;", "utf-16", "sorted by time", "a time is missing", "null", "NA", "times of Excel"])
+@pytest.mark.parametrize("way", ["sep=;", "utf-16", "sorted by time", "a time is missing", "NA", "times of Excel"])
 def test_forms_of_spreadsheets_and_hosts_cost_nobody(key, tmp_path, way):
     rows = simulate_answers(key, "ann")
-    missing = {"a time is missing": "", "null": None, "NA": "NA"}
+    missing = {"a time is missing": "", "NA": "NA"}
     if way in missing:
         rows[3] = rows[3] | {"rt": missing[way]}
     if way == "times of Excel":
@@ -363,11 +353,8 @@ def test_forms_of_spreadsheets_and_hosts_cost_nobody(key, tmp_path, way):
     if way == "sorted by time":
         rows.sort(key=lambda row: row["rt"])
     file = tmp_path / "ann.csv"
-    if way == "null":
-        write_answers(file := file.with_suffix(".json"), rows)
-    else:
-        text = pd.DataFrame(rows).to_csv(index=False, sep=";", quoting=csv.QUOTE_ALL)
-        file.write_text("sep=;\n" * (way == "sep=;") + text, encoding="utf-16" if way == "utf-16" else "utf-8")
+    text = pd.DataFrame(rows).to_csv(index=False, sep=";", quoting=csv.QUOTE_ALL)
+    file.write_text("sep=;\n" * (way == "sep=;") + text, encoding="utf-16" if way == "utf-16" else "utf-8")
     answers = read_answers([file], key)
     assert len(answers) == len(simulate_answers(key, "ann")) and answers.rt.isna().sum() == (way in missing)
 
