@@ -280,12 +280,11 @@ def import_raw(
 def export_released(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     folder: Annotated[Path, typer.Argument(help="Folder to write the two files in.")],
-    progress: Progress = True,
 ):
     "Write a trial store as the pair of files that the authors' code reads."
     from aawm import data
 
-    data.export_released(store, folder, progress=progress)
+    data.export_released(store, folder)
     typer.echo(f"{folder}: swm_data.pkl and swm_data_exp_info.pkl")
 
 # %% ../nbs/90_cli.ipynb #5f3c6d77
@@ -368,7 +367,7 @@ def train(
         )
     ] = None,
     longer: Annotated[
-        bool, typer.Option("--extend", "--longer", help="Train a shorter run of the folder on, up to --steps.")
+        bool, typer.Option("--extend", help="Train a shorter run of the folder on, up to --steps.")
     ] = False,
     seed: Seed = 0, device: Device = "auto", progress: Progress = True
 ):
@@ -467,7 +466,6 @@ def evaluate(
     scoring: Annotated[str, typer.Option(help="strict, published, or published_2023_06.")] = "strict",
     split: Annotated[str, typer.Option(help="Trials to use: validation, train, or all (of a store of test trials).")] = "validation",
     cap: Annotated[int, typer.Option(min=0, max=MOST, help="Trials of pickups, moves and errors, the costliest tasks; 0: all.")] = 0,
-    curve_trials: Annotated[int, typer.Option(min=1, max=MOST, help="Trials for the loss around events.")] = 64,
     published_rows: Annotated[bool, typer.Option("--published-rows", help="Of an imported store: the authors' rows, with repeats.")] = False,
     replace: Replace = False,
     seed: Seed = 0,
@@ -488,7 +486,7 @@ def evaluate(
         typer.echo(f"aawm: note: {run} is evaluated with the weights that its constructor gives it", err=True)
     evaluation.check_output(output, replace)
     part = None if split == "all" else split
-    protocol = evaluation.Protocol(chosen, scoring, part, seed, curve_trials=curve_trials, cap=cap)
+    protocol = evaluation.Protocol(chosen, scoring, part, seed, cap=cap)
     unfinished = output.with_name(f".unfinished-{output.name}")
     try:
         (result,) = evaluation.evaluate_each(run, trials, [protocol], device=device, progress=progress, keep=unfinished)
@@ -666,7 +664,7 @@ def play(
     ] = None,
     context: Annotated[int | None, typer.Option(help="Steps shown to the models; up to the first pickup, or 50, where not given.")] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", "--out", help="A page (.html) or an animation (.gif); data/play/trial-N.html where not given.")
+        Path | None, typer.Option("--save", help="A page (.html) or an animation (.gif); data/play/trial-N.html where not given.")
     ] = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open a page without a name of its own in the browser.")] = True,
     replace: Anew = False,
