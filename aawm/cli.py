@@ -466,7 +466,6 @@ def evaluate(
     scoring: Annotated[str, typer.Option(help="strict, published, or published_2023_06.")] = "strict",
     split: Annotated[str, typer.Option(help="Trials to use: validation, train, or all (of a store of test trials).")] = "validation",
     cap: Annotated[int, typer.Option(min=0, max=MOST, help="Trials of pickups, moves and errors, the costliest tasks; 0: all.")] = 0,
-    published_rows: Annotated[bool, typer.Option("--published-rows", help="Of an imported store: the authors' rows, with repeats.")] = False,
     replace: Replace = False,
     seed: Seed = 0,
     device: Device = "auto",
@@ -477,7 +476,7 @@ def evaluate(
 
     named = [evaluation.task_named(task).name for task in tasks.split(",") if task]
     chosen = chosen_tasks(named, offset, final, threshold)
-    trials = data.published_trials(store) if published_rows else data.open_trials(store)
+    trials = data.open_trials(store)
     if chosen is None and "answer" in trials:  # six visits
         chosen = list(evaluation.VISIT_TASKS)
     check_name(split, ("validation", "train", "all"), "split")

@@ -47,6 +47,15 @@ def pytest_runtest_teardown():
         sys.modules["aawm.on_demand"].NAMED.clear()
 
 
+def leave(*words) -> int:
+    "Run the program as a shell does; its exit code."
+    from aawm import cli
+
+    with pytest.raises(SystemExit) as end:
+        cli.main([*map(str, words)])
+    return int(end.value.code or 0)
+
+
 # tests in the background are told to ignore Ctrl-C, and children inherit that
 heed_interrupt = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
@@ -61,29 +70,39 @@ def note_requests(page, where: list, *here: str) -> None:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
-    "A folder of trials that all tests of a run read and none changes, made by the worker that asks first."
+    "A store that all tests of a run read and none changes, made by the worker that asks first."
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
 
-    def store(trials: int, seed: int) -> Path:
-        from aawm.data import generate
-
-        path = root / f"trials-{trials}-{seed}"
-        with FileLock(root / f"{path.name}.lock"):
-            return path if (path / "manifest.json").exists() else generate(path, trials, seed=seed, workers=1, progress=False)
+    def store(name: str, make, **options) -> Path:
+        with FileLock(root / f"{name}.lock"):
+            path = root / name
+            return path if (path / "manifest.json").exists() else make(path, workers=1, progress=False, **options)
 
     return store
 
 
 @pytest.fixture(scope="session")
 def arena_store(made_once):
-    return made_once(40, 0)
+    from aawm.data import generate
+
+    return made_once("arena", generate, trials=40, seed=0)
 
 
 @pytest.fixture(scope="session")
 def other_store(made_once):
-    return made_once(9, 4)
+    from aawm.data import generate
+
+    return made_once("others", generate, trials=9, seed=4)
+
+
+@pytest.fixture(scope="session")
+def visit_store(made_once):
+    "A test of six visits: eleven groups of eighteen."
+    from aawm.data import generate_visits
+
+    return made_once("visits", generate_visits, subjects=198, scenes=31, test=True, seed=11, fidelity="planar")
 
 
 @pytest.fixture(scope="session")

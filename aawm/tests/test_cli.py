@@ -11,6 +11,7 @@ import torch
 from aawm import cli
 from aawm.evaluation import read_evaluation
 from aawm.models import WorldModel
+from aawm.tests.conftest import leave as run_program
 from aawm.tests.models.test_names import GLIDE
 from aawm.training import fit, load_run, run_settings
 from aawm.training.loop import read_log
@@ -61,10 +62,8 @@ def stores(tmp_path_factory, arena_store, other_store):
 
 def leave(capsys, *words) -> tuple:
     "The exit code, and what was written to the two streams."
-    with pytest.raises(SystemExit) as end:
-        cli.main([*map(str, words), "--no-progress"])
-    written = capsys.readouterr()
-    return end.value.code or 0, written.out, written.err
+    code = run_program(*words, "--no-progress")
+    return code, *capsys.readouterr()
 
 
 def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
@@ -77,11 +76,6 @@ def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
     assert (stores / "out" / "record.json").read_bytes() == first
     assert leave(capsys, *words, "--seed", "1", "--replace")[0] == 0
     assert read_evaluation(stores / "out").record["evaluation_seed"] == 1
-
-
-def test_an_evaluation_of_other_trials_says_nothing_of_them(stores, capsys):
-    code, out, err = leave(capsys, "evaluate", stores / "run", stores / "trials1", stores / "other", "--tasks", "move")
-    assert code == 0 and "trained on" not in out + err, "none of them"
 
 
 def test_the_folder_of_an_evaluation_is_looked_at_before_it_begins(stores, capsys, tmp_path, monkeypatch):

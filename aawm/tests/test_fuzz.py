@@ -334,7 +334,10 @@ def released_pair_readers(folder: Path) -> dict:  # name -> `Reader`
 
 def readers_in(folder: Path) -> dict:  # name -> `Reader`
     "Every reader with a whole file of its own."
-    stores = [generate(folder / f"trials{k}", 3, workers=1, fidelity="planar", progress=False) for k in range(2)]
+    stores = [folder / f"trials{number}" for number in range(3)]
+    generate(stores[0], 3, workers=1, fidelity="planar", progress=False)
+    for copied in stores[1:]:
+        shutil.copytree(stores[0], copied)
     configuration = next((FIXTURES / "marple").glob("init_config_*.json"))
     import_houses([configuration], folder / "houses")
     load_settings = lambda file: load_released("multistep_delta", FIXTURES / "parity/multistep_delta.pt", file)
@@ -343,11 +346,8 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "run settings": run_reader(folder, "settings"), "run hashes": run_reader(folder, "hashes"),
         "run log": run_reader(folder, "log"), "store manifest": manifest_reader(stores[0]),
         "zarr description": zarr_reader(stores[1]),
-        "requests about": exchange_reader(
-            folder, generate(folder / "trials2", 3, workers=1, fidelity="planar", progress=False), True
-        ),
-        "requests npz": exchange_reader(folder, folder / "trials2", False),
-        "evaluation record": record_reader(folder, folder / "trials2"),
+        "requests about": exchange_reader(folder, stores[2], True), "requests npz": exchange_reader(folder, stores[2], False),
+        "evaluation record": record_reader(folder, stores[2]),
         "infant json": infant_reader(folder, "json"), "infant gz": infant_reader(folder, "gz"),
         "infant labels": infant_reader(folder, "labels"),
         "marple configuration": copied_reader(folder, configuration, read_configuration_file),

@@ -17,8 +17,6 @@ import zarr
 from safetensors.torch import load, save
 
 from aawm.readers import read_npz, read_parquet
-from aawm.data.authors.raw import read_raw_trial
-from aawm.data.authors.released import import_released
 from aawm.errors import BadData, Refused
 from aawm.evaluation.exchange import read_arrays
 from aawm.files import resolve, sha256
@@ -32,7 +30,6 @@ from aawm.runs.manifest import read_paper
 from aawm.store import open_array
 from aawm.training import changed_source, load_run
 from aawm.training.loop import read_checkpoint
-from aawm.tests.conftest import ROOT
 
 
 class Payload:
@@ -256,13 +253,6 @@ def test_shipped_weights_carry_their_digest():
 # the other formats
 
 
-def test_pickles_of_the_authors_form(tmp_path, marker):
-    for name in ("trials.pkl", "trials_exp_info.pkl"):
-        (tmp_path / name).write_bytes(pickle.dumps(Payload(marker)))
-    with pytest.raises(Refused, match="mkdir"):
-        import_released(tmp_path / "trials.pkl", tmp_path / "trials_exp_info.pkl", tmp_path / "store")
-
-
 def test_state_dicts_and_checkpoints(tmp_path, marker):
     torch.save({"weight": Payload(marker)}, tmp_path / "released.pt")
     with pytest.raises(BadData, match="cannot be read safely|can be read safely"):
@@ -303,14 +293,3 @@ def test_episodes_that_hold_a_pickle(tmp_path, marker, name):
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     with pytest.raises(BadData, match=name):
         read_file(tmp_path / name)
-
-
-def test_tables_of_raw_trials_that_hold_code(tmp_path, marker):
-    folder = tmp_path / "random_gathering_000000"
-    shutil.copytree(ROOT / "data/sample/random_gathering_000000", folder)
-    code = f"__import__('os').mkdir({str(marker)!r})".replace(",", ";")
-    for name in ("event_log.csv", "trial_obs.csv"):
-        lines = (folder / name).read_text().splitlines()
-        (folder / name).write_text("\n".join([lines[0], ",".join([code] * (lines[0].count(",") + 1)), *lines[2:]]))
-    assert read_raw_trial(folder)["bad"]
-

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from aawm import cli, schema
+from aawm import schema
 from aawm.data import generate
 from aawm.data.making.draw import draw_trial
 from aawm.data.making.generate import draw_alike, simulator_hash
@@ -23,6 +23,7 @@ from aawm.on_demand import CODE, use_code
 from aawm.runs.manifest import plan, profile_values
 from aawm.sim.behaviors import ROLE
 from aawm.store import read_manifest
+from aawm.tests.conftest import leave
 
 READERS = {"model": model_class, "observer": make_observer, "method": find_method}
 FAULTS = {
@@ -94,13 +95,6 @@ def hider(tmp_path, monkeypatch):
     sys.modules.pop("hider", None)
     for table, name in ((schema.SCENARIO_ROLES, "hider_static"), (schema.SCENARIO_BEHAVIOR, "hider_static"), (schema.ROLES, "hider"), (ROLE, "hider")):
         table.pop(name, None)
-
-
-def leave(*words: str) -> int:
-    "Run the program as a shell does."
-    with pytest.raises(SystemExit) as end:
-        cli.main(list(words))
-    return int(end.value.code or 0)
 
 
 def test_a_scenario_of_ones_own_is_simulated_in_workers_and_named_in_its_store(hider, capsys):
