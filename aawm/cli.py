@@ -173,6 +173,9 @@ def generate(
     concept: Annotated[
         list[str] | None, typer.Option(help="Concept of what robots want in visits (repeatable); default: known ones, of visits-test all.")
     ] = None,
+    noise: Annotated[
+        bool, typer.Option("--noise", help="Let robots aim and stall as in ordinary trials, in all visits but the last.")
+    ] = False,
     scenario: Annotated[
         list[str] | None, typer.Option(help="Scenario of the trials (repeatable), your own with --code; default: the nine, all equally likely.")
     ] = None,
@@ -190,13 +193,13 @@ def generate(
     from aawm.runs.manifest import typed
 
     kind, count = SETS[check_name(set, SETS, "set")]
-    if kind == "generate" and (scenes or concept):
-        raise UsageError("--scenes and --concept are for --set visits and visits-test")
+    if kind == "generate" and (scenes or concept or noise):
+        raise UsageError("--scenes, --concept and --noise are for --set visits and visits-test")
     if kind != "generate" and (scenario or observer is not None):
         raise UsageError("--scenario and --observer are for --set trials")
     trials = trials or count
     place = [] if observer is None else [typed("--observer", number, 0.0) for number in observer.split(",")]
-    more: dict = {"scenes": scenes, "test": set == "visits-test", "concepts": concept}
+    more: dict = {"scenes": scenes, "test": set == "visits-test", "concepts": concept, "noise": noise}
     if kind == "generate":
         more = {"scenarios": scenario or (), "observer": place}
     make = partial(getattr(data, kind), store, trials, seed=seed, fidelity=fidelity or None, progress=progress, **more)
@@ -212,7 +215,8 @@ def generate(
     tell_totals(store, "drawn again")
     if is_new:  # of a store that went on, only a part was made now
         seconds = time.monotonic() - begun
-        made = 3 * data.open_trials(store).attrs["settings"]["scenes"] if kind != "generate" else trials  # trials are put together from visits
+        visits = 3 * (1 + noise)  # of each scene, from which trials are put together
+        made = visits * data.open_trials(store).attrs["settings"]["scenes"] if kind != "generate" else trials
         typer.echo(f"{made / seconds:.1f} {'trials' if kind == 'generate' else 'visits simulated'} a second ({seconds:.0f} s)")
 
 

@@ -117,7 +117,7 @@ def how_it_was_made(
     again = f" {drawn} draws were rejected and drawn again:{reasons}" if drawn else " No draw was rejected."
     visits = by == "aawm.data.generate_visits"
     concepts = "".join(f" --concept {name}" for name in settings.get("concepts", ()))
-    options = f"--set {settings['set']} --scenes {settings['scenes']}{concepts} " if visits else ""
+    options = f"--set {settings['set']} --scenes {settings['scenes']}{concepts} {'--noise ' * ('noise' in settings)}" if visits else ""
     versions = f"MuJoCo {settings['mujoco_version']} and NumPy {settings['numpy_version']} by {manifest['written_by']}"
     return f"""Simulated with {versions}, robots at fidelity `{settings["fidelity"]}`:
 

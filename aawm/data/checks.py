@@ -207,6 +207,7 @@ def subject_faults(
     subjects: pd.DataFrame,  # `VISIT_COLUMNS`
     scenario: pd.Series,  # of each trial
     states: xr.DataArray,  # `[trial, 300, 5, 7]`
+    noise: bool = False,  # in the visits before the last, where robots may bring nothing
 ) -> list:
     "Return what a table of subjects says and the states of six visits do not show."
     actors, choices = (subjects[[f"{name}_{visit}" for visit in range(1, VISITS + 1)]].to_numpy() for name in ("actor", "choice"))
@@ -219,9 +220,10 @@ def subject_faults(
         ways = np.abs(np.diff(visits[..., AGENT_INDEX, GROUND_PLANE], axis=2)).sum((2, 4))
         last = [one.tobytes() for one in state[:, VISIT_CONTEXT - 2 : VISIT_CONTEXT]]
         alike = [starts.setdefault(key, one) == one for key, one in zip(zip(here.group, here.actor_6), last)]
+        unlike = (goals(visits) != (choices[first : first + CHUNK, :, None] == np.arange(len(OBJECTS)))).any(-1)
         shown = {
             "another robot acts": ways.argmax(-1) != actors[first : first + CHUNK],
-            "another object is delivered": (goals(visits) != (choices[first : first + CHUNK, :, None] == np.arange(len(OBJECTS)))).any(-1),
+            "another object is delivered": unlike & ((not noise) | (np.arange(VISITS) == VISITS - 1)),
             "the answer is not the last object": (here.answer != here.choice_6).to_numpy()[:, None],
             "the scenario is of another concept": (here.concept.map(VISIT_SCENARIO) != scenario[here.index]).to_numpy()[:, None],
             "the last visit begins otherwise than in its group": ~np.array(alike)[:, None],
@@ -252,7 +254,7 @@ def content_faults(path: str | Path, manifest: dict) -> list:
     for name in (LOG_TABLE, ROW_TABLE):
         read_table(path, LAYOUT, name, manifest)
     if (subjects := read_table(path, LAYOUT, SUBJECT_TABLE, manifest)) is not None:
-        faults += subject_faults(subjects, table.scenario, trials.state)
+        faults += subject_faults(subjects, table.scenario, trials.state, "noise" in manifest["settings"])
     return faults + event_faults(events, len(table)) + step_faults(trials.pickup_step, trials.goal_step) + table_faults(table)
 
 # %% ../../nbs/data/04_checks.ipynb #4989b9ab

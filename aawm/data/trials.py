@@ -257,7 +257,7 @@ def show_trial(
         for number, (steps, inside) in enumerate(zip(visits, near), 1):
             goal_step = np.where(inside.any(0), inside.argmax(0), NEVER)
             asked = number == VISITS
-            title = f"visit {number}: object {inside.any(0).argmax()}" + ("?" if asked else "")
+            title = f"visit {number}: " + (f"object {inside.any(0).argmax()}" if inside.any() else "nothing") + ("?" if asked else "")
             panels.append(Sketch(steps[:2] if asked else steps, title, (), () if asked else goal_step.tolist()))
         return side_by_side(*panels)
     names = [str(name) for name in (*row.object_kind.values, *(row[role].item() for role in ROLE_COLUMNS))]

@@ -24,10 +24,9 @@ from .intervals import share_interval
 from .worlds import PlainWorld, bring_object
 from .scores import CHOICES
 from .tasks import VISIT_TASKS
-from ..events import goals
 from aawm.schema import (
-    AGENT_INDEX, CONCEPTS, ENTITIES, FEATURES, GROUND_PLANE, KNOWN_CONCEPTS, OBJECTS, VISIT_CONTEXT, VISIT_STEPS, VISITS,
-    unflatten,
+    AGENT_INDEX, CONCEPTS, ENTITIES, FEATURES, GROUND_PLANE, KNOWN_CONCEPTS, MOVED_THRESHOLD, OBJECT_INDEX, OBJECTS, VISIT_CONTEXT,
+    VISIT_STEPS, VISITS, unflatten,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +41,13 @@ def read_past(
 
     starts = states[: VISITS * VISIT_STEPS : VISIT_STEPS][..., list(GROUND_PLANE)]
     actors = np.abs(starts[:, AGENT_INDEX, 0]).argmin(axis=-1)
-    before = states[: (VISITS - 1) * VISIT_STEPS].reshape(VISITS - 1, VISIT_STEPS, *states.shape[1:])
-    return Past(actors.tolist(), starts[:, : len(OBJECTS)], order_of(starts, actors), goals(before).argmax(axis=-1).tolist())
+    before = states[: (VISITS - 1) * VISIT_STEPS, ..., list(GROUND_PLANE)].reshape(VISITS - 1, VISIT_STEPS, len(ENTITIES), 2)
+    things = before[:, :, OBJECT_INDEX]
+    moved = np.linalg.norm(things - things[:, :1], axis=-1).max(axis=1)
+    robots = before[range(VISITS - 1), :, len(OBJECTS) + actors[:-1]]
+    near = np.linalg.norm(robots[:, :, None] - things[:, :1], axis=-1).min(axis=1)
+    brought = np.where(moved.max(axis=-1) > MOVED_THRESHOLD, moved.argmax(axis=-1), near.argmin(axis=-1))
+    return Past(actors.tolist(), starts[:, : len(OBJECTS)], order_of(starts, actors), brought.tolist())
 
 # %% ../../nbs/evaluation/13_visits.ipynb #cdbc5a57
 SETS_OUT = 3  # steps after those shown until a robot sets out

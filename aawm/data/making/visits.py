@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ def draw_scene(
     root_seed: int,
     index: int,  # place of the scene in its pool
     fidelity: str | None = None,  # of the simulator; `None`: its default
-) -> dict:  # `index`, `state` `[3, 50, 5, 7]`, `row`, `events`, `rejected`
+    noise: bool = False,  # three more outcomes, with noise
+) -> dict:  # `index`, `state` `[3 or 6, 50, 5, 7]`, `row`, `events`, `rejected`
     "Simulate the three outcomes of a scene, drawing again while one is rejected."
     from aawm.sim import FIDELITIES
     from aawm.sim.visits import outcomes
@@ -56,7 +58,7 @@ def draw_scene(
     rejected: list[dict] = []
     for attempt in range(ATTEMPTS):
         seed = trial_seed(root_seed, index, attempt)
-        visits = outcomes(seed, fidelity or FIDELITIES[0])
+        visits = outcomes(seed, fidelity or FIDELITIES[0], noise)
         if visits[-1].rejected is None:
             events = [(outcome, *event) for outcome, visit in enumerate(visits) for event in visit.events]
             state = np.stack([visit.states for visit in visits])
@@ -81,17 +83,19 @@ def generate_scenes(
     scenes: int,
     seed: int,
     fidelity: str,
+    noise: bool,
     workers: int | Executor,
     progress: bool,
 ) -> Path:  # the pool
     "Simulate a pool of scenes; killed or stopped anywhere, the same call goes on."
     def make(chunks):
         indices = [index for places in chunks.values() for index in places]
-        drawn = simulated_trials(indices, seed, fidelity, workers, draw_scene)
+        drawn = simulated_trials(indices, seed, fidelity, workers, partial(draw_scene, noise=noise))
         bar = tqdm(drawn, total=scenes, initial=scenes - len(indices), unit="scene", desc="simulating", disable=not progress)
         yield from gathered_chunks(chunks, bar, SCENES)
 
-    return build_store(path, SCENES, {"scene": scenes}, {"scenes": scenes, "seed": seed, "fidelity": fidelity}, make, scene_entries)
+    sizes = {"scene": scenes, "outcome": len(OBJECTS) * (1 + noise)}
+    return build_store(path, SCENES, sizes, {"scenes": scenes, "seed": seed, "fidelity": fidelity, "noise": noise}, make, scene_entries)
 
 # %% ../../../nbs/data/making/04_visits.ipynb #91b3b35d
 def plan_subjects(
@@ -143,11 +147,11 @@ def subject_trials(
         subject, split = planned[place]
         past = subject.past
         state = scenes.subject(subject.scenes, past.actors, past.brought)
-        visits = zip(range(VISITS), subject.scenes, past.brought, past.actors)
+        visits = zip(range(VISITS), subject.scenes, scenes.takes(past.brought), past.actors)
         events = [
             (frames * visit + frame, actor if agent == 0 else 1 - actor, event)
-            for visit, scene, thing, actor in visits
-            for frame, agent, event in logs[scene, thing]
+            for visit, scene, take, actor in visits
+            for frame, agent, event in logs[scene, take]
         ]
         scenario = VISIT_SCENARIO[concept_of(subject.character)]
         row: dict[str, object] = {"name": f"{scenario}_{place:06d}", "scenario": scenario}
@@ -160,7 +164,7 @@ def subject_trials(
 def generate_visits(
     path: str | Path, subjects: int | None = None, scenes: int | None = None, seed: int = 0, test: bool = False,
     concepts: Sequence[str] | None = None, workers: int | Executor | None = None, fidelity: str | None = None,
-    progress: bool = True, chunk: int | None = None
+    progress: bool = True, chunk: int | None = None, noise: bool = False
 ) -> Path:
     """Simulate trials of six visits into a store; killed or stopped anywhere, the same call goes on and ends with the same bytes.
 
@@ -186,6 +190,8 @@ def generate_visits(
         Show a bar.
     chunk : int or None
         Trials in a chunk; `None` takes 25 in stores of under 1,000 trials, else 250.
+    noise : bool
+        Let robots aim and stall in all but the last visit as they do in ordinary trials.
 
     Returns
     -------
@@ -200,7 +206,7 @@ def generate_visits(
         Where the folder cannot be written, or a worker was lost twice.
     """
     from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS
-    from aawm.sim.visits import VISIT_SETTINGS, Scenes
+    from aawm.sim.visits import NOISY_SETTINGS, VISIT_SETTINGS, Scenes
 
     path = Path(path)
     fidelity = FIDELITIES[0] if fidelity is None else check_name(fidelity, FIDELITIES, "fidelity")
@@ -221,7 +227,7 @@ def generate_visits(
     planned: list[tuple[SubjectPlan, str]] = []
 
     def make(chunks):
-        generate_scenes(pool, scenes, seed, fidelity, workers, progress)
+        generate_scenes(pool, scenes, seed, fidelity, noise, workers, progress)
         every = Scenes(open_array(pool / ARRAYS / "state")[:])
         planned[:] = plan_subjects(every, subjects, seed, test, concepts)
         places = [place for some in chunks.values() for place in some]
@@ -238,4 +244,6 @@ def generate_visits(
         "simulator_code": code_hash(visits=True), "made_by": "aawm.data.generate_visits", "format_version": LAYOUT.version,
         "validation_share": 1.0 if test else VALIDATION_SHARE,
     }
+    if noise:
+        settings["noise"] = asdict(NOISY_SETTINGS)
     return build_store(path, LAYOUT, {"trial": subjects}, settings, make, finish, chunk)

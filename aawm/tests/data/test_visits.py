@@ -84,11 +84,11 @@ def test_training_sets_hold_known_concepts_and_validation_shares_no_scene(tmp_pa
 def test_a_stopped_store_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypatch):
     draw, drawn = making.draw_scene, []
 
-    def stops(root_seed, index, fidelity):
+    def stops(root_seed, index, fidelity, **choices):
         drawn.append(index)
         if len(drawn) == 30:
             raise KeyboardInterrupt
-        return draw(root_seed, index, fidelity)
+        return draw(root_seed, index, fidelity, **choices)
 
     choices = {"subjects": 36, "scenes": 30, "test": True} | QUICK
     with monkeypatch.context() as patch:
@@ -102,6 +102,21 @@ def test_a_stopped_store_goes_on_and_ends_with_the_same_bytes(tmp_path, monkeypa
     assert files == {file.relative_to(tmp_path / "stopped"): file.read_bytes() for file in (tmp_path / "stopped").rglob("*") if file.is_file()}
     with pytest.raises(Exception, match="other settings"):
         generate_visits(whole, **choices | {"seed": 12})
+
+
+def test_noise_changes_what_visits_before_the_last_show_and_nothing_else(tmp_path):
+    "Subjects, starts and last visits are those of the test without noise, to the bit."
+    test = {"subjects": 36, "scenes": 14, "test": True} | QUICK
+    calm = open_trials(generate_visits(tmp_path / "calm", **test))
+    noisy = open_trials(generate_visits(tmp_path / "noisy", noise=True, **test))
+    assert verify(tmp_path / "noisy")["trials"] == 36 and noisy.settings["noise"]["stall"] > 0 and "noise" not in calm.settings
+    assert (columns(calm, "choice") == columns(noisy, "choice")).all() and (calm.character == noisy.character).all()
+    one, other = (trials.state.values.reshape(-1, 6, 50, 5, 7) for trials in (calm, noisy))
+    assert np.array_equal(one[:, 5], other[:, 5]) and np.array_equal(one[:, :, :5], other[:, :, :5])
+    failed = ~goals(other[:, :5]).any(-1)
+    assert 0.2 < failed.mean() < 0.8 and goals(one[:, :5]).any(-1).all()
+    read = np.array([read_past(states[:252]).brought for states in noisy.state.values])
+    assert (read == columns(noisy, "choice")[:, :5])[failed].mean() > 0.7, "what is tried shows, too"
 
 
 def test_verify_reads_the_table_of_subjects(visit_store, tmp_path):
