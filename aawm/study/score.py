@@ -292,11 +292,10 @@ def read_answers(
 
     for path in map(Path, paths):
         try:
-            rows = joined_rows(path, {"row", "participant", "trial"})
-            rows = [row for row in rows if row["row"]]  # a host has rows of its own
-            if not any(row["row"] == "answer" for row in rows):
+            table = [row for row in joined_rows(path, {"row", "participant", "trial"}) if row["row"]]  # a host has rows of its own
+            if not any(row["row"] == "answer" for row in table):
                 raise BadData(f"{path} holds no answers of a participant; name files that participants saved")
-            for number, row in enumerate(rows, start=1):
+            for number, row in enumerate(table, start=1):
                 sheets[str(row.get("participant")), str(row.get("run") or "")].append((f"{path}, answer {number}", row))
         except BadData as fault:
             note(fault, path)
