@@ -1,8 +1,7 @@
 "Two agents, one house, one question: a method sees what both have done so far, and says which of them did it."
 
 from .configurations import (
-    import_houses as import_houses, read_configuration_file as read_configuration_file,
-    read_houses as read_houses,
+    read_configuration_file as read_configuration_file, read_configurations as read_configurations,
 )
 from .evidence import Evidence as Evidence, VARIANTS as VARIANTS, look as look
 from .furnishing import draw_house as draw_house, floor_plan as floor_plan

@@ -47,10 +47,9 @@ def curve_table(
     table: pd.DataFrame,  # of `score_pairs`, one or more series
     series: str = "variant",  # column that tells series apart
     draws: int = 400,
-    seed: int = 0,
 ) -> pd.DataFrame:  # series, scenario, part, value, low, high; `mean` over scenarios too
     "Mean curves with intervals over houses."
-    tables = {name: bootstrap(here, None, draws, seed) for name, here in table.groupby(series, sort=False)}
+    tables = {name: bootstrap(here, None, draws) for name, here in table.groupby(series, sort=False)}
     return pd.concat(tables, names=["series"]).reset_index()
 
 # %% ../../nbs/marple/19_figures.ipynb #27786109

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ROOM_TYPES', 'SIDES', 'BARE', 'TRIES', 'FIRST_NUMBER', 'FILLINGS', 'PLANS', 'cut_rooms', 'draw_door', 'floor_plan',
-           'coin_state', 'choose_pieces', 'place_pieces', 'place_objects', 'can_be_done', 'draw_house']
+           'coin_state', 'place_pieces', 'place_objects', 'can_be_done', 'draw_house']
 
 # %% ../../nbs/marple/05_furnishing.ipynb #fe6ee3d6
 import numpy as np
@@ -89,14 +89,6 @@ def coin_state(
         state |= DUSTY * need.dusty
     return state
 
-# %% ../../nbs/marple/05_furnishing.ipynb #a590382d
-def choose_pieces(room: Room, needs: dict, rng: np.random.Generator) -> list:  # of (kind, Need or None)
-    "Choose the furniture of a room."
-    wanted = [(kind, need) for (kind, type), need in needs.items() if type == room.type]
-    count = max(len(wanted), int(rng.integers(1, max(2, room.width * room.height // 12) + 1)))
-    pool = [kind.id for kind in FURNITURE.values() if room.type in kind.rooms]
-    return wanted + [(int(kind), None) for kind in rng.choice(pool, count - len(wanted))]
-
 # %% ../../nbs/marple/05_furnishing.ipynb #dde6a6c4
 def place_pieces(plan: House, needs: dict, rng: np.random.Generator):  # list of (Piece, Need or None), or None
     "Furniture for every room; `None` where something found no place."
@@ -106,7 +98,10 @@ def place_pieces(plan: House, needs: dict, rng: np.random.Generator):  # list of
         for dx, dy in AHEAD:
             empty[door.y + dy, door.x + dx] = False
     for number, room in enumerate(plan.rooms):
-        for kind, need in choose_pieces(room, needs, rng):
+        wanted = [(kind, need) for (kind, type), need in needs.items() if type == room.type]
+        count = max(len(wanted), int(rng.integers(1, max(2, room.width * room.height // 12) + 1)))
+        pool = [kind.id for kind in FURNITURE.values() if room.type in kind.rooms]
+        for kind, need in wanted + [(int(kind), None) for kind in rng.choice(pool, count - len(wanted))]:
             for _ in range(TRIES):
                 x = room.x + int(rng.integers(room.width))
                 y = room.y + int(rng.integers(room.height))

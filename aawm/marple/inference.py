@@ -4,20 +4,19 @@
 
 # %% auto #0
 __all__ = ['NOISE', 'TYPES', 'moves_of', 'WEIGHTS', 'WASTED', 'stages', 'Moves', 'action_chance', 'read_prefix', 'hint',
-           'sound_chance', 'spread', 'world_stages', 'arrived', 'read_snapshot', 'query_stage', 'reach', 'has_done',
-           'posterior', 'chance_of_query', 'exact_method', 'preferences', 'evaluate', 'exact', 'imagine',
-           'way_made_good', 'fewest_wasted_moves', 'holds_query']
+           'sound_chance', 'query_stage', 'has_done', 'posterior', 'exact_method', 'preferences', 'evaluate', 'exact',
+           'imagine', 'way_made_good', 'fewest_wasted_moves', 'holds_query']
 
 # %% ../../nbs/marple/12_inference.ipynb #76181b3f
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from ..errors import UsageError, own_code
 from .evidence import SOUND_OF, Evidence, look, language_of
 from .houses import House
-from .missions import MISSIONS, Mission, Pantry, Scenario, Step, find_scenario, program
+from .missions import MISSIONS, Mission, Scenario, Step, find_scenario, program
 from .planner import costs_to_go
 from .vocabulary import DOABLE, IDLE, MOVES, NULL
 from .worlds import atlas_of, pose_number
@@ -57,34 +56,29 @@ def action_chance(
     pose: int,
     action: int,  # as vision shows it
     target: int,
-    noise: float,
     slips: float = 0.0,  # share of moves that are wrong ones
 ):  # its probability, and whether it ends the step
     "Compute how likely an action is, and whether it does what the step asks for."
-    slip = noise / TYPES
+    slip = NOISE / TYPES
     if step is None:
-        return (1 - noise if action == NULL else 0.0) + slip, False
+        return (1 - NOISE if action == NULL else 0.0) + slip, False
     if moves.cost[step.piece, pose] == 0:
         wanted = NULL if step.action == IDLE else step.action  # as vision shows it
         done = action == wanted and (action == NULL or target == step.target)
-        return (1 - noise) * done + slip, done
+        return (1 - NOISE) * done + slip, done
     if action not in MOVES:
         return slip, False
     best, wrong = moves.best[step.piece, :, pose], moves.wrong[step.piece, :, pose]
     move = MOVES.index(action)
     share = slips if wrong.any() else 0.0
     if best[move]:
-        return (1 - noise) * (1 - share) / moves.count[step.piece, pose] + slip, False
-    return (1 - noise) * share * wrong[move] / max(wrong.sum(), 1) + slip, False
+        return (1 - NOISE) * (1 - share) / moves.count[step.piece, pose] + slip, False
+    return (1 - NOISE) * share * wrong[move] / max(wrong.sum(), 1) + slip, False
 
 # %% ../../nbs/marple/12_inference.ipynb #41a8e030
 def read_prefix(
-    house: House,
-    mission: Mission | str,
-    evidence: Evidence,  # with history
-    noise: float = NOISE,
-    slips: float = 0.0,
-):  # log-likelihood, chance of each stage: 1 of the one that is reached
+    house: House, mission: Mission | str, evidence: Evidence, slips: float = 0.0
+) -> tuple:  # log-likelihood, the stage that is reached
     "Compute how well a mission explains what was seen, and how far it has come."
     moves = moves_of(house)
     steps = stages(house, mission)
@@ -92,137 +86,43 @@ def read_prefix(
     total = 0.0
     stage = 0
     for pose, (action, target) in zip(poses, evidence.steps):
-        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, noise, slips)
+        chance, done = action_chance(moves, steps[stage] if stage < len(steps) else None, pose, action, target, slips)
         total += np.log(chance)
         stage += done
-    return total + hint(house, mission, evidence, stage, poses[-1], noise), np.eye(len(steps) + 1)[stage]
+    return total + hint(house, mission, evidence, stage, poses[-1]), stage
 
 # %% ../../nbs/marple/12_inference.ipynb #54b1b02c
-def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int, noise: float) -> float:
+def hint(house: House, mission: Mission | str, evidence: Evidence, stage: int, pose: int) -> float:
     "Log-likelihood of what is heard and told, for a mission at a stage."
     steps = stages(house, mission)
     total = 0.0
     step = steps[stage] if stage < len(steps) else None
     if evidence.sound is not None:
         heard = np.flatnonzero(SOUND_OF == evidence.sound).tolist()
-        total += np.log(
-            sum(sound_chance(moves_of(house), step, pose, action, noise) for action in heard if action < 11)
-        )
+        total += np.log(sum(sound_chance(moves_of(house), step, pose, action) for action in heard if action < 11))
     if evidence.told is not None:
         goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
-        total += np.log(
-            1 - noise
-            if (language_of(goals[step.subgoal]) if step else ()) == evidence.told
-            else noise / TYPES
-        )
+        fits = (language_of(goals[step.subgoal]) if step else ()) == evidence.told
+        total += np.log(1 - NOISE if fits else NOISE / TYPES)
     return total
 
 # %% ../../nbs/marple/12_inference.ipynb #d495f09a
-def sound_chance(moves: Moves, step: Step | None, pose: int, action: int, noise: float) -> float:
+def sound_chance(moves: Moves, step: Step | None, pose: int, action: int) -> float:
     "Compute the chance of an action that is heard, whatever it is done to; hearing tells idling from silence."
     if step is None:
-        return 1 - noise if action == NULL else noise / TYPES
+        return 1 - NOISE if action == NULL else NOISE / TYPES
     wanted = 0.0
     if moves.cost[step.piece, pose] == 0:
         wanted = float(action == step.action)
     elif action in MOVES:
         wanted = moves.best[step.piece, MOVES.index(action), pose] / max(moves.count[step.piece, pose], 1)
-    return (1 - noise) * wanted + noise / (TYPES + 1)  # silence too may be a slip
-
-# %% ../../nbs/marple/12_inference.ipynb #5905c165
-def spread(
-    moves: Moves,
-    steps: tuple,  # stages of a mission
-    chance: np.ndarray,  # float `[stages + 1, poses]`; the last row: done
-    noise: float,
-) -> np.ndarray:  # the same, one step later
-    "Take one step of the action model for a whole distribution."
-    later = np.zeros_like(chance)
-    slip = noise / TYPES
-    for stage in np.flatnonzero(chance.any(1)).tolist():
-        here = chance[stage]
-        if stage == len(steps):
-            later[stage] += here
-            continue
-        piece = steps[stage].piece
-        facing = moves.cost[piece] == 0
-        share = (1 - noise) / np.maximum(moves.count[piece], 1)
-        for move in range(3):
-            np.add.at(later[stage], moves.after[move], here * (share * moves.best[piece, move] + slip))
-        ends = facing * (1 - noise + slip)
-        later[stage + 1] += here * ends
-        later[stage] += here * ((TYPES - 3) * slip - facing * slip)
-    return later
-
-# %% ../../nbs/marple/12_inference.ipynb #c81f5aa8
-def world_stages(house: House, mission: Mission | str) -> list:  # of (states of the furniture, piece each object is on)
-    "Compute what a mission has changed at every stage, poses aside."
-    pantry = Pantry(house)
-    found = []
-    goals = (MISSIONS[mission] if isinstance(mission, str) else mission).subgoals
-    for step in program(house, mission):
-        found += [(tuple(pantry.state), tuple(pantry.place))] * step.times
-        pantry.do(goals[step.subgoal], step.piece)
-    return [*found, (tuple(pantry.state), tuple(pantry.place))]
-
-# %% ../../nbs/marple/12_inference.ipynb #296c87c6
-@lru_cache(maxsize=256)
-def arrived(house: House, mission: Mission | str, tau: int, noise: float) -> np.ndarray:  # float `[stages + 1, poses]`
-    "Compute where an agent on a mission is after tau steps, from a uniform start."
-    moves = moves_of(house)
-    steps = stages(house, mission)
-    if tau:
-        return spread(moves, steps, arrived(house, mission, tau - 1, noise), noise)
-    chance = np.zeros((len(steps) + 1, moves.cost.shape[1]))
-    chance[0, pose_number(house.starts(), house.width)] = 1 / len(house.starts())
-    return chance
-
-# %% ../../nbs/marple/12_inference.ipynb #21f45bf9
-def read_snapshot(house: House, mission: Mission | str, evidence: Evidence, noise: float = NOISE):  # log-likelihood, chance of each stage
-    "Compute how well a mission explains one state at tau, and at which stage it may be."
-    if evidence.piece_states is None or evidence.places is None:
-        raise UsageError("the evidence is a history and no snapshot; read it with read_prefix")
-    pose = int(pose_number(evidence.poses[-1], house.width))
-    here = arrived(house, mission, evidence.tau, noise)[:, pose]
-    shown = (
-        tuple(evidence.piece_states[: len(house.furniture)].tolist()), tuple(evidence.places[: len(house.objects)].tolist())
-    )
-    weights = np.array(
-        [
-            here[stage] * np.exp(hint(house, mission, evidence, stage, pose, noise)) if known == shown else 0.0
-            for stage, known in enumerate(world_stages(house, mission))
-        ]
-    )
-    total = weights.sum()
-    return np.log(max(total, 1e-300)), weights / max(total, 1e-300)
+    return (1 - NOISE) * wanted + NOISE / (TYPES + 1)  # silence too may be a slip
 
 # %% ../../nbs/marple/12_inference.ipynb #874c3d89
 def query_stage(steps: tuple, query: tuple, start: int = 0) -> int | None:  # the first that does it, from `start` on
     "Find the stage of a mission that is the query action."
     stages_left = range(start, len(steps))
     return next((k for k in stages_left if (steps[k].target, steps[k].action) == tuple(query)), None)
-
-# %% ../../nbs/marple/12_inference.ipynb #c1d59668
-def reach(
-    house: House,
-    mission: Mission | str,
-    stage: int,
-    pose: int,
-    query: tuple,  # (kind, action)
-    within: int | None = None,  # further steps; `None`: any number
-    noise: float = NOISE,
-) -> float:  # probability
-    "Compute the chance that an agent on a mission, now at a stage and pose, still does the query."
-    steps = stages(house, mission)
-    goal = query_stage(steps, query, stage)
-    if goal is None or within is None:
-        return float(goal is not None)
-    moves = moves_of(house)
-    chance = np.zeros((goal + 2, atlas_of(house).poses))
-    chance[stage, pose] = 1.0
-    for _ in range(within):
-        chance = spread(moves, steps[: goal + 1], chance, noise)
-    return float(chance[goal + 1].sum())
 
 # %% ../../nbs/marple/12_inference.ipynb #3e218b6f
 def has_done(evidence: Evidence, query: tuple) -> bool:
@@ -234,62 +134,35 @@ def posterior(
     house: House,
     evidence: Evidence,
     belief: dict,  # mission (name or Mission) -> prior probability
-    noise: float = NOISE,
-    slips: float = 0.0,  # share of moves that are wrong ones, of histories
-) -> dict:  # mission -> (probability, chance of each stage)
+    slips: float = 0.0,  # share of moves that are wrong ones
+) -> dict:  # mission -> (probability, stage)
     "Compute the posterior over missions, and how far each has come."
     if not belief or min(belief.values()) < 0 or not np.isclose(sum(belief.values()), 1):
         raise UsageError(f"priors must be probabilities that sum to 1, got {belief}")
-    if evidence.actions is None:
-        read = partial(read_snapshot, noise=noise)
-    else:
-        read = partial(read_prefix, noise=noise, slips=slips)
-    found = {mission: (*read(house, mission, evidence), prior) for mission, prior in belief.items() if prior > 0}
+    found = {mission: (*read_prefix(house, mission, evidence, slips), prior) for mission, prior in belief.items() if prior > 0}
     most = max(log for log, _, _ in found.values())
     weights = {mission: np.exp(log - most) * prior for mission, (log, _, prior) in found.items()}
     total = sum(weights.values())
     return {mission: (weights[mission] / total, found[mission][1]) for mission in found}
 
 # %% ../../nbs/marple/12_inference.ipynb #93039621
-def chance_of_query(
-    house: House,
-    evidence: Evidence,
-    query: tuple,  # (kind, action)
-    belief: dict,  # mission -> prior probability
-    within: int | None = None,  # further steps
-    noise: float = NOISE,
-    slips: float = 0.0,
-) -> float:
-    "Compute the chance that one agent has done, or will do, the query."
-    if has_done(evidence, query):
-        return 1.0
-    pose = int(pose_number(evidence.poses[-1], house.width))
-    total = 0.0
-    for mission, (weight, where) in posterior(house, evidence, belief, noise, slips).items():
-        passed = query_stage(stages(house, mission), query)
-        for stage in np.flatnonzero(where):
-            # of a snapshot: it has been done
-            behind = evidence.actions is None and passed is not None and stage > passed
-            total += weight * where[stage] * (
-                1.0 if behind else reach(house, mission, int(stage), pose, query, within, noise)
-            )
-    return float(total)
-
-# %% ../../nbs/marple/12_inference.ipynb #59530145
 def exact_method(
     house: House,
     evidence: tuple,  # of A, of B
     query: tuple,  # (kind, action)
     preferences: tuple,  # of A, of B: mission -> prior probability
-    within: int | None = None,  # further steps; `None`: any number
-    noise: float = NOISE,
     slips: float = 0.0,  # share of moves that are wrong ones, which it is told
 ) -> tuple:  # p_a, p_b
     "Exact inference as a method of this room: evidence in, two chances out."
-    return tuple(
-        chance_of_query(house, seen, query, belief, within, noise, slips)
-        for seen, belief in zip(evidence, preferences)
-    )
+    answers = []
+    for seen, belief in zip(evidence, preferences):
+        if has_done(seen, query):
+            answers.append(1.0)
+            continue
+        missions = posterior(house, seen, belief, slips).items()
+        ahead = [weight for mission, (weight, stage) in missions if query_stage(stages(house, mission), query, stage) is not None]
+        answers.append(float(sum(ahead)))
+    return tuple(answers)
 
 # %% ../../nbs/marple/12_inference.ipynb #514c0b8d
 WEIGHTS = (1.0, 0.8, 0.6, 0.5)
@@ -297,16 +170,14 @@ WEIGHTS = (1.0, 0.8, 0.6, 0.5)
 
 def preferences(
     runs: tuple,  # of A, of B; only their missions are read, and at w = .5 not even these
-    query: Scenario | str | tuple,  # scenario, its name or its query
-    prior: float | str | tuple | dict = 0.5,  # w, "open", or a pair of dicts mission -> probability
+    query: Scenario | str,  # scenario or its name
+    prior: float | str | tuple = 0.5,  # w, "open", or a pair of dicts mission -> probability
 ) -> tuple:  # of A, of B: mission -> probability
     "Read what is known of what the two agents like to do."
     if isinstance(prior, (tuple, list)) and len(prior) == 2:
         return tuple(prior)
     if prior == "open":
         return ({name: 1 / len(MISSIONS) for name in MISSIONS},) * 2
-    if isinstance(prior, dict):
-        return prior, prior
     if isinstance(prior, (str, tuple)) or not 0 <= prior <= 1:
         raise UsageError(f"prior must be a weight from 0 to 1, 'open', or probabilities of missions; got {prior!r}")
     missions = find_scenario(query).missions
@@ -314,9 +185,7 @@ def preferences(
         return ({mission: 0.5 for mission in missions},) * 2
     if {run.mission for run in runs} != set(missions):
         found = ", ".join(repr(run.mission) for run in runs)
-        raise UsageError(
-            f"with w = {prior} each agent must prefer one of {', '.join(missions)}; the runs are of {found}"
-        )
+        raise UsageError(f"with w = {prior} each agent must prefer one of {', '.join(missions)}; the runs are of {found}")
     return tuple({mission: prior if mission == run.mission else 1 - prior for mission in missions} for run in runs)
 
 # %% ../../nbs/marple/12_inference.ipynb #c3f30fb0
@@ -325,14 +194,13 @@ def evaluate(
     house: House,
     runs: tuple,  # of A, of B
     tau: int,
-    query: Scenario | str | tuple,  # scenario, its name or its query
-    prior: float | str | tuple | dict = 0.5,
+    query: Scenario | str,  # scenario or its name
+    prior: float | str | tuple = 0.5,  # as for `preferences`
     variant: str = "V",  # of evidence
-    snapshot: bool = False,
     **options: object,  # of the method
 ) -> tuple:  # p_a, p_b
     "Show a method the evidence up to tau and take its two chances."
-    evidence = tuple(look(run, tau, variant, snapshot) for run in runs)
+    evidence = tuple(look(run, tau, variant) for run in runs)
     scenario = find_scenario(query)
     known = preferences(runs, scenario, prior)
     with own_code("the method fails with"):
@@ -350,15 +218,12 @@ def exact(
     house: House,
     runs: tuple,  # of A, of B
     tau: int,  # states 0 .. tau are shown
-    query: Scenario | str | tuple,  # scenario, its name or its query (kind, action)
-    prior: float | str | tuple | dict = 0.5,  # w, "open", or a pair of dicts mission -> probability
+    query: Scenario | str,  # scenario or its name
+    prior: float | str | tuple = 0.5,  # w, "open", or a pair of dicts mission -> probability
     variant: str = "V",  # of `VARIANTS`
-    snapshot: bool = False,  # show the state at tau alone
-    within: int | None = None,  # further steps
-    noise: float = NOISE,
 ) -> tuple:  # p_a, p_b
     "Compute the chance that A, and that B, reaches the query, by exact inference."
-    return evaluate(exact_method, house, runs, tau, query, prior, variant, snapshot, within=within, noise=noise)
+    return evaluate(exact_method, house, runs, tau, query, prior, variant)
 
 # %% ../../nbs/marple/12_inference.ipynb #8a0cd72a
 def imagine(
@@ -368,7 +233,6 @@ def imagine(
     stage: int = 0,
     agents: int = 1000,
     steps: int = 20,
-    noise: float = NOISE,
     seed: int | tuple = 0,
 ):  # int `[agents]` final stages, int `[agents]` final poses
     "Let many agents act by the action model."
@@ -381,7 +245,7 @@ def imagine(
     for _ in range(steps):
         busy = stages_now < len(todo)
         p = piece[stages_now]
-        slips = rng.random(agents) < noise
+        slips = rng.random(agents) < NOISE
         # of a slip: 0, 1, 2 moves, 3 what is to be done here, others nothing
         kind = rng.integers(TYPES, size=agents)
         facing = moves.cost[p, poses] == 0
@@ -402,7 +266,7 @@ def way_made_good(house: House, mission: Mission | str, evidence: Evidence) -> i
     served = 0
     start = 0
     for step in stages(house, mission):
-        ends = (t for t in range(start, len(seen)) if action_chance(moves, step, poses[t], seen[t][0], seen[t][1], NOISE)[1])
+        ends = (t for t in range(start, len(seen)) if action_chance(moves, step, poses[t], *seen[t])[1])
         end = next(ends, None)
         if end is None:
             return served + int(moves.cost[step.piece, poses[start]] - moves.cost[step.piece, poses[-1]])

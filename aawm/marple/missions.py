@@ -9,7 +9,6 @@ __all__ = ['NEEDS', 'FORM', 'MISSION_TEXT', 'EXTRA', 'MISSIONS', 'SCENARIOS', 'M
 
 # %% ../../nbs/marple/04_missions.ipynb #0603569b
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import BadData, UsageError, check_name
@@ -137,30 +136,19 @@ SCENARIOS = {
 }
 
 # %% ../../nbs/marple/04_missions.ipynb #31e067da
-def find_scenario(
-    query: Scenario | str | Sequence[int],  # the scenario, its name, or `(kind, action)`
-) -> Scenario:
-    "Find the scenario that a query belongs to; the five of the benchmark, or one given as it is."
-    if isinstance(query, Scenario):
-        return query
-    if isinstance(query, str):
-        return SCENARIOS[check_name(query, SCENARIOS, "scenario")]
-    by_query: dict[tuple, Scenario] = {scenario.query: scenario for scenario in SCENARIOS.values()}
-    if tuple(query) not in by_query:
-        raise UsageError(f"no scenario asks about {tuple(query)}; known: {', '.join(map(str, by_query))}; or give a Scenario of your own")
-    return by_query[tuple(query)]
+def find_scenario(scenario: Scenario | str) -> Scenario:
+    "Find a scenario by its name; one of your own is given as it is."
+    return scenario if isinstance(scenario, Scenario) else SCENARIOS[check_name(scenario, SCENARIOS, "scenario")]
 
-# %% ../../nbs/marple/04_missions.ipynb #5d54b560
+
 def scenario_of(name: str) -> Scenario | None:
     "Find the scenario in which the mission of a name appears; `None` for one that is in none."
     return next((scenario for scenario in SCENARIOS.values() if name in scenario.missions), None)
 
 
 def partner_of(name: str) -> str:
-    "Name the other mission of a mission's scenario; `UsageError` for a mission that is in none."
-    if (scenario := scenario_of(name)) is None:
-        raise UsageError(f"mission {name!r} is in no scenario")
-    return next(other for other in scenario.missions if other != name)
+    "Name the other mission of a mission's scenario."
+    return next(other for scenario in SCENARIOS.values() for other in scenario.missions if name in scenario.missions and other != name)
 
 # %% ../../nbs/marple/04_missions.ipynb #3ab2fcf4
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SPLITS', 'TEST_HOUSES', 'LONGEST', 'CHUNK', 'PAIR_COLUMNS', 'LAYOUT', 'WHAT', 'HOLDS', 'RANDOM_HOUSES',
            'IMPORTED_HOUSES', 'DIFFERENCES', 'LICENCE', 'Pair', 'draw_pair', 'house_of', 'Plan', 'pair_arrays',
-           'pair_row', 'kept_pairs', 'generate_pairs', 'join_tables', 'imported_pairs', 'read_house_tables',
-           'open_pairs', 'read_pair', 'replays', 'verify_pairs', 'statistics', 'dataset_card']
+           'kept_pairs', 'generate_pairs', 'join_tables', 'read_house_tables', 'open_pairs', 'replays', 'verify_pairs',
+           'statistics', 'dataset_card']
 
 # %% ../../nbs/marple/10_pairs.ipynb #e5300a7a
 from dataclasses import asdict, dataclass, field, fields
@@ -19,7 +19,6 @@ from tqdm.auto import tqdm
 
 from ..ledger import card_page, markdown_table, origin_sections
 from ..errors import BadData, UsageError, check_name, whole_number
-from .configurations import HOUSES, read_houses
 from .furnishing import can_be_done, draw_house
 from .houses import AGENT_COLORS, CELL, HOUSE_PARTS, House
 from .missions import MISSIONS, SCENARIOS, Scenario, find_scenario
@@ -27,7 +26,6 @@ from .planner import Run, find_query, plan
 from .vocabulary import ACTIONS
 from .worlds import World
 from ..store import Array, Layout, Table, build_store, open_store, read_manifest, read_table, verify_store
-
 
 # %% ../../nbs/marple/10_pairs.ipynb #84ea54ea
 @dataclass(frozen=True, eq=False)
@@ -172,17 +170,6 @@ def pair_arrays(pairs: list) -> dict:
                 arrays[name][k, agent, : len(values)] = values
     return arrays
 
-# %% ../../nbs/marple/10_pairs.ipynb #d98cca09
-def pair_row(pair: Pair, split: str) -> dict:
-    "Make a pair's row of the table."
-    row = {
-        "scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit,
-        "horizon": pair.horizon, "seed": str(pair.runs[0].seed)
-    }
-    for letter, run in zip("ab", pair.runs):
-        row |= {f"mission_{letter}": run.mission, f"steps_{letter}": len(run)}
-    return row
-
 # %% ../../nbs/marple/10_pairs.ipynb #378fea76
 def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
     "Collect what a store keeps of some pairs; of houses a row, and one for each part."
@@ -192,12 +179,19 @@ def kept_pairs(pairs: list, split: str) -> tuple:  # arrays, table -> rows
         for part in HOUSE_PARTS
     }
     rows["houses"] = [{"house": name, "width": house.width, "height": house.height, "key": house.key} for name, house in houses.items()]
-    rows["pairs"] = [pair_row(pair, split) for pair in pairs]
+    rows["pairs"] = [
+        {
+            "scenario": pair.scenario.name, "split": split, "house": pair.group, "culprit": pair.culprit, "horizon": pair.horizon,
+            "seed": str(pair.runs[0].seed), "mission_a": pair.runs[0].mission, "mission_b": pair.runs[1].mission,
+            "steps_a": len(pair.runs[0]), "steps_b": len(pair.runs[1])
+        }
+        for pair in pairs
+    ]
     return pair_arrays(pairs), rows
 
 # %% ../../nbs/marple/10_pairs.ipynb #b9bf5ec8
 def generate_pairs(
-    path: str | Path,  # a folder; the same call goes on where it was stopped. With imported houses in it, runs are made in those
+    path: str | Path,  # a folder; the same call goes on where it was stopped
     pairs: int,  # of each scenario
     seed: int = 0,
     split: str = "test",  # test, in or ood
@@ -205,19 +199,27 @@ def generate_pairs(
     houses: int = TEST_HOUSES,  # of each scenario, no more than these
     all_missions: bool = False,  # houses furnished for all ten missions, as the prior `open` needs
     progress: bool = True,
+    imported: dict | None = None,  # name -> House, in which runs are made instead, wherever the missions can be done
 ) -> Path:  # the store
     "Generate pairs of runs into a store."
     wanted = Plan(pairs, split, seed, tuple(scenarios), houses, all_missions)
-    imported = read_houses(path) if (Path(path) / HOUSES).is_file() else {}
-    draw, places = (
-        imported_pairs(imported, wanted) if imported else (wanted.pair, range(pairs * len(wanted.scenarios)))
-    )
+    imported = imported or {}
+    fit = [(name, scenario) for scenario in wanted.scenarios for name, house in imported.items()
+           if all(can_be_done(house, MISSIONS[mission]) for mission in SCENARIOS[scenario].missions)]
+    if imported and not fit:
+        raise BadData(f"in none of {', '.join(imported)} can the missions of {', '.join(wanted.scenarios)} be done")
+
+    def draw(index: int) -> Pair:
+        if not imported:
+            return wanted.pair(index)
+        name, scenario = fit[index // pairs]
+        return draw_pair(imported[name], scenario, (seed, 9 + SPLITS.index(split), index), name)
+
+    count = pairs * len(fit if imported else wanted.scenarios)
     settings = asdict(wanted) | {
-        "imported": {name: house.key for name, house in imported.items()},
-        "made_by": "aawm.marple.generate_pairs"
+        "imported": {name: house.key for name, house in imported.items()}, "made_by": "aawm.marple.generate_pairs"
     }
-    folder = Path(path) / "pairs" if imported else Path(path)
-    bar = tqdm(total=len(places), unit="pair", disable=not progress)
+    bar = tqdm(total=count, unit="pair", disable=not progress)
 
     def make(chunks: dict):
         for number, indices in chunks.items():
@@ -226,7 +228,7 @@ def generate_pairs(
             yield number, *kept_pairs(made, split)
 
     try:
-        return build_store(folder, LAYOUT, {"pair": len(places)}, settings, make, join_tables)
+        return build_store(path, LAYOUT, {"pair": count}, settings, make, join_tables)
     finally:
         bar.close()
 
@@ -238,20 +240,6 @@ def join_tables(contents: list) -> dict:
         found = pd.DataFrame([row for content in contents for row in content[name]], columns=table.columns)
         tables[name] = found if name == "pairs" else found.drop_duplicates(ignore_index=True)
     return {"tables": tables}
-
-# %% ../../nbs/marple/10_pairs.ipynb #f8d6cab2
-def imported_pairs(houses: dict, wanted: Plan):  # a function of the index, the range of indices
-    "Pairs in imported houses: for each house, every scenario whose missions can be done in it."
-    fit = [(name, scenario) for scenario in wanted.scenarios for name, house in houses.items()
-           if all(can_be_done(house, MISSIONS[mission]) for mission in SCENARIOS[scenario].missions)]
-    if not fit:
-        raise BadData(f"in none of {', '.join(houses)} can the missions of {', '.join(wanted.scenarios)} be done")
-
-    def draw(index: int) -> Pair:
-        name, scenario = fit[index // wanted.pairs]
-        return draw_pair(houses[name], scenario, (wanted.seed, 9 + SPLITS.index(wanted.split), index), name)
-
-    return draw, range(wanted.pairs * len(fit))
 
 # %% ../../nbs/marple/10_pairs.ipynb #7733c4b1
 def read_house_tables(path: str | Path) -> dict:  # name -> House
@@ -274,56 +262,47 @@ def read_house_tables(path: str | Path) -> dict:  # name -> House
 # %% ../../nbs/marple/10_pairs.ipynb #bcd73355
 def open_pairs(
     path: str | Path,  # a store
-    scenarios: list | None = None,  # names; `None`: all
     limit: int | None = None,  # pairs of each scenario at most
 ) -> list:  # of Pair
     "Open the pairs of a store."
-    wanted = [check_name(name, SCENARIOS, "scenario") for name in scenarios or SCENARIOS]
     dataset = open_store(path, LAYOUT)
     houses = read_house_tables(path)
     table = pd.DataFrame({name: dataset[name].values for name in PAIR_COLUMNS})
-    keep = table.scenario.isin(wanted) & (table.groupby("scenario").cumcount() < (limit or len(table)))
+    keep = table.groupby("scenario").cumcount() < (limit or len(table))
     arrays = {name: dataset[name].values for name in LAYOUT.arrays}
-    return [
-        read_pair(table.iloc[k], {name: values[k] for name, values in arrays.items()}, houses)
-        for k in np.flatnonzero(keep).tolist()
-    ]
-
-# %% ../../nbs/marple/10_pairs.ipynb #e265fdfd
-def read_pair(
-    row: pd.Series,  # of the table of pairs
-    arrays: dict,  # of this pair
-    houses: dict,  # name -> House
-) -> Pair:
-    "Read one pair of an opened store."
-    house = houses[row["house"]]
-    scenario = SCENARIOS[row["scenario"]]
-    runs = []
-    for agent, letter in enumerate("ab"):
-        count = row[f"steps_{letter}"]
-        action, target, subgoal = (arrays[name][agent, :count] for name in ("action", "target", "subgoal"))
-        poses = arrays["pose"][agent, : count + 1].astype(np.int64)
-        query = find_query(action, target, scenario.query)
-        runs.append(Run(house, poses, action, target, subgoal, row[f"mission_{letter}"], row["seed"], query))
-    return Pair(house, tuple(runs), scenario, int(row["culprit"]), row["house"])
+    pairs = []
+    for k in np.flatnonzero(keep).tolist():
+        row = table.iloc[k]
+        house = houses[row["house"]]
+        scenario = SCENARIOS[row["scenario"]]
+        runs = []
+        for agent, letter in enumerate("ab"):
+            count = row[f"steps_{letter}"]
+            action, target, subgoal = (arrays[name][k, agent, :count] for name in ("action", "target", "subgoal"))
+            poses = arrays["pose"][k, agent, : count + 1].astype(np.int64)
+            query = find_query(action, target, scenario.query)  # so it cannot contradict the actions
+            runs.append(Run(house, poses, action, target, subgoal, row[f"mission_{letter}"], row["seed"], query))
+        pairs.append(Pair(house, tuple(runs), scenario, int(row["culprit"]), row["house"]))
+    return pairs
 
 # %% ../../nbs/marple/10_pairs.ipynb #96c5f315
 def replays(pairs: list[Pair]) -> None:
-    "Replay all runs at once; `BadData` at the first action without effect or pose that differs."
-    houses = list({pair.house.key: pair.house for pair in pairs}.values())
-    index = {house.key: k for k, house in enumerate(houses)}
-    runs = [run for pair in pairs for run in pair.runs]
-    which = [index[pair.house.key] for pair in pairs for _ in pair.runs]
-    lengths = np.array([len(run) for run in runs])
-    kept = {name: np.concatenate(values) for name, values in pair_arrays(pairs).items()}  # `[runs, ...]`
-    world = World(houses, kept["pose"][:, 0], which)
-    for step in range(max(lengths)):
-        done = world.step(kept["action"][:, step], kept["target"][:, step])
-        there = (world.pose == kept["pose"][:, step + 1]).all(1)
-        wrong = np.flatnonzero(~(done & there) & (step < lengths))
-        if len(wrong):
-            who = f"pair {wrong[0] // 2}, agent {'AB'[wrong[0] % 2]}, step {step}"
-            raise BadData(f"{who}: the simulator does not do what is stored; generate the store again")
+    "Replay all runs, those of a house at once; `BadData` at the first action without effect or pose that differs."
+    of_house: dict[str, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        of_house.setdefault(pair.house.key, []).append(number)
+    for numbers in of_house.values():
+        some = [pairs[number] for number in numbers]
+        lengths = np.array([len(run) for pair in some for run in pair.runs])
+        kept = {name: np.concatenate(values) for name, values in pair_arrays(some).items()}  # `[runs, ...]`
+        world = World(some[0].house, kept["pose"][:, 0])
+        for step in range(max(lengths)):
+            done = world.step(kept["action"][:, step], kept["target"][:, step])
+            there = (world.pose == kept["pose"][:, step + 1]).all(1)
+            wrong = np.flatnonzero(~(done & there) & (step < lengths))
+            if len(wrong):
+                who = f"pair {numbers[wrong[0] // 2]}, agent {'AB'[wrong[0] % 2]}, step {step}"
+                raise BadData(f"{who}: the simulator does not do what is stored; generate the store again")
 
 # %% ../../nbs/marple/10_pairs.ipynb #9e1167db
 def verify_pairs(path: str | Path) -> dict:  # the manifest

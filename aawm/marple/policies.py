@@ -92,7 +92,7 @@ def scene_of(world: World):  # cells `[agents, 20, 20, 8]`, in the hand `[agents
     flat[k, here, AGENT : HEADING + 1] = 0
     cells = np.zeros((len(world), SIDE, SIDE, len(CHANNELS)), np.uint8)
     cells[:, : seen.shape[1], : seen.shape[2]] = seen
-    kinds = np.where(world.on == -1, world.atlas.thing[world.which], 0)
+    kinds = np.where(world.on == -1, world.atlas.thing, 0)
     kinds = np.pad(kinds.astype(np.int64), ((0, 0), (0, IN_HAND)))
     return cells, -np.sort(-kinds, axis=1)[:, :IN_HAND]
 

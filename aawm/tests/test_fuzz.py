@@ -27,7 +27,7 @@ from aawm.evaluation.worlds import CopyLast
 from aawm.evaluation.tasks import Protocol
 from aawm.files import digest, sha256
 from aawm.infant.released import import_released
-from aawm.marple.configurations import import_houses, read_configuration_file, read_houses
+from aawm.marple.configurations import read_configuration_file
 from aawm.marple.released import read_action, read_start, trials_of
 from aawm.models import build, load_released, load_weights
 from aawm.models.weights import ship_weights, tensor_digest, write_card
@@ -339,7 +339,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
     for copied in stores[1:]:
         shutil.copytree(stores[0], copied)
     configuration = next((FIXTURES / "marple").glob("init_config_*.json"))
-    import_houses([configuration], folder / "houses")
     load_settings = lambda file: load_released("multistep_delta", FIXTURES / "parity/multistep_delta.pt", file)
     return {
         "card": weights_reader(folder, "card"), "weights": weights_reader(folder, "weights"),
@@ -351,7 +350,6 @@ def readers_in(folder: Path) -> dict:  # name -> `Reader`
         "infant json": infant_reader(folder, "json"), "infant gz": infant_reader(folder, "gz"),
         "infant labels": infant_reader(folder, "labels"),
         "marple configuration": copied_reader(folder, configuration, read_configuration_file),
-        "marple houses": Reader(folder / "houses/houses.json", lambda: read_houses(folder / "houses")),
         "raw events": raw_reader(folder, "event_log.csv"),
         "raw observations": raw_reader(folder, "trial_obs.csv"),
         "released settings": copied_reader(folder, FIXTURES / "parity/multistep_delta.json", load_settings),

@@ -15,7 +15,7 @@ from aawm.evaluation.results import find_evaluations
 from aawm.files import is_hidden, resolve, visible_files
 from aawm.infant.released import released_files
 from aawm.lessons.copies import LESSONS, find_lessons
-from aawm.marple.configurations import configuration_files
+from aawm.marple.configurations import read_configurations
 from aawm.marple.released import trials_of
 from aawm.store import verify_store
 from aawm.tests.conftest import FIXTURES
@@ -76,7 +76,7 @@ LESSON = sorted(resolve(LESSONS).glob("0[1-2]*.ipynb"))
 READERS = {  # make a folder; what is read of it
     "rollouts": (rollouts_of, lambda folder: rollout_files([folder])),
     "evaluations": (evaluations_of, find_evaluations),
-    "houses": (lambda folder: copied(sorted((FIXTURES / "marple").glob("*.json")), folder), lambda folder: configuration_files([folder])),
+    "houses": (lambda folder: copied(sorted((FIXTURES / "marple").glob("*.json")), folder), lambda folder: read_configurations([folder])),
     "pairs": (pairs_of, trials_of),
     "videos": (lambda folder: copied(sorted((FIXTURES / "infant").glob("*.json.gz")), folder), released_files),
     "lessons": (lambda folder: copied(LESSON, folder), find_lessons),

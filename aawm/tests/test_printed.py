@@ -52,7 +52,7 @@ GIVEN = {
     "aawm infant train state_transformer": "for set in preference single_object; do aawm infant generate data/train_$set --set train_$set --items 20; done",
     "aawm infant score answers.csv": "python program.py data/requests/files answers.csv",
     "aawm marple import-released": f"mkdir -p data/test && tar -xf {FIXTURES}/marple/written.tar.xz -C data/test && cp data/test/experiments.json .",
-    "aawm marple import init": f"cp {FIXTURES}/marple/init*.json .",
+    "aawm marple generate data/released-houses": f"cp {FIXTURES}/marple/init*.json .",
     "aawm study score": f"rm -rf study && cp -r {ROOT}/nbs/study/assets/class/goals study && mkdir answers && cp study/answers.csv answers",
 }
 ANSWER = """import json, sys

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from aawm import cli, marple
+from aawm import marple
 from aawm.errors import AawmError, BadData, UsageError
-from aawm.marple.configurations import Configuration, grid_house, import_houses
+from aawm.marple.configurations import Configuration, grid_house, read_configurations
 from aawm.marple.furnishing import can_be_done, draw_house
 from aawm.marple.houses import Room, can_be_faced, reachable
 from aawm.marple.missions import mission, program
@@ -139,14 +138,13 @@ def test_an_impossible_house_is_refused_in_one_line(words):
     one_line(raised.value)
 
 
-def test_two_files_of_one_name_are_not_imported_over_each_other(tmp_path):
+def test_two_files_of_one_name_are_refused(tmp_path):
     other = tmp_path / "other" / FILES[0].name
     other.parent.mkdir()
     shutil.copy(FILES[1], other)
-    with pytest.raises(UsageError, match="both be kept as") as raised:
-        import_houses([FILES[0], other], tmp_path / "kept")
-    assert str(other) in one_line(raised.value) and not (tmp_path / "kept").exists()
-    assert len(import_houses([FILES[0], FILES[0]], tmp_path / "kept")) == 1
+    with pytest.raises(UsageError, match="both be called") as raised:
+        read_configurations([FILES[0], other])
+    assert str(other) in one_line(raised.value) and len(read_configurations([FILES[0], FILES[0]])) == 1
 
 
 def test_missions_that_cannot_be_done_and_texts_that_are_none():
@@ -189,10 +187,8 @@ def test_a_closed_door_cuts_missions_off(tmp_path):
     content = json.loads(GOLDEN.read_text())
     content["Grid"]["doors"]["initial"][0]["state"] = "closed"
     assert read_configuration(content) == shut
-    (tmp_path / "shut.json").write_text(json.dumps(content), encoding="utf-8")
-    import_houses([tmp_path / "shut.json"], tmp_path / "kept")
     with pytest.raises(BadData, match="in none of shut") as fault:
-        marple.generate_pairs(tmp_path / "kept", 1, scenarios=("laundry",), progress=False)
+        marple.generate_pairs(tmp_path / "kept", 1, scenarios=("laundry",), imported={"shut": shut}, progress=False)
     one_line(fault.value)
 
 
@@ -204,25 +200,12 @@ def test_a_folder_of_configurations_is_read_and_templates_are_passed_over(tmp_pa
     template = json.loads(FILES[0].read_text())
     template["Grid"]["rooms"]["initial"] = []
     (folder / "init_config_template.json").write_text(json.dumps(template))
-    done = CliRunner().invoke(cli.app, ["marple", "import", str(folder), "--out", str(tmp_path / "houses")])
-    assert done.exit_code == 0 and "init_config_template.json: a template" in done.output
-    houses = marple.read_houses(tmp_path / "houses")
-    assert len(houses) == len(FILES) == 3
-    assert houses == import_houses(FILES, tmp_path / "again") == marple.read_houses(tmp_path / "again")
-    kept = tmp_path / "again" / "houses.json"
-    content = json.loads(kept.read_text())
-    name = next(iter(content["houses"]))
-    content["houses"][name]["Grid"]["rooms"]["initial"][0]["top"] = [200, 200]  # outside the house
-    kept.write_text(json.dumps(content))
-    with pytest.raises(BadData, match=f"house {name}: .*; import the configurations again") as fault:
-        marple.read_houses(tmp_path / "again")
-    one_line(fault.value)
+    assert read_configurations([folder]) == read_configurations(FILES) and len(FILES) == 3
     for path in FILES:
         (folder / path.name).unlink()
     with pytest.raises(UsageError, match="holds no configuration") as raised:
-        import_houses([folder], tmp_path / "more")
+        read_configurations([folder])
     one_line(raised.value)
     (folder / "init_config_half.json").write_text("{")
     with pytest.raises(BadData, match="is no JSON"):
-        import_houses([folder], tmp_path / "more")
-    assert not (tmp_path / "more").exists()
+        read_configurations([folder])

@@ -1,4 +1,4 @@
-"""Exact inference: equal to enumeration and to sampling, symmetric, and blind to what it may not see."""
+"""Exact inference and its action model: equal to enumeration, symmetric, and blind to what it may not see."""
 
 import itertools
 from dataclasses import replace
@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from aawm import marple
 from aawm.errors import UsageError
-from aawm.marple.evidence import Evidence, look
+from aawm.marple.evidence import Evidence
 from aawm.marple.houses import House, Piece, Room, Thing
-from aawm.marple.inference import (
-    NOISE, TYPES, exact_method, imagine, posterior, query_stage, reach, read_prefix, stages
-)
+from aawm.marple.inference import NOISE, TYPES, exact_method, imagine, query_stage, read_prefix, stages
 from aawm.marple.missions import mission
 from aawm.marple.pairs import Plan, house_of
 from aawm.marple.vocabulary import AHEAD, FORWARD, LEFT, NULL, RIGHT, kind_id
@@ -93,17 +91,16 @@ def enumerated(house, steps, goal, stage, pose, left) -> float:
 
 
 @pytest.mark.parametrize("found, query", [(LIT, LIGHT), (FETCH, LIGHT), (FETCH, BALL)], ids=["light", "fetch light", "fetch ball"])
-def test_reaching_the_query_equals_enumeration(found, query):
+def test_sampled_agents_reach_the_query_as_often_as_all_sequences_say(found, query):
     house = tiny()
     steps = stages(house, found)
     goal = query_stage(steps, query)
     for pose in [(2, 1, 1), (3, 1, 0), (1, 2, 3)]:
         for left in (1, 2, 4):
             number = int(pose_number(np.array(pose), house.width))
-            assert np.isclose(
-                reach(house, found, 0, number, query, within=left),
-                enumerated(house, steps, goal, 0, pose, left), atol=1e-12
-            )
+            chance = enumerated(house, steps, goal, 0, pose, left)
+            sampled = (imagine(house, found, number, agents=20_000, steps=left)[0] > goal).mean()
+            assert abs(sampled - chance) <= 4 * np.sqrt(chance * (1 - chance) / 20_000)
 
 
 @settings(**CLOSE)
@@ -128,7 +125,7 @@ def test_the_likelihood_of_any_prefix_equals_the_product_of_chances(actions, sta
             house, len(actions), np.array(poses), np.array(actions, np.uint8), np.array(targets, np.uint8)
         )
         log, reached = read_prefix(house, found, evidence)
-        assert np.isclose(np.exp(log), total) and reached[stage] == reached.sum() == 1
+        assert np.isclose(np.exp(log), total) and reached == stage
 
 
 @pytest.mark.parametrize("slips", [0.0, 0.2])
@@ -147,26 +144,6 @@ def test_chances_of_all_sequences_sum_to_one(slips):
     assert np.isclose(total, 1)
 
 
-def test_snapshots_equal_sampled_runs():
-    house = tiny()
-    tau = 4
-    run = marple.plan(house, LIT, pose=(1, 2, 3), seed=0)
-    shown = look(run, tau, snapshot=True)
-    found = posterior(house, shown, {LIT: 0.5, FETCH: 0.5})
-    starts = pose_number(house.starts(), house.width)
-    weights = {}
-    for name in (LIT, FETCH):
-        here = pose_number(shown.poses[-1], house.width)
-        states = [
-            imagine(house, name, int(start), agents=4000, steps=tau, seed=int(start)) for start in starts
-        ]
-        done = 1 if shown.piece_states[1] else 0
-        weights[name] = np.mean(
-            [((where == here) & (stage == done)).mean() for stage, where in states]
-        ) if name is LIT or not done else 0.0
-    assert abs(found[LIT][0] - weights[LIT] / sum(weights.values())) < 0.05
-
-
 @settings(**CLOSE)
 @given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.sampled_from(marple.VARIANTS), st.sampled_from(["exact", "softmax", "ratio"]),
        st.sampled_from([0.5, 0.6, 0.8, 1.0]))
@@ -179,8 +156,8 @@ def test_swapping_the_agents_turns_p_into_one_minus_p(name, seed, variant, rule,
 
 
 @settings(**CLOSE)
-@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6), st.booleans())
-def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
+@given(st.sampled_from(list(marple.SCENARIOS)), st.integers(0, 10**6))
+def test_nothing_after_tau_reaches_a_method(name, seed):
     pair = marple.draw_pair(house_of(name, seed % 4), name, seed)
     rng = np.random.default_rng(seed)
     tau = seed % (min(map(len, pair.runs)) - 1)
@@ -199,7 +176,7 @@ def test_nothing_after_tau_reaches_a_method(name, seed, snapshot):
                 seed=None
             )
         )
-    given_to = [marple.exact(pair.house, runs, tau, name, snapshot=snapshot) for runs in (pair.runs, changed)]
+    given_to = [marple.exact(pair.house, runs, tau, name) for runs in (pair.runs, changed)]
     assert given_to[0] == given_to[1]
 
 
@@ -222,7 +199,7 @@ def test_no_mission_and_no_name_reaches_a_method():
 def test_bad_questions_get_one_line():
     pair = Plan(1, houses=1).pair(0)
     for arguments, word in (
-        ((3, "pilow"), "pillow"), ((3, (1, 2)), "no scenario"), ((-1, "pillow"), "tau"),
+        ((3, "pilow"), "pillow"), ((3, (1, 2)), "unknown scenario"), ((-1, "pillow"), "tau"),
         ((3, "pillow", 1.4), "prior"), ((3, "pillow", "all"), "prior"), ((3, "laundry", 0.8), "prefer"),
         ((3, "pillow", 0.5, "V+X"), "variant")
     ):
@@ -242,7 +219,7 @@ def test_a_mission_of_ones_own_can_be_inferred_from_all_evidence():
     runs = [marple.plan(house, found, (11, 13, 3), scenario=asked) for found in (nap, "change_outfit")]
     tau = int(np.flatnonzero(runs[0].subgoals == 1)[0])  # the closet is open: the ball or the clothes
     for variant in marple.VARIANTS:
-        p = marple.exact(house, runs, tau, asked, {nap: 0.5, "change_outfit": 0.5}, variant)
+        p = marple.exact(house, runs, tau, asked, ({nap: 0.5, "change_outfit": 0.5},) * 2, variant)
         assert (min(p), max(p)) == (0.5, 0.5) if "L" not in variant else p[0] > 0.9 > 0.1 > p[1]
 
 

@@ -91,24 +91,13 @@ def test_monte_carlo_simulation_agrees_with_exact_inference():
     pair_belief = ({"take_shower": 0.5, "feed_dog": 0.5},) * 2
     for prior, tau in ((1.0, 0), (1.0, 5), (pair_belief, 0)):  # nothing to infer
         found = marple.evaluate(
-            rollouts.PlannerMethod(600), pair.house, pair.runs, tau, pair.scenario, prior, within=60
+            rollouts.PlannerMethod(600), pair.house, pair.runs, tau, pair.scenario, prior, within=300
         )
-        assert np.allclose(
-            found, marple.exact(pair.house, pair.runs, tau, pair.scenario, prior, within=60), atol=0.08
-        )
+        assert np.allclose(found, marple.exact(pair.house, pair.runs, tau, pair.scenario, prior), atol=0.08)
     told = marple.evaluate(
-        rollouts.monte_carlo_method, pair.house, pair.runs, 0, pair.scenario, pair_belief, "V+L", within=60
+        rollouts.PlannerMethod(), pair.house, pair.runs, 0, pair.scenario, pair_belief, "V+L", within=60
     )
     assert told[pair.culprit] > 0.9 > 0.1 > told[1 - pair.culprit], "what is said weighs the missions"
-
-
-def test_scenes_hold_every_action_once():
-    runs = [run for run in Plan(1, houses=1).pair(0).runs]
-    found = policies.collect(runs)
-    assert (
-        int(found.rows[:, 4].sum()) == sum(len(run) + 1 for run in runs) and (found.rows[:, 1] < 1600).all()
-    )
-    assert not found.cells[..., 6:].any()  # no agent
 
 
 @pytest.mark.parametrize("preset", ["field", "patch"])
@@ -171,15 +160,12 @@ def test_shipped_policies_predict_most_actions(name):
 
 def test_the_papers_method_by_command(tmp_path):
     marple.generate_pairs(tmp_path / "runs", 1, houses=1, scenarios=("shower",), progress=False)
-    for words in (
-        ("rollouts", "--policy", "shipped:ood-0", "--rollouts", "2"),
-        ("monte_carlo", "--rollouts", "20", "--prior", ".8")
-    ):
+    for words in (("--policy", "shipped:ood-0", "--rollouts", "2"), ("--rollouts", "2", "--prior", ".8")):
         done = CliRunner().invoke(
             cli.app,
             [
                 "marple", "infer", str(tmp_path / "runs"), "--no-progress", "--out", str(tmp_path / "a.csv"),
-                "--method", *words
+                "--method", "rollouts", *words
             ]
         )
         assert done.exit_code == 0, done.output
