@@ -3,7 +3,7 @@
 from .bib_sets import MAKERS as MAKERS, Scene as Scene, maker as maker
 from .drawing import draw as draw, frames as frames
 from .episodes import (
-    Batch as Batch, dataset_card as dataset_card, generate as generate, make_batch as make_batch,
+    Batch as Batch, generate as generate, make_batch as make_batch,
     make_item as make_item, open_episodes as open_episodes, write_videos as write_videos,
 )
 from .filming import Take as Take, Trial as Trial, Video as Video
@@ -19,12 +19,11 @@ from .outside import score_answers as score_answers, write_requests as write_req
 from .reasoners import Bayesian as Bayesian, Ideal as Ideal
 from .released import import_released as import_released
 from .scores import (
-    belief_passed as belief_passed, crossed_table as crossed_table, pair_table as pair_table,
+    crossed_table as crossed_table, pair_table as pair_table,
     score as score, scored as scored, watch as watch,
 )
 from .stage import (
     BIB_SETS as BIB_SETS, ITEMS as ITEMS, OUTCOMES as OUTCOMES, SETS as SETS, SOCIAL_SETS as SOCIAL_SETS,
     TRAINING_SETS as TRAINING_SETS,
 )
-from .training import fit as fit, load_observer as load_observer
-from .weights import pretrained as pretrained, ship_observer as ship_observer
+from .training import fit as fit, load_observer as load_observer, pretrained as pretrained, ship_observer as ship_observer

@@ -77,7 +77,7 @@ def chosen_observer(
         return load_observer(name, device)
     learner, _, seed = name.partition("-")
     if learner in LEARNER_LINES and (seed.isdecimal() or name == learner):
-        from aawm.infant.weights import pretrained
+        from aawm.infant.training import pretrained
 
         return pretrained(learner, int(seed or 0), device=device)
     return make_observer(name)
@@ -162,7 +162,7 @@ def list_what(what: Annotated[str, typer.Argument(help="observers, learners or s
     from aawm.errors import check_name
     from aawm.infant.observers import LEARNER_LINES, observer_lines
     from aawm.infant.stage import ITEMS
-    from aawm.infant.weights import shipped_seeds
+    from aawm.infant.training import shipped_seeds
 
     sets = {name: f"{items:6} items in the source" for name, items in ITEMS.items()}
     kinds = {"observers": observer_lines(), "learners": LEARNER_LINES, "sets": sets}

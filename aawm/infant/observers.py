@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['NEEDS', 'OBSERVERS', 'LEARNER_LINES', 'LOOK', 'SEEN_AT', 'TOUCHING', 'PATH_POINTS', 'CONTROLS', 'Observer',
            'observer', 'observer_lines', 'make_observer', 'checked_surprise', 'control', 'copy_last',
-           'constant_velocity', 'longer_odd', 'shorter_odd', 'ends_off', 'nearest_object', 'same_place', 'object_now',
-           'object_first', 'walked', 'bent_odd', 'fewer_walls', 'unlike_last', 'reached', 'new_thing',
-           'known_new_thing', 'same_path']
+           'constant_velocity', 'longer_odd', 'ends_off', 'nearest_object', 'same_place', 'object_now', 'object_first',
+           'walked', 'bent_odd', 'fewer_walls', 'unlike_last', 'reached', 'new_thing', 'known_new_thing', 'same_path']
 
 # %% ../../nbs/infant/10_observers.ipynb #954f0b64
 import importlib
@@ -136,12 +135,6 @@ def longer_odd(batch: Batch):
     "Finds longer videos odd."
     return batch.length[:, TEST]
 
-
-@control("frames")
-def shorter_odd(batch: Batch):
-    "Finds shorter videos odd."
-    return -batch.length[:, TEST].astype(float)
-
 # %% ../../nbs/infant/10_observers.ipynb #c0159e50
 TOUCHING = 16  # px: what ends so near has arrived
 
@@ -253,7 +246,7 @@ def known_new_thing(batch: Batch):
 
 
 CONTROLS = (
-    "copy_last", "constant_velocity", "longer_odd", "shorter_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
+    "copy_last", "constant_velocity", "longer_odd", "nearest_object", "same_place", "same_path", "bent_odd", "fewer_walls",
     "unlike_last", "new_thing", "known_new_thing", "object_now", "object_first",
 )  # fmt: skip
 

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['SEGMENT', 'DIRECTIONS', 'BOXES', 'SEEKER', 'BESIDE', 'ROOMS', 'DOOR_ROW', 'PUSH_ROW', 'KEPT_OUT', 'HIDING', 'SLABS',
            'STAND', 'TURNING', 'OUTSIDE', 'CARRIER', 'EMPTY_FRAMES', 'STRIKE_REACH', 'pattern', 'boxed', 'models_cast',
-           'sides_in_turn', 'fenced', 'demonstration', 'beyond', 'imitation_places', 'imitation', 'approach', 'rooms',
-           'seeker_take', 'goal_in_room', 'slide', 'helping_trial', 'helping_history', 'helper_hinderer', 'opened',
-           'to_place', 'and_back', 'leaves', 'returns', 'hidden_take', 'carries', 'seen_trial', 'belief_test', 'belief',
-           'struck', 'spinner_take', 'attribution_trial', 'goal_attribution']
+           'sides_in_turn', 'crossed', 'fenced', 'demonstration', 'beyond', 'imitation', 'approach', 'rooms',
+           'seeker_take', 'slide', 'helping_history', 'helper_hinderer', 'opened', 'to_place', 'and_back', 'leaves',
+           'returns', 'hidden_take', 'carries', 'seen_trial', 'belief_test', 'belief', 'struck', 'attribution_trial',
+           'goal_attribution']
 
 # %% ../../nbs/infant/06_social_sets.ipynb #d0f8eb4a
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -55,6 +55,15 @@ def sides_in_turn(rng: np.random.Generator) -> tuple:  # of eight words
     "Left and right in turn, beginning with either."
     return ("left", "right")[:: 1 if rng.integers(2) else -1] * 4
 
+
+def crossed(histories: dict, tests: dict) -> list[Scene]:
+    "Cross two histories (by condition), of which the first says how the test should end, with two endings (the likely one first)."
+    return [
+        Scene(outcome, member, condition, ending, history, test)
+        for (condition, history), outcomes in zip(histories.items(), (("E", "U"), ("NE", "NE")))
+        for member, outcome, (ending, test) in zip("eu", outcomes, tests.items())
+    ]
+
 # %% ../../nbs/infant/06_social_sets.ipynb #f3086dbf
 def fenced(points: np.ndarray) -> np.ndarray:  # bool `[10, 10]`
     "Put obstacles on the four cells inside an L, which leave it as the only short way."
@@ -87,39 +96,27 @@ def beyond(points: np.ndarray) -> np.ndarray:  # px `[2]`
     "Return the place 12 px straight ahead of a pattern's end."
     return points[-1] + 12 * np.sign(points[-1] - points[-2])
 
-# %% ../../nbs/infant/06_social_sets.ipynb #6f90856e
-def imitation_places(own: np.ndarray, rng: np.random.Generator):
-    "Draw the agent's path beside the object, its path away from it, and the object, which lies on the outer side."
-    heading = int(np.sign(own[-1] - own[-2])[1])
-    left = heading < 0 or (heading == 0 and bool(rng.integers(2)))
-    beside, away = (boxed(own, (110, column)) for column in ((50, 110) if left else (110, 50)))
-    return beside, away, beyond(beside)
-
 # %% ../../nbs/infant/06_social_sets.ipynb #d5ef3151
 @maker("imitation")
 def imitation(rng: np.random.Generator, second: bool, balanced: bool):
     "Make an item in which imitating without need is affiliating."
     cast = models_cast(rng)
     orientation = int(rng.integers(8))
-    mine = "right" if second else "left"
+    mine, theirs = ("right", "left") if second else ("left", "right")
     own, others = (pattern(int(k)) for k in rng.permutation(8)[:2])
     shown = {name: boxed(own if name == mine else others, corner) for name, corner in BOXES.items()}
-    beside, away, goal = imitation_places(own, rng)
+    heading = int(np.sign(own[-1] - own[-2])[1])
+    on_left = heading < 0 or (heading == 0 and bool(rng.integers(2)))  # the object lies on the outer side
+    beside, away = (boxed(own, (110, column)) for column in ((50, 110) if on_left else (110, 50)))
     order = sides_in_turn(rng)
     histories = {}
     for condition, walls, path in (("social", ring(), away), ("instrumental", fenced(beside), beside)):
         touching = condition == "instrumental"
-        films = {name: demonstration(cast, (name,), walls, shown | {"agent": path}, goal, touching) for name in BOXES}
+        films = {name: demonstration(cast, (name,), walls, shown | {"agent": path}, beyond(beside), touching) for name in BOXES}
         histories[condition] = [oriented(films[name], orientation) for name in order]
     places = {"left": (60, 50), "right": (60, 150), "agent": (140, 100)}
-    tests = {name: oriented(chase(cast, ring(), places, name), orientation) for name in BOXES}
-    theirs = "left" if mine == "right" else "right"
-    outcomes = {"social": "EU", "instrumental": ("NE", "NE")}
-    return cast, [
-        Scene(outcome, member, condition, ending, histories[condition], tests[name])
-        for condition in histories
-        for member, outcome, ending, name in zip("eu", outcomes[condition], ("imitated", "other"), (mine, theirs))
-    ]
+    endings = {"imitated": mine, "other": theirs}
+    return cast, crossed(histories, {ending: oriented(chase(cast, ring(), places, name), orientation) for ending, name in endings.items()})
 
 # %% ../../nbs/infant/06_social_sets.ipynb #05d22f27
 @maker("approach")
@@ -170,22 +167,16 @@ def rooms() -> np.ndarray:  # bool `[10, 10]`
 # %% ../../nbs/infant/06_social_sets.ipynb #c7f545c8
 def seeker_take(
     cast: list,
-    seeker: tuple = SEEKER,  # px
-    goal: tuple | None = None,  # px
-    door: str = "",  # the room at whose entrance it stands
+    room: str = "",  # in which the object lies
+    door: str = "",  # the room at whose entrance the door stands
 ) -> Take:
     "Set the stage before anything moves."
-    spots = {"agent": seeker, **BESIDE}
-    if goal is not None:
-        spots["goal"] = goal
+    spots = {"agent": SEEKER, **BESIDE}
+    if room:
+        spots["goal"] = (50, ROOMS[room])
     if door:
         spots["door"] = (DOOR_ROW, ROOMS[door])
     return Take(cast, rooms()).put_all(spots).still()
-
-
-def goal_in_room(cast: list, room: str, door: str = "") -> Take:
-    "Set the stage with the object in a room."
-    return seeker_take(cast, goal=(50, ROOMS[room]), door=door)
 
 # %% ../../nbs/infant/06_social_sets.ipynb #076cc390
 def slide(take: Take, who: str, to: str) -> Take:
@@ -194,32 +185,18 @@ def slide(take: Take, who: str, to: str) -> Take:
     take.walk(who, (PUSH_ROW, here))
     return take.walk(who, points=[(PUSH_ROW, here), (PUSH_ROW, ROOMS[to])], carrying="door")
 
-# %% ../../nbs/infant/06_social_sets.ipynb #f6f13115
-def helping_trial(
-    cast: list, room: str, helper: str, hinderer: str, helped: bool, stage: Callable = goal_in_room, kept_out: int = KEPT_OUT
-):
-    "Make a trial in which the door is slid away from the object's room, or to it."
-    empty = "left" if room == "right" else "right"
-    if helped:
-        return slide(stage(cast, room, room), helper, empty).walk("agent", "goal").light("goal").end()
-    return slide(stage(cast, room, empty), hinderer, room).walk("agent", (kept_out, ROOMS[room])).end()
-
 # %% ../../nbs/infant/06_social_sets.ipynb #bb7a4e19
-def helping_history(
-    cast: list,
-    rng: np.random.Generator,
-    order: tuple,  # eight rooms
-    helper: str,
-    hinderer: str,
-    stage: Callable = goal_in_room,  # `stage(cast, room, door)`
-    kept_out: int = KEPT_OUT,  # px, row
-) -> list:  # eight of `Trial`
-    "Four trials without a door, then two of help and two of hindrance."
-    free = [stage(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
-    acts = rng.permutation([True, True, False, False])
-    return free + [
-        helping_trial(cast, room, helper, hinderer, bool(helped), stage, kept_out) for room, helped in zip(order[4:], acts)
-    ]
+def helping_history(cast: list, rng: np.random.Generator, order: tuple, helper: str, hinderer: str) -> list:  # eight of `Trial`
+    "Four trials without a door; then the helper slides it away from the object's room twice, the hinderer to it twice."
+    history = [seeker_take(cast, room).walk("agent", "goal").light("goal").end() for room in order[:4]]
+    for room, helped in zip(order[4:], rng.permutation([True, True, False, False])):
+        empty = "left" if room == "right" else "right"
+        if helped:
+            take = slide(seeker_take(cast, room, room), helper, empty).walk("agent", "goal").light("goal")
+        else:
+            take = slide(seeker_take(cast, room, empty), hinderer, room).walk("agent", (KEPT_OUT, ROOMS[room]))
+        history.append(take.end())
+    return history
 
 # %% ../../nbs/infant/06_social_sets.ipynb #1e807ad5
 @maker("helper_hinderer")
@@ -333,21 +310,12 @@ def struck(
     return place, int(np.rint(np.degrees(np.arctan2(arm[1], arm[0]))))
 
 # %% ../../nbs/infant/06_social_sets.ipynb #50025aca
-def spinner_take(
-    cast: list, hub: np.ndarray, start: np.ndarray, goals: dict[str, np.ndarray], angle: int, square: str
-) -> Take:
-    "Set the stage before the element moves; the arm has `angle` as it starts."
+def attribution_trial(
+    cast: list, hub: np.ndarray, start: np.ndarray, goals: dict[str, np.ndarray], angle: int, square: str, target: str
+):
+    "Make one trial in which the element goes straight to a target; the arm has `angle` as it starts."
     take = Take(cast).put_all({"spinner": hub, square: hub, "agent": start} | goals)
-    return take.spin("spinner", angle - TURN * STILL_BEFORE).still()
-
-# %% ../../nbs/infant/06_social_sets.ipynb #fea1ca9e
-def attribution_trial(cast: list, hub: np.ndarray, alone: bool, target: str, goals: dict, rng: np.random.Generator):
-    "Make one trial of history: an element that starts alone, or is struck."
-    start, angle = struck(hub, goals[target])
-    if alone:
-        start = np.add(hub, (int(rng.integers(-6, 7)), int(rng.integers(34, 42))))
-        angle = angle + 40
-    take = spinner_take(cast, hub, start, goals, angle, "under")
+    take.spin("spinner", angle - TURN * STILL_BEFORE).still()
     return take.walk("agent", points=[start, goals[target]], to=target).light("preferred", "other").end()
 
 # %% ../../nbs/infant/06_social_sets.ipynb #e128915c
@@ -365,22 +333,17 @@ def goal_attribution(rng: np.random.Generator, second: bool, balanced: bool):
         return {"preferred": hub + (-sign * across, along), "other": hub + (sign * across, along)}
 
     layouts = [goals(False) for _ in range(TEST)]
-    histories = {
-        condition: [attribution_trial(cast, hub, condition == "agent", "preferred", layout, rng) for layout in layouts]
-        for condition in ("agent", "non_agent")
-    }
+    histories: dict[str, list] = {"agent": [], "non_agent": []}
+    for condition, history in histories.items():
+        for layout in layouts:
+            start, angle = struck(hub, layout["preferred"])
+            if condition == "agent":  # it is clear of the arm, and starts alone
+                start = np.add(hub, (int(rng.integers(-6, 7)), int(rng.integers(34, 42))))
+                angle = angle + 40
+            history.append(attribution_trial(cast, hub, start, layout, angle, "under", "preferred"))
     swapped = not (balanced and second)
     layout = goals(swapped)
     start = hub + (0, 15)
     angle = struck(hub, layout["preferred"])[1] + 20
-    tests = {
-        name: spinner_take(cast, hub, start, layout, angle, "over")
-        .walk("agent", points=[start, layout[name]], to=name).light("preferred", "other").end()
-        for name in ("preferred", "other")
-    }
-    outcomes = {"agent": "EU", "non_agent": ("NE", "NE")}
-    return cast, [
-        Scene(outcome, member, condition, ending, histories[condition], tests[ending])
-        for condition in histories
-        for member, outcome, ending in zip("eu", outcomes[condition], tests)
-    ]
+    tests = {name: attribution_trial(cast, hub, start, layout, angle, "over", name) for name in ("preferred", "other")}
+    return cast, crossed(histories, tests)

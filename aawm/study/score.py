@@ -437,7 +437,7 @@ def rating_outcomes(
                 "trial": item.store_trial, "part": item.parts[said.place], "tau": item.taus[said.place],
                 "horizon": item.taus[-1], "p_a": np.nan, "p_b": np.nan, "said_a": said_a, "culprit": item.culprit,
                 "accuracy": 1 - said_a if item.culprit else said_a, "method": "people", "prior": "",
-                "variant": key.evidence, "snapshot": False, "rule": "stated"
+                "variant": key.evidence, "rule": "stated"
             }
         )
     return pd.DataFrame(rows)

@@ -20,7 +20,7 @@ TURNS = 7
 # five seconds of a core and more each, three quarters of the time of all pages: they run in `make test-all`
 LONG = """
 data/05_card infant/05_bib_sets infant/10_observers infant/12_scores
-infant/17_weights runs/05_jobs viz/05_player
+runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
 evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
 infant/16_training infant/18_figures infant/23_commands infant/14_regions

@@ -163,7 +163,7 @@ def test_the_page_of_recipes_is_drawn_from_its_table(tmp_path):
 
 
 WINGS = {
-    "infant": "stills_bib stills_social accuracy balanced controls privileges ledger",
+    "infant": "stills_bib stills_social accuracy balanced controls ledger",
     "marple": "evidence accuracy preferences slips ledger",
 }
 
