@@ -345,7 +345,6 @@ class Declared(nn.Module):
     trained_on: set[str] | None = None  # marks of the trials of its training, as `trial_marks` has them; `None`: not known
     # what it is given beyond the context, such as `end_state`; marked in every table
     privileged: tuple[str, ...] = ()
-    older: dict[str, object] = {}  # settings that older files lack, with what those files mean
     gone: tuple[str, ...] = ()  # settings that older files have, and that no rollout needs
     # the authors' word of a setting -> ours, where weights of it were released
     released_settings: dict[str, str] = {}

@@ -307,8 +307,7 @@ def stated_build(record: dict, where: object) -> WorldModel:
 
     def make():
         kind = model_class(name, variant)
-        # settings as they were named when the file was written
-        return build(name, variant, **kind.older | {key: value for key, value in config.items() if key not in kind.gone})
+        return build(name, variant, **{key: value for key, value in config.items() if key not in kind.gone})
 
     config = record.get("config", {})
     return within_limits(make, config, where, name)

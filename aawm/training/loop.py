@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'TEN_MINUTES', 'step_seed', 'name_of', 'checked_loss', 'in_precision',
            'training_step', 'form_of', 'LossOf', 'captured_loss', 'locate_not_finite', 'not_finite_weight', 'Watch',
-           'is_log_row', 'read_log', 'Log', 'validation_loss', 'Best', 'save_checkpoint', 'read_checkpoint',
-           'checkpoint_step', 'drop_checkpoint', 'check_optimizer', 'resume', 'new_optimizer', 'train']
+           'is_log_row', 'read_log', 'Log', 'validation_loss', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step',
+           'drop_checkpoint', 'check_optimizer', 'resume', 'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
 from collections.abc import Callable, Mapping, Sequence
@@ -253,42 +253,17 @@ def validation_loss(module: nn.Module, batches: list[Mapping], seed: int) -> flo
     module.train()
     return float(total)
 
-# %% ../../nbs/training/03_loop.ipynb #46753f73
-class Best:
-    "The weights with the lowest validation loss so far, where training may stop early."
-
-    def __init__(self, patience: int):
-        self.patience = patience
-        self.lowest = math.inf
-        self.worse = 0
-        self.weights: dict[str, torch.Tensor] = {}
-
-    def see(self, module: nn.Module, loss: float | None) -> None:
-        "Remember the weights if no validation loss was lower, else count."
-        if not self.patience or loss is None:
-            return
-        self.worse += 1
-        if loss < self.lowest:
-            self.lowest = loss
-            self.worse = 0
-            self.weights = {name: value.clone() for name, value in module.state_dict().items()}
-
-    def enough(self) -> bool:
-        "Say whether the loss has not fallen for as many validations as training waits."
-        return 0 < self.patience <= self.worse
-
 # %% ../../nbs/training/03_loop.ipynb #4de82ae6
 def save_checkpoint(
     folder: str | Path,  # of the run
     step: int,  # optimiser steps done
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    best: Best,
     losses: Sequence[torch.Tensor] = (),  # since the last row of the log
 ) -> None:
     "Keep all that a run needs to go on."
     content = {
-        "step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(), "best": vars(best),
+        "step": step, "weights": module.state_dict(), "optimizer": optimizer.state_dict(),
         "losses": [loss.cpu() for loss in losses],
     }
     saved = io.BytesIO()
@@ -309,7 +284,7 @@ def read_checkpoint(folder: str | Path) -> dict:
         content = torch.load(io.BytesIO(saved[32:]), map_location="cpu", weights_only=True)
     except Exception as error:
         raise BadData(f"{path} cannot be read safely: {first_line(error)[:200]}; remove it to start again") from error
-    parts = {"step": int, "weights": dict, "optimizer": dict, "best": dict}
+    parts = {"step": int, "weights": dict, "optimizer": dict}
     known = content if isinstance(content, dict) else {}
     wrong = [name for name, kind in parts.items() if not isinstance(known.get(name), kind)]
     if wrong:
@@ -351,19 +326,16 @@ def check_optimizer(
 
 # %% ../../nbs/training/03_loop.ipynb #7fbb7b01
 def resume(
-    folder: str | Path, module: nn.Module, optimizer: torch.optim.Optimizer, best: Best
+    folder: str | Path, module: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[int, list[torch.Tensor]]:  # steps done, and the losses since the last row of the log
-    "Fill module, optimiser and best weights from the checkpoint, where there is one."
+    "Fill module and optimiser from the checkpoint, where there is one."
     kept = read_checkpoint(folder)
     if kept:
         path = Path(folder) / CHECKPOINT
         weights = check_weights(module, kept["weights"], path)
         check_optimizer(module, optimizer, kept["optimizer"], path)
-        if set(kept["best"]) != set(vars(best)):
-            raise BadData(f"{path} was written by another version of the package; remove it to start again")
         module.load_state_dict(weights)
         optimizer.load_state_dict(kept["optimizer"])
-        vars(best).update(kept["best"])
     device = next(module.parameters()).device
     return kept.get("step", 0), [loss.to(device) for loss in kept.get("losses", ())]
 
@@ -386,13 +358,12 @@ def train(
     progress: bool = True,  # show a bar
     locate: Callable = locate_not_finite,  # from a batch to where it is not finite, empty where it is
 ) -> None:
-    "Train from the last checkpoint, or from the start, to the last step or as long as it helps; SIGTERM ends it after a step."
+    "Train from the last checkpoint, or from the start, to the last step; SIGTERM ends it after a step."
     if not any(weights.requires_grad for weights in module.parameters()):
         raise ModelContractError(f"{name_of(module)} has no weights to train; evaluate it as it is")
     optimizer = new_optimizer(module, settings)
-    best = Best(settings.patience)
     watch = Watch(module, batches, locate)
-    first, watch.losses = resume(folder, module, optimizer, best)
+    first, watch.losses = resume(folder, module, optimizer)
     log = Log(folder, first)
     module.train()
     graphs = settings.graphs and next(module.parameters()).is_cuda
@@ -405,8 +376,6 @@ def train(
         if heeds:
             stack.callback(signal.signal, signal.SIGTERM, before)
         for step in range(first, settings.steps):
-            if best.enough():
-                break
             batch = batches(step)
             if graphs and loss_of is None:
                 loss_of = captured_loss(module, batch, settings)
@@ -418,16 +387,13 @@ def train(
             if validate or done % settings.log_every == 0:
                 watch.check()
                 loss = validation_loss(module, validation, seed) if validate and validation else None
-                best.see(module, loss)
                 log.add(done, watch.mean(), loss)
                 bar.set_postfix(loss=log.rows[-1]["train_loss"])
             every = settings.checkpoint_every
             due = done % every == 0 if every else time.monotonic() - saved >= TEN_MINUTES
-            if last or best.enough() or due or told_to_end.is_set():
+            if last or due or told_to_end.is_set():
                 watch.check()
-                save_checkpoint(folder, done, module, optimizer, best, watch.losses)
+                save_checkpoint(folder, done, module, optimizer, watch.losses)
                 saved = time.monotonic()
             if told_to_end.is_set() and not last:
                 raise KeyboardInterrupt
-    if best.weights:
-        module.load_state_dict(best.weights)

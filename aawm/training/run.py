@@ -18,8 +18,7 @@ from ..models.base import check_weights, choose_device, float32_products, saved_
 from ..models.weights import SETTINGS, WEIGHTS, read_weights, run_settings
 from .folder import claim_folder, describe_run, finish_run, finished, is_shorter
 from aawm.training.loop import (
-    Best, checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, read_log, save_checkpoint,
-    step_seed, train,
+    checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, save_checkpoint, step_seed, train,
 )
 from .settings import LoopSettings
 
@@ -54,9 +53,7 @@ def lengthen(
     planned = before["training"]["steps"]
     if finished(folder):
         read_weights(module, folder / WEIGHTS)
-        rows = read_log(folder, planned)
-        reached = int(rows[-1]["step"]) if rows else planned
-        save_checkpoint(folder, reached, module, new_optimizer(module, loop), Best(loop.patience))
+        save_checkpoint(folder, planned, module, new_optimizer(module, loop))
         (folder / WEIGHTS).unlink()  # from here on it is an unfinished run
     lengthened = before.get("lengthened", {}) | {str(planned): checkpoint_step(folder)}
     write_json(folder / SETTINGS, settings | {"lengthened": lengthened})

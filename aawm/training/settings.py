@@ -35,8 +35,6 @@ class LoopSettings:
     precision: str = "32-true"
     checkpoint_every: int = 0  # steps between checkpoints, what a kill may cost; 0: ten minutes
     validate_every: int = 250  # steps between validations
-    # validations without a lower loss after which training stops, with the best weights; 0: never
-    patience: int = 0
     log_every: int = 50  # steps between rows of log.csv
     threads: int = 1  # CPU threads of torch; 0 leaves them as they are
     graphs: bool = True  # on a GPU, launch a step's loss and gradient as one CUDA graph where it can be
@@ -44,7 +42,7 @@ class LoopSettings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
-            least = 0 if field.type in (float, bool) or name in ("warm_up", "patience", "threads", "checkpoint_every") else 1
+            least = 0 if field.type in (float, bool) or name in ("warm_up", "threads", "checkpoint_every") else 1
             if isinstance(value, (int, float)) and not least <= value < 2**63:
                 words = "be smaller" if value > least else "be at least 1" if least else "not be negative"
                 raise UsageError(f"{name} is {value}; it must {words}")

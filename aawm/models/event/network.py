@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['EVENT_THRESHOLD', 'MOTION_SIZE', 'CARRY_SIZE', 'HAND_SIZE', 'WAVES', 'PLAN_FACTS', 'LEAST_LOG', 'DISTANCE_RUNGS',
            'PLACE_SIZE', 'ENDING_FACTS', 'SPANS', 'NEVER_AGAIN', 'EventTransformerConfig', 'SlidingWindowAttention',
-           'steps_in_reach', 'ring_buffer', 'ring_place', 'Trunk', 'in_waves', 'TokenHead', 'sample_token',
-           'plan_facts', 'guided', 'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead', 'CarryHead', 'span_of',
-           'EventProbabilities', 'EventHead', 'Network']
+           'steps_in_reach', 'ring_buffer', 'ring_place', 'Trunk', 'in_waves', 'TokenHead', 'plan_facts', 'guided',
+           'LandmarkReader', 'with_facts', 'IntentHead', 'GraspHead', 'CarryHead', 'span_of', 'EventProbabilities',
+           'EventHead', 'Network']
 
 # %% ../../../nbs/models/event/04_network.ipynb #e6b870b3
 import dataclasses
@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from ...errors import UsageError, check_name
 from ...events.tensors import EVENT_KINDS
-from ..base import one_hot, sample_categorical
+from ..base import one_hot
 from .features import FIRST_OBJECT, OBJECT_LANDMARKS, PUSHED, describe_place
 from .intents import AT_REST, NO_LANDMARK
 from ..transformer import Attention, Stack, look_up, rotate, start_small, start_wide
@@ -63,8 +63,6 @@ class EventTransformerConfig:
     resample_every: int = 25  # steps after which the better rollouts replace the others; 0: never
     # decision threshold: events that are less probable are better left out
     event_threshold: float = EVENT_THRESHOLD
-    # of which motion is sampled, though not of whether; below 1 favours the likely ones
-    temperature: float = 1.0
 
     def __post_init__(self):
         if min(self.width, self.layers, self.heads, self.window, self.samples) < 1 or self.width % (2 * self.heads):
@@ -72,10 +70,8 @@ class EventTransformerConfig:
         if min(self.motions, self.carries) < 3 or not 0 <= self.dropout < 1 or self.resample_every < 0:
             raise UsageError("motions and carries must be at least 3, dropout 0 to below 1, resample_every at least 0")
         weights = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_weight")]
-        if not all(
-            0 <= weight < math.inf for weight in (*weights, self.noise, self.guidance)
-        ) or not 0 < self.temperature < math.inf:
-            raise UsageError("noise, guidance and weights must be 0 or more, and temperature above 0")
+        if not all(0 <= weight < math.inf for weight in (*weights, self.noise, self.guidance)):
+            raise UsageError("noise, guidance and weights must be 0 or more")
         if not (0 <= self.event_threshold <= 1 and 0 <= self.unplanned <= 1):
             raise UsageError(f"event_threshold {self.event_threshold} and unplanned {self.unplanned} must be 0 to 1")
 
@@ -211,20 +207,6 @@ class TokenHead(nn.Module):
         "Return negative log-likelihood of `token`, in nats, of its shape."
         logits = self(hidden)
         return functional.cross_entropy(logits.flatten(0, -2), token.flatten(), reduction="none").view_as(token)
-
-
-def sample_token(
-    logits: torch.Tensor,  # `[..., tokens]`
-    temperature: float = 1.0,
-    uniform: torch.Tensor | None = None,  # `[...]`, numbers between 0 and 1; None: torch's own
-    mode: bool = False,  # the likeliest
-) -> torch.Tensor:  # int64 `[...]`
-    "Return a token; the temperature leaves the probability of the first, to do nothing, as it is."
-    if temperature != 1:
-        some = logits[..., 1:]
-        some = (some / temperature).log_softmax(-1) + some.logsumexp(-1, keepdim=True)
-        logits = torch.cat([logits[..., :1], some], -1)
-    return sample_categorical(logits, uniform, mode)
 
 # %% ../../../nbs/models/event/04_network.ipynb #9b1d0c02
 PLAN_FACTS = len(AGENTS) * len(EVENT_KINDS) + 1  # numbers on what is planned for an object

@@ -22,7 +22,7 @@ from ..streams import CounterRNG, streams_of
 from .features import PUSHED, Scene, aloft, features, grasped_by, holders, seen_from, within_reach
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, EventTransformerConfig, Network, guided,
-    plan_facts, ring_buffer, ring_place, sample_token, steps_in_reach,
+    plan_facts, ring_buffer, ring_place, steps_in_reach,
 )
 from .tokens import advance
 from ...schema import AGENTS, MOVE_THRESHOLD, OBJECTS, OBJECT_INDEX, POSITION, STEPS, unflatten
@@ -203,7 +203,7 @@ def sample_step(
     weights = weights or token_weights(network)
     scene = Scene.of(states)
     motions = guided(network.motion(intended, weights["motion"]), guidance)
-    motion = sample_token(motions, model.config.temperature, noise["motion"], noise["motion"] is None)
+    motion = sample_categorical(motions, noise["motion"], noise["motion"] is None)
     grasps = network.grasp(intended, motion, within_reach(scene), aloft(scene, Scene.of(start)))
     holder = sample_categorical(guided(grasps, guidance), noise["holder"], noise["holder"] is None)
     # sample how held and pushed objects move
@@ -215,8 +215,8 @@ def sample_step(
     numbers = None if uniform is None else uniform[rollout, thing]
     tokens = {}
     for name, head in (("pushed", network.carry.pushed), ("held", network.carry.held)):
-        logits = guided(head(handling, weights[name]), model.config.guidance)
-        tokens[name] = sample_token(logits, model.config.temperature, numbers, numbers is None)
+        logits = guided(head(handling, weights[name]), guidance)
+        tokens[name] = sample_categorical(logits, numbers, numbers is None)
     carry = torch.zeros_like(holder)
     carry[rollout, thing] = torch.where(by == PUSHED, tokens["pushed"], tokens["held"])
     moved = model.codebooks.changes(states, holder, carry)
