@@ -10,7 +10,7 @@ __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS
            'rollout_inputs', 'WorldModel', 'ModelAdapter', 'register', 'stated_model', 'model_class', 'model_name',
            'variants_of', 'build', 'perceptron', 'window_context', 'mean_of_predicted', 'sample_categorical', 'one_hot',
            'choose_device', 'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state',
-           'saved_state', 'plain_name', 'check_weights']
+           'saved_state', 'check_weights']
 
 # %% ../../nbs/models/01_base.ipynb #5010fd35
 from collections.abc import Callable, Mapping
@@ -734,11 +734,6 @@ def saved_state(model: nn.Module) -> dict[str, torch.Tensor]:  # on the CPU, no 
     return {name: value.detach().cpu().contiguous().clone() for name, value in state.items() if first[name] == name}
 
 # %% ../../nbs/models/01_base.ipynb #6568b431
-def plain_name(name: str) -> str:
-    "Return the name of a weight without what `torch.compile` and `DataParallel` put before it."
-    return name.replace("_orig_mod.", "").removeprefix("module.")
-
-
 def check_weights(
     model: nn.Module,
     weights: dict,  # name -> tensor
@@ -747,9 +742,7 @@ def check_weights(
     "Refuse weights of another model, or with NaN, listing what differs."
     expected = sized_state(model)
     first = first_names(expected)
-    own = {plain_name(name): name for name in expected}
-    weights = {name if name in expected else own.get(plain_name(name), name): value for name, value in weights.items()}
-    weights |= {name: weights[first[name]] for name in expected if name not in weights and first[name] in weights}
+    weights = weights | {name: weights[first[name]] for name in expected if name not in weights and first[name] in weights}
     wrong = [f"{name} missing" for name in expected if name not in weights]
     wrong += [f"{name} unknown" for name in weights if name not in expected]
     wrong += [

@@ -6,7 +6,7 @@
 __all__ = ['LONGEST_WAVE', 'SLACK', 'GROUPS', 'ENTITY_KINDS', 'SLOTS', 'ROBOTS_FIRST', 'QUANTUM', 'LARGEST_INPUT',
            'TransformerConfig', 'rotate', 'look_up', 'Attention', 'Block', 'Stack', 'of_like_length', 'state_embedder',
            'start_small', 'start_wide', 'by_entity', 'StepTokens', 'slot_logits', 'step_nll', 'sample_tokens',
-           'token_loss', 'append_tokens', 'Transformer', 'PublishedTransformer']
+           'Transformer', 'PublishedTransformer']
 
 # %% ../../nbs/models/04_transformer.ipynb #3f487003
 import dataclasses
@@ -293,48 +293,6 @@ def sample_tokens(
         given = given + head.given(token + head.codes * place)
     return torch.stack([tokens[slot] for slot in range(SLOTS)], -1).unflatten(-1, (len(ENTITIES), len(GROUPS)))
 
-# %% ../../nbs/models/04_transformer.ipynb #a5fec39e
-def token_loss(
-    model: nn.Module,  # with `tokens`, `read`, `scaler`, `change` and `config`
-    states: torch.Tensor,  # windows `[B, T, 35]`, m
-) -> torch.Tensor:  # `[B, T - 1, 10]`: nats
-    "Return negative log-likelihood of the tokens that lead from each state, noised in training, to the true next one."
-    true = model.tokens.encode(unflatten(states).diff(dim=1))
-    shown = states
-    if model.training and model.config.noise:
-        moved = functional.pad((true > 0).any(-1), (0, 0, 1, 0))
-        spread = unflatten(model.change.spread * model.scaler.spread)
-        noise = model.config.noise * spread * torch.randn_like(unflatten(states)) * moved[..., None]
-        shown = flatten(unflatten(states) + hold_last(noise, moved))
-    tokens = model.tokens.encode(unflatten(states[:, 1:] - shown[:, :-1])) * (true > 0)
-    before = torch.cat([shown[:, :1], shown[:, :-2]], 1)
-    hidden, _ = model.read(shown[:, :-1], before, torch.arange(states.shape[1] - 1, device=states.device))
-    return step_nll(model.tokens, hidden, tokens)
-
-
-def append_tokens(
-    model: nn.Module,  # with `tokens` and `read`
-    context: Context,
-    horizon: int,
-) -> torch.Tensor:  # `[B, horizon, 35]`
-    "Read each trial's context once, then sample one position per step, with keys and values kept."
-    states = context.states
-    before = torch.cat([states[:, :1], states[:, :-1]], 1)
-    outputs, kept = model.read(states, before, torch.arange(states.shape[1], device=states.device))
-    kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]  # room for those to come
-    hidden = last_shown(outputs, context.lengths)
-    now = context.last()
-    future = []
-    for step in range(horizon):
-        if step:
-            position = (context.lengths + step - 1)[:, None]
-            hidden = model.read(now[:, None], before[:, None], position, kept)[0][:, 0]
-        uniform = context.generator and context.generator.uniform("token", step, SLOTS)
-        before = now
-        now = model.tokens.advance(now, sample_tokens(model.tokens, hidden, uniform, context.mode))
-        future.append(now)
-    return torch.stack(future, 1)
-
 # %% ../../nbs/models/04_transformer.ipynb #57013929
 LARGEST_INPUT = 5.0  # spreads of a step's change at which inputs are cut
 
@@ -371,13 +329,41 @@ class Transformer(WorldModel):
         return self.transformer(self.drop(self.embedder(inputs)), positions, kept)
 
     def loss(self, batch: Batch) -> tuple[torch.Tensor, Logs]:
-        nll = token_loss(self, batch["states"])
+        states = batch["states"]
+        true = self.tokens.encode(unflatten(states).diff(dim=1))
+        shown = states
+        if self.training and self.config.noise:
+            moved = functional.pad((true > 0).any(-1), (0, 0, 1, 0))
+            spread = unflatten(self.change.spread * self.scaler.spread)
+            noise = self.config.noise * spread * torch.randn_like(unflatten(states)) * moved[..., None]
+            shown = flatten(unflatten(states) + hold_last(noise, moved))
+        # from each state, noised in training, to the true next one
+        tokens = self.tokens.encode(unflatten(states[:, 1:] - shown[:, :-1])) * (true > 0)
+        before = torch.cat([shown[:, :1], shown[:, :-2]], 1)
+        hidden, _ = self.read(shown[:, :-1], before, torch.arange(states.shape[1] - 1, device=states.device))
+        nll = step_nll(self.tokens, hidden, tokens)
         robots = nll[..., : SLOTS - AGENT_INDEX.start * len(GROUPS)].sum(-1).mean()
         logs = {"robots": robots.detach(), "objects": (nll.sum(-1).mean() - robots).detach()}
         return mean_of_predicted(nll.sum(-1), batch.get("given")), logs
 
     def imagine_from(self, context: Context, horizon: int) -> torch.Tensor:
-        return append_tokens(self, context, horizon)
+        # read each trial's context once, then sample one position per step, with keys and values kept
+        states = context.states
+        before = torch.cat([states[:, :1], states[:, :-1]], 1)
+        outputs, kept = self.read(states, before, torch.arange(states.shape[1], device=states.device))
+        kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]  # room for those to come
+        hidden = last_shown(outputs, context.lengths)
+        now = context.last()
+        future = []
+        for step in range(horizon):
+            if step:
+                position = (context.lengths + step - 1)[:, None]
+                hidden = self.read(now[:, None], before[:, None], position, kept)[0][:, 0]
+            uniform = context.generator and context.generator.uniform("token", step, SLOTS)
+            before = now
+            now = self.tokens.advance(now, sample_tokens(self.tokens, hidden, uniform, context.mode))
+            future.append(now)
+        return torch.stack(future, 1)
 
 # %% ../../nbs/models/04_transformer.ipynb #3da2b535
 @register("transformer", "published")

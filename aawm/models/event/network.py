@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ...errors import UsageError, check_name
+from ...errors import UsageError
 from ...events.tensors import EVENT_KINDS
 from ..base import one_hot
 from .features import FIRST_OBJECT, OBJECT_LANDMARKS, PUSHED, describe_place
@@ -369,20 +369,6 @@ class EventProbabilities:
 
     time: torch.Tensor  # log probabilities of spans `[..., agent, kind, object, span]`
     moved: torch.Tensor  # log odds that an object will be moved `[..., object]`
-
-    def probability(
-        self,
-        kind: str,  # one of `EVENT_KINDS`, or "moved"
-        within: int = STEPS,  # steps; the end of a span
-    ) -> torch.Tensor:  # `[..., object]`
-        "Estimate that somebody does this to an object within so many steps; of a move, in all that is left of the trial."
-        if kind == "moved":
-            return self.moved.sigmoid()
-        if within not in SPANS:
-            raise UsageError(f"within is {within}; a span ends at {', '.join(map(str, SPANS))}")
-        place = EVENT_KINDS.index(check_name(kind, EVENT_KINDS, "event"))
-        by_agent = self.time[..., place, :, : SPANS.index(within) + 1].exp().sum(-1)
-        return 1 - (1 - by_agent).prod(-2)
 
 # %% ../../../nbs/models/event/04_network.ipynb #d4862301
 class EventHead(nn.Module):

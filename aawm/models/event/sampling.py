@@ -6,8 +6,8 @@
 __all__ = ['UNDER_WAY', 'CHOICES', 'SOFTNESS', 'CHOICES_OF_STEP', 'SEQUENCES', 'probability_by_agent', 'probability_before',
            'after_choice', 'expected_event_score', 'planned_events', 'plans_of', 'crossed_out', 'in_proportion',
            'rows_of_agents', 'grasped_at_end', 'step_noise', 'token_weights', 'sample_step', 'in_order', 'Outset',
-           'Futures', 'at_context_end', 'begin_futures', 'read_now', 'sample_intents', 'sample_next', 'score_futures',
-           'resample', 'sample_futures', 'sequences_at_once']
+           'Futures', 'begin_futures', 'read_now', 'sample_intents', 'sample_next', 'score_futures', 'resample',
+           'sample_futures', 'sequences_at_once']
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #a93b7bdb
 from dataclasses import dataclass
@@ -278,18 +278,6 @@ class Futures:
         return f"Futures({len(self.now)} rollouts of {self.sampled.shape[1]} steps, {int(self.ahead.sum())} events ahead)"
 
 # %% ../../../nbs/models/event/06_sampling.ipynb #5d193464
-def at_context_end(
-    hidden: torch.Tensor,  # of the trunk `[B, agent, T, width]`
-    kept: list[tuple[torch.Tensor, ...]],  # of each block: keys and values `[2 B, heads, T, size]`
-    lengths: torch.Tensor,  # int64 `[B]`: steps of them that count
-    window: int,
-) -> tuple[torch.Tensor, list[tuple[torch.Tensor, ...]]]:  # `[B, agent, width]`; ring buffers `[2 B, heads, window, size]`
-    "Return the trunk's output after each last shown state, and the keys and values of the steps up to there."
-    shown = lengths.repeat_interleave(len(AGENTS))
-    rings = [tuple(ring_buffer(part, shown, window) for part in pair) for pair in kept]
-    return hidden[torch.arange(len(hidden), device=hidden.device), :, lengths - 1], rings
-
-
 @torch.no_grad()
 def begin_futures(
     model: nn.Module,  # an `EventTransformer`
@@ -305,7 +293,10 @@ def begin_futures(
     end = unflatten(context.privileged["end_state"]) if "end_state" in model.privileged else None
     first = steps_in_reach(context.lengths, c)
     every_hidden, every_kept = model.read(states, end, first)
-    hidden, rings = at_context_end(every_hidden, every_kept, context.lengths - first, c.window)
+    shown = context.lengths - first
+    hidden = every_hidden[torch.arange(len(states), device=states.device), :, shown - 1]
+    shown = shown.repeat_interleave(len(AGENTS))
+    rings = [tuple(ring_buffer(part, shown, c.window) for part in pair) for pair in every_kept]
     read = model.read_landmarks(hidden[:, None], last[:, None], states[:, 0], end)[:, 0]
     streams = None if context.mode else streams_of(context.generator, len(states), states.device, samples)
     lengths = context.lengths[rows]

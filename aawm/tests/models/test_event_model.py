@@ -19,7 +19,6 @@ from aawm.models.event import sampling
 from aawm.models.event.features import (LANDMARKS, PUSHED, STILL, Scene, features, holders)
 from aawm.models.event.intents import NO_LANDMARK, hindsight_intents
 from aawm.models.event.loss import event_labels
-from aawm.models.event.model import with_settings
 from aawm.models.event.network import (
     EVENT_THRESHOLD, NEVER_AGAIN, SPANS, EventProbabilities, plan_facts, span_of,
 )
@@ -328,7 +327,8 @@ def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch
 
 
 def test_steps_out_of_reach_of_the_windows_are_not_read(model, trials, monkeypatch):
-    narrow = with_settings(model, window=20)  # one layer: a step reads the 20 up to its own
+    narrow = build("event_transformer", **SMALL | {"window": 20})  # one layer: a step reads the 20 up to its own
+    narrow.load_state_dict(model.state_dict())
     whole, cut, short = (narrow.read(trials[:, :90], None, first)[0][:, :, -1] for first in (0, 70, 71))
     assert (torch.allclose(cut, whole, atol=1e-5) and (short - whole).abs().max() > 10 * (cut - whole).abs().max())
     context = torch.tensor([90, 80, 99])
