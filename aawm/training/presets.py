@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SMOKE_TRAINING', 'SMOKE_RSSM', 'SMOKE_EVENT', 'SMOKE', 'LAPTOP_TRAINING', 'LAPTOP_MULTISTEP', 'LAPTOP_EVENT',
            'LAPTOP', 'GPU_EVENT', 'GPU', 'EPOCH', 'PAPER_TRAINING', 'PAPER_MULTISTEP', 'PAPER_EVENT', 'PAPER',
-           'VISITS_TRAINING', 'VISITS_EVENT', 'VISITS', 'CORRECTED', 'PRESETS', 'with_plans', 'enlarge', 'as_released',
+           'VISITS_TRAINING', 'VISITS_EVENT', 'VISITS', 'CORRECTED', 'PRESETS', 'enlarge', 'as_released',
            'preset_settings', 'beside_released', 'changed_settings']
 
 # %% ../../nbs/training/06_presets.ipynb #08712b9c
@@ -23,12 +23,6 @@ from ..schema import STEPS, VISIT_CONTEXT, WINDOW, WINDOW_CONTEXT
 from .settings import TrainingSettings
 
 # %% ../../nbs/training/06_presets.ipynb #cb8c81eb
-def with_plans(preset: tuple) -> tuple:
-    "Return a preset with planned events, and with more weight on what robots hold."
-    settings, training = preset
-    return settings | {"planned": True, "grasp_weight": 3.0, "carry_weight": 5.0}, training
-
-
 SMOKE_TRAINING = TrainingSettings(
     steps=24, batch=8, window=40, context=20, warm_up=4, checkpoint_every=12, validate_every=12,
     validation_windows=16, log_every=6, symmetries="renumbered"
@@ -46,8 +40,8 @@ SMOKE = {
     "rssm_continuous": SMOKE_RSSM,
     "transformer": ({}, SMOKE_TRAINING),
     "sgnet": ({"hidden_size": 32}, dataclasses.replace(SMOKE_TRAINING, context=10, clip=10.0)),
-    "event_transformer": with_plans(SMOKE_EVENT),
-    "strong_oracle": with_plans(SMOKE_EVENT),
+    "event_transformer": SMOKE_EVENT,
+    "strong_oracle": SMOKE_EVENT,
 }
 
 # %% ../../nbs/training/06_presets.ipynb #b1c91768
@@ -96,8 +90,8 @@ LAPTOP = {
         dataclasses.replace(LAPTOP_TRAINING, steps=3600, window=32, at_pickups=0.9, learning_rate=2e-3),
     ),
     "sgnet": ({"hidden_size": 96, "chunks": 4, "relations": True}, dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0)),
-    "event_transformer": with_plans(LAPTOP_EVENT),
-    "strong_oracle": with_plans(LAPTOP_EVENT),
+    "event_transformer": LAPTOP_EVENT,
+    "strong_oracle": LAPTOP_EVENT,
 }
 
 # %% ../../nbs/training/06_presets.ipynb #da6cf164
@@ -125,8 +119,8 @@ GPU = {
     "rssm_continuous": enlarge(6000, "rssm_continuous", recurrent_size=384, latents=128, hidden_size=512),
     "transformer": enlarge(20_000, "transformer", width=256, layers=4, heads=8),
     "sgnet": enlarge(2000, "sgnet", hidden_size=192),
-    "event_transformer": with_plans(GPU_EVENT),
-    "strong_oracle": with_plans(GPU_EVENT)
+    "event_transformer": GPU_EVENT,
+    "strong_oracle": GPU_EVENT
 }
 
 # %% ../../nbs/training/06_presets.ipynb #92b24ad4
@@ -166,8 +160,8 @@ PAPER = {
         {"hidden_size": 512, "latents": 32, "dropout": 0.2},
         dataclasses.replace(PAPER_TRAINING, steps=1000 * EPOCH, learning_rate=1e-4, clip=10.0)
     ),
-    "event_transformer": with_plans(PAPER_EVENT),
-    "strong_oracle": with_plans(PAPER_EVENT)
+    "event_transformer": PAPER_EVENT,
+    "strong_oracle": PAPER_EVENT
 }
 
 # %% ../../nbs/training/06_presets.ipynb #visit002
@@ -185,8 +179,8 @@ VISITS = {
     "transformer": (LAPTOP["transformer"][0] | {"reach": 0}, dataclasses.replace(VISITS_TRAINING, steps=300, batch=8)),
     "sgnet": (LAPTOP["sgnet"][0], dataclasses.replace(VISITS_TRAINING, steps=90, clip=10.0)),
     "chooser": ({}, dataclasses.replace(VISITS_TRAINING, steps=600, batch=96, learning_rate=3e-3)),
-    "event_transformer": with_plans(VISITS_EVENT),
-    "strong_oracle": with_plans(VISITS_EVENT),
+    "event_transformer": VISITS_EVENT,
+    "strong_oracle": VISITS_EVENT,
 }
 
 # %% ../../nbs/training/06_presets.ipynb #02da22c4

@@ -31,7 +31,7 @@ class EventTransformer(WorldModel):
     Config = EventTransformerConfig
     config: EventTransformerConfig
     shown = ("samples", "event_threshold", "seed")
-    gone = ("temperature",)
+    gone = ("temperature", "planned")
 
     def __init__(self, config=None, variant="corrected"):
         super().__init__(config, variant)
@@ -119,7 +119,7 @@ def event_transformer_loss(
     shown = trials.states[:, :-1]
     start = trials.states[:, 0]
     hidden = model.read(shown, end)[0].transpose(1, 2)
-    plan = given_plans(events, c.unplanned if model.training and c.planned else None)
+    plan = given_plans(events, c.unplanned if model.training else None)
     intended = model.condition(hidden, shown, start, labels.intent, plan)
     weights = step_weights(shown, trials.holder, c.handling_weight)
     tokens = token_nll(network, intended, trials, weights)

@@ -52,10 +52,9 @@ class EventTransformerConfig:
     segment_start_weight: float = 20.0
     segment_end_weight: float = 0.3  # of the nll of segment ends
     event_weight: float = 1.0  # of the event head's nll
-    grasp_weight: float = 1.0  # of the grasp states' nll
-    carry_weight: float = 1.0  # of the carries' nll
-    # rollouts are given the events that the event head expects, and the carry head sees where objects are
-    planned: bool = False
+    # most single rollouts that failed had let go on the way
+    grasp_weight: float = 3.0  # of the grasp states' nll
+    carry_weight: float = 5.0  # of the carries' nll
     # share of training trials that are given none, so that guidance knows what they change
     unplanned: float = 0.1
     guidance: float = 2.0  # how far sampling exaggerates what planned events change; 0: not at all
@@ -266,25 +265,20 @@ class IntentHead(nn.Module):
         super().__init__()
         self.none, self.some = nn.Linear(c.width, 1), nn.Linear(c.width, 1)
         inside = c.width + PLACE_SIZE + len(DISTANCE_RUNGS) + NO_LANDMARK + 1
-        self.planned = c.planned
-        if c.planned:
-            facts = len(OBJECTS) * PLAN_FACTS
-            self.mark = nn.Linear(PLAN_FACTS, c.width)
-            self.all = nn.Sequential(nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width))
-            self.mixed = nn.Linear(c.width, c.width)
-            inside += facts
-        self.condition_on = nn.Sequential(nn.Linear(inside, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
+        facts = len(OBJECTS) * PLAN_FACTS
+        self.mark = nn.Linear(PLAN_FACTS, c.width)
+        self.all = nn.Sequential(nn.Linear(facts + c.width, c.width), nn.GELU(), nn.Linear(c.width, c.width))
+        self.mixed = nn.Linear(c.width, c.width)
+        self.condition_on = nn.Sequential(nn.Linear(inside + facts, 2 * c.width), nn.GELU(), nn.Linear(2 * c.width, c.width))
         self.end = nn.ModuleList([nn.Linear(c.width, c.width), nn.Linear(ENDING_FACTS, c.width), nn.Linear(c.width, 1)])
 
     def logits(self, hidden: torch.Tensor, read: torch.Tensor, plan: torch.Tensor):
         "Return logits of intents `[..., agent, landmark or none]`; `read`: see `LandmarkReader`; `plan`: see `plan_facts`."
-        if self.planned:
-            every = self.all(with_facts(hidden, plan.flatten(-2)))
-            # other landmarks have none
-            own = functional.pad(plan, (0, 0, FIRST_OBJECT, NO_LANDMARK - FIRST_OBJECT - len(OBJECTS)))
-            read = functional.gelu(self.mixed(read) + self.mark(own) + every[..., None, :])
-            hidden = hidden + every
-        return torch.cat([self.some(read)[..., 0], self.none(hidden)], -1).expand(*plan.shape[:-2], -1)
+        every = self.all(with_facts(hidden, plan.flatten(-2)))
+        # other landmarks have none
+        own = functional.pad(plan, (0, 0, FIRST_OBJECT, NO_LANDMARK - FIRST_OBJECT - len(OBJECTS)))
+        read = functional.gelu(self.mixed(read) + self.mark(own) + every[..., None, :])
+        return torch.cat([self.some(read)[..., 0], self.none(hidden + every)], -1)
 
     def condition(self, hidden: torch.Tensor, places: torch.Tensor, intent: torch.Tensor, plan: torch.Tensor):
         "Return `hidden [..., agent, width]` given intent `[..., agent]` and plan; `places [..., agent, landmark, 2]` as the agents see them."
@@ -296,9 +290,8 @@ class IntentHead(nn.Module):
         layer = self.condition_on[0]
         weight, of_plan = layer.weight.split([known.shape[-1], layer.in_features - known.shape[-1]], -1)
         inside = functional.linear(known, weight, layer.bias)  # the same with the plan and without it
-        if self.planned:
-            inside = inside + functional.linear(plan.flatten(-2).to(hidden.dtype), of_plan)
-        return (hidden + self.condition_on[1:](inside)).expand(*plan.shape[:-2], -1)
+        inside = inside + functional.linear(plan.flatten(-2).to(hidden.dtype), of_plan)
+        return hidden + self.condition_on[1:](inside)
 
     def ends(self, hidden: torch.Tensor, token: torch.Tensor, motions: TokenHead, grasp_changed: torch.Tensor):
         "Log odds that a step ends the segment `[..., agent]`: `token` of `motions` is what the agent does in it."
@@ -333,10 +326,8 @@ class CarryHead(nn.Module):
         self.moving = nn.Embedding(c.motions, c.width)
         self.holding, self.pushing = nn.Linear(c.width, c.width), nn.Linear(c.width, c.width)
         self.held, self.pushed = TokenHead(c.width, c.carries, HAND_SIZE), TokenHead(c.width, c.carries, CARRY_SIZE)
-        self.planned = c.planned
-        if c.planned:
-            place = (2 * len(WAVES) + 1) * 3
-            self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
+        place = (2 * len(WAVES) + 1) * 3
+        self.where = nn.Sequential(nn.Linear(c.width + place, c.width), nn.GELU(), nn.Linear(c.width, c.width))
 
     def forward(self, hidden: torch.Tensor, motion: torch.Tensor, holder: torch.Tensor, seen: torch.Tensor):
         """Return what is done to each of `n` moved objects `[..., n, width]`, which `held` and `pushed` score; `hidden [..., n, agent, width]`.
@@ -346,8 +337,6 @@ class CarryHead(nn.Module):
         held = self.holding(hidden) + self.moving(motion)
         every = torch.cat([held, self.pushing(hidden).sum(-2, keepdim=True)], -2)
         handling = every[..., torch.arange(len(holder), device=holder.device), holder - 1, :]
-        if not self.planned:
-            return handling
         place = in_waves(seen / self.held.unit[:3])
         return handling + self.where(with_facts(handling, place.expand(*handling.shape[:-1], -1))) * (holder < PUSHED)[:, None]
 
@@ -398,7 +387,7 @@ class Network(nn.Module):
         start_small(self)
         read = self.landmarks
         intents = self.intents
-        wide = [intents.all[0], intents.mixed, intents.mark] if c.planned else []
-        wide += [self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2], read.own, read.each, *intents.end[:2]]
-        wide += [self.carry.where[0], self.carry.where[2]] if c.planned else []
-        start_wide(*wide)
+        start_wide(
+            intents.all[0], intents.mixed, intents.mark, self.trunk.embedder[0], intents.condition_on[0], intents.condition_on[2],
+            read.own, read.each, *intents.end[:2], self.carry.where[0], self.carry.where[2],
+        )

@@ -124,7 +124,7 @@ def plans_of(
 ) -> torch.Tensor:  # `[1 or 2, N, agent, object, facts]`
     "Return what heads are given of planned events, and beside it, where guidance compares, zeros."
     plan = plan_facts(ahead)[None]
-    return torch.cat([plan, torch.zeros_like(plan)]) if c.planned and c.guidance > 0 else plan
+    return torch.cat([plan, torch.zeros_like(plan)]) if c.guidance > 0 else plan
 
 
 def crossed_out(

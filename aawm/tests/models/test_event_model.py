@@ -32,7 +32,7 @@ from aawm.sim import simulate
 from aawm.training import PRESETS, fit, load_run, preset_settings
 from aawm.training.check import check_model
 
-SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48, "planned": True}
+SMALL = {"width": 32, "layers": 1, "motions": 64, "carries": 48}
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +272,7 @@ def test_a_short_run_can_be_read_back(tmp_path, trials):
     assert (future.isfinite().all() and read.codebooks.motion[1:].any() and read.config.samples == settings["samples"])
     for preset in PRESETS:
         given = preset_settings(preset, "event_transformer")
-        assert given == preset_settings(preset, "strong_oracle") and given[0]["planned"], "the same network, given the end"
+        assert given == preset_settings(preset, "strong_oracle"), "the same network, given the end"
 
 
 def test_planned_events_reach_intents_and_motions_but_no_expectations(model, trials):
@@ -287,10 +287,6 @@ def test_planned_events_reach_intents_and_motions_but_no_expectations(model, tri
     for told in (intents, intended):
         assert torch.autograd.grad(told.sum(), plan, retain_graph=True)[0].any()
     assert torch.autograd.grad(events.time.sum(), plan, allow_unused=True)[0] is None
-    deaf = build("event_transformer", **SMALL | {"planned": False})
-    assert torch.equal(
-        deaf.network.intents.logits(hidden, read, plan), deaf.network.intents.logits(hidden, read, plan + 1)
-    )
 
 
 def test_what_has_happened_is_crossed_out_of_the_plan(model, trials, monkeypatch):
