@@ -6,7 +6,7 @@
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'TEN_MINUTES', 'step_seed', 'name_of', 'checked_loss', 'in_precision',
            'training_step', 'form_of', 'LossOf', 'captured_loss', 'locate_not_finite', 'not_finite_weight', 'Watch',
            'is_log_row', 'read_log', 'Log', 'validation_loss', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step',
-           'drop_checkpoint', 'check_optimizer', 'resume', 'new_optimizer', 'train']
+           'check_optimizer', 'resume', 'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
 from collections.abc import Callable, Mapping, Sequence
@@ -297,11 +297,6 @@ def read_checkpoint(folder: str | Path) -> dict:
 def checkpoint_step(folder: str | Path) -> int:
     "Say how many optimiser steps a run has done; 0 where there is no checkpoint."
     return read_checkpoint(folder).get("step", 0)
-
-
-def drop_checkpoint(folder: str | Path) -> None:
-    "Remove the checkpoint of a finished run."
-    (Path(folder) / CHECKPOINT).unlink(missing_ok=True)
 
 # %% ../../nbs/training/03_loop.ipynb #93806351
 def check_optimizer(

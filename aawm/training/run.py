@@ -16,9 +16,9 @@ from ..errors import Interrupted, own_code
 from ..files import folder_lock, write_json
 from ..models.base import check_weights, choose_device, float32_products, saved_state
 from ..models.weights import SETTINGS, WEIGHTS, read_weights, run_settings
-from .folder import claim_folder, describe_run, finish_run, finished, is_shorter
+from .folder import CHECKPOINT, claim_folder, describe_run, finish_run, finished, is_shorter
 from aawm.training.loop import (
-    checkpoint_step, drop_checkpoint, locate_not_finite, new_optimizer, save_checkpoint, step_seed, train,
+    checkpoint_step, locate_not_finite, new_optimizer, save_checkpoint, step_seed, train,
 )
 from .settings import LoopSettings
 
@@ -94,5 +94,5 @@ def train_run(
                 done = f"the checkpoint is at step {checkpoint_step(out)} of {settings.steps}"
                 raise Interrupted(f"training stopped; {done}: run the same command to go on") from stop
             finish_run(module, out)
-        drop_checkpoint(out)
+        (out / CHECKPOINT).unlink(missing_ok=True)
     return out
