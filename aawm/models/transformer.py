@@ -351,7 +351,7 @@ class Transformer(WorldModel):
         states = context.states
         before = torch.cat([states[:, :1], states[:, :-1]], 1)
         outputs, kept = self.read(states, before, torch.arange(states.shape[1], device=states.device))
-        kept = [tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept]  # room for those to come
+        kept = tuple(tuple(functional.pad(part, (0, 0, 0, horizon)) for part in pair) for pair in kept)  # room for those to come
         hidden = last_shown(outputs, context.lengths)
         now = context.last()
         future = []

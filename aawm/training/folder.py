@@ -65,8 +65,8 @@ def differences(before: dict, now: dict) -> list[str]:
     "List what differs between two runs, as `name: before -> now`, in anything but versions and what a longer run was before."
     younger = {f"training.{field.name}": field.default for field in dataclasses.fields(TrainingSettings)}
     old, new = ({**younger, **pd.json_normalize(run).to_dict("records")[0]} for run in (before, now))
-    # `patience`: older runs had it, and none used it
-    names = [name for name in {**old, **new} if not name.startswith(("versions", "lengthened", "training.patience"))]
+    gone = {name for name in old if name not in new and name.startswith(("config.", "training."))}
+    names = [name for name in {**old, **new} if name not in gone and not name.startswith(("versions", "lengthened"))]
     return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 # %% ../../nbs/training/02_folder.ipynb #4625d45d
