@@ -32,7 +32,7 @@ SMOKE_EVENT = (
     {"width": 32, "layers": 1, "motions": 64, "carries": 48, "samples": 2},
     dataclasses.replace(SMOKE_TRAINING, symmetries="mirrored"),
 )
-SMOKE = {
+SMOKE: dict[str, tuple] = {
     "multistep_predictor": ({}, SMOKE_TRAINING),
     "oracle": ({}, SMOKE_TRAINING),
     "multistep_delta": ({}, SMOKE_TRAINING),
@@ -61,7 +61,7 @@ LAPTOP_EVENT = (
         learning_rate=2e-3, warm_up=60, validate_every=900, validation_windows=64
     ),
 )
-LAPTOP = {
+LAPTOP: dict[str, tuple] = {
     "multistep_predictor": LAPTOP_MULTISTEP,
     "oracle": (  # with the shorter windows of the others it misses a quarter of second goals
         {"embedding_size": 128, "recurrent_size": 128, "hidden_size": 256},
@@ -111,7 +111,7 @@ GPU_EVENT = (
         validation_windows=256, precision="tf32"
     )
 )
-GPU = {
+GPU: dict[str, tuple] = {
     "multistep_predictor": enlarge(5000, "multistep_predictor", embedding_size=256, recurrent_size=256, hidden_size=512),
     "oracle": enlarge(6000, "oracle", embedding_size=256, recurrent_size=256, hidden_size=512),
     "multistep_delta": enlarge(5000, "multistep_delta", recurrent_size=256, hidden_size=512),
@@ -138,7 +138,7 @@ PAPER_EVENT = (
         threads=0,
     ),
 )
-PAPER = {
+PAPER: dict[str, tuple] = {
     "multistep_predictor": PAPER_MULTISTEP, "oracle": PAPER_MULTISTEP,
     "rssm_discrete": (
         {"recurrent_size": 1024, "categories": 32, "classes": 32, "hidden_size": 2048},
@@ -170,7 +170,7 @@ VISITS_TRAINING = dataclasses.replace(
     learning_rate=2e-3, validate_every=200, validation_windows=64
 )
 VISITS_EVENT = (LAPTOP_EVENT[0], dataclasses.replace(LAPTOP_EVENT[1], context=VISIT_CONTEXT))
-VISITS = {
+VISITS: dict[str, tuple] = {
     "multistep_predictor": (LAPTOP_MULTISTEP[0], dataclasses.replace(VISITS_TRAINING, steps=600)),
     "oracle": (LAPTOP["oracle"][0], dataclasses.replace(VISITS_TRAINING, steps=600)),
     "multistep_delta": (LAPTOP["multistep_delta"][0], dataclasses.replace(VISITS_TRAINING, steps=700)),
