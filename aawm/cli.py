@@ -173,9 +173,7 @@ def generate(
     concept: Annotated[
         list[str] | None, typer.Option(help="Concept of what robots want in visits (repeatable); default: known ones, of visits-test all.")
     ] = None,
-    noise: Annotated[
-        bool, typer.Option("--noise", help="Let robots aim and stall as in ordinary trials, in all visits but the last.")
-    ] = False,
+    noise: Annotated[bool, typer.Option("--noise", help="Robots aim and stall as in ordinary trials, except in the last visit.")] = False,
     scenario: Annotated[
         list[str] | None, typer.Option(help="Scenario of the trials (repeatable), your own with --code; default: the nine, all equally likely.")
     ] = None,
