@@ -38,6 +38,7 @@ from aawm.training import fit, load_run
 QUICK = dict(steps=2, batch=4, checkpoint_every=2, validate_every=2, log_every=2, validation_windows=4)
 SMALL = dict(recurrent_layers=1, recurrent_size=8, hidden_size=8)
 CLASS = ROOT / "nbs/study/assets/class/goals"
+PROGRAM = typer.main.get_command(cli.app)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def call(capsys, monkeypatch, place, words, out) -> tuple[int, str]:
 
 
 def command_of(verb: str) -> click.Command:
-    command = typer.main.get_command(cli.app)
+    command = PROGRAM
     for name in verb.split():
         command = command.commands[name]
     return command
@@ -113,7 +114,7 @@ def all_verbs(command: click.Command, path: str = ""):
 
 
 def test_every_verb_that_writes_is_tried():
-    assert {*all_verbs(typer.main.get_command(cli.app))} == {*FILES, *FOLDERS, *OTHERS}
+    assert {*all_verbs(PROGRAM)} == {*FILES, *FOLDERS, *OTHERS}
 
 
 @pytest.mark.parametrize("verb", FILES)
@@ -144,7 +145,7 @@ def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypa
     assert "belong together" in err or verb.endswith(("import", "import-released")), err  # these look first at what they read
 
 
-@pytest.mark.parametrize("verb", [*FILES, *FOLDERS])
+@pytest.mark.parametrize("verb", turn([*FILES, *FOLDERS], 3))
 def test_an_input_is_no_output(place, tmp_path, capsys, monkeypatch, verb):
     words = (FILES | FOLDERS)[verb].split()
     out = next(word for word in words if "OUT" in word)

@@ -4,6 +4,7 @@ In a copy of the clone and, but for what needs a clone, from the wheel in an emp
 
 import ast
 import contextlib
+import functools
 import json
 import os
 import re
@@ -30,6 +31,7 @@ def source(page):
     return ast.literal_eval(ast.parse(shown).body[0].value).lstrip()
 
 
+WHOLE = typer.main.get_command(app)
 SHELL = re.compile(r"(aawm|make|mkdir|for part) ")  # lines that are typed; `git`, `pip` and `nbgrader` need what no test has
 # what stands for something else, and what needs a server or a commit of one's own
 PLACEHOLDERS = re.compile(r"\.\.\.|\b(VERB|WHAT|NAME|HOST|PAGE|STORE|FOLDER|FILE|SEED)\b|localhost|example\.org|people=")
@@ -87,6 +89,7 @@ OWN = {
 }
 
 
+@functools.cache
 def texts() -> dict[str, list[str]]:
     "The prose of README and of every page."
     pages = {"README.md": [(ROOT / "README.md").read_text(encoding="utf-8")]}
@@ -132,7 +135,7 @@ def test_the_readme_is_short_and_its_pictures_have_few_words():
 
 def helps(command=None, name: str = "aawm") -> dict[str, list[str]]:
     "The examples of every verb's help."
-    command = command or typer.main.get_command(app)
+    command = command or WHOLE
     found = {name: re.findall(r"(?:(?<=Example: )|(?<=Examples: )|(?<=; ))aawm [^;]+", command.epilog or "")}
     for verb, inner in getattr(command, "commands", {}).items():
         found |= helps(inner, f"{name} {verb}")
@@ -156,7 +159,7 @@ def fault_of(line: str) -> str:
         targets = [word for word in words if "=" not in word]
         rules = re.findall(r"(?m)^([\w-]+):", (ROOT / "Makefile").read_text())
         return "; ".join(f"make has no {target}" for target in targets if target not in rules)
-    command = typer.main.get_command(app)
+    command = WHOLE
     while words[:1] == ["--code"]:
         words = words[2:]
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
