@@ -593,7 +593,6 @@ def information(
 def export_released(
     trials: str | Path,  # a store's folder
     folder: str | Path,  # where to write `swm_data.pkl` and `swm_data_exp_info.pkl`
-    name: str = "swm_data",  # how the two files' names begin
 ) -> Path:  # the folder
     "Write a trial store as the pair of files that the authors' code reads; these hold no seeds and no kinds of objects."
     from torch import from_numpy
@@ -601,7 +600,7 @@ def export_released(
 
     store = Path(trials)
     folder = Path(folder)
-    check_place(folder / name)
+    check_place(folder / "swm_data.pkl")
     dataset = open_trials(store)
     events = open_events(store)
     if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:  # not the authors': training trials first
@@ -609,11 +608,11 @@ def export_released(
         rows = rows.sort_values("split", kind="stable", ignore_index=True)
     table = read_table(store, LAYOUT, LOG_TABLE)
     log = np.where(dataset.has_log, "table", "missing").astype(object) if table is None else table.log.to_numpy(dtype=object)
-    files = [folder / f"{name}.pkl", folder / f"{name}_exp_info.pkl"]
+    files = [folder / "swm_data.pkl", folder / "swm_data_exp_info.pkl"]
     if folder.is_file():
         raise EnvironmentProblem(f"{folder} is a file where a folder should be; choose another place")
     if there := [path.name for path in files if path.exists()]:
-        raise UsageError(f"{folder} has {' and '.join(there)} already; choose another folder or name")
+        raise UsageError(f"{folder} has {' and '.join(there)} already; choose another folder")
     states = TensorDataset(from_numpy(dataset.state.values.reshape(-1, STEPS, STATE_SIZE)))
     subsets = [Subset(states, rows.trial[rows.split == ours].tolist()) for ours in SPLITS.values()]
     for path, content in zip(files, (subsets, information(dataset, events, rows, log))):
