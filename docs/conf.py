@@ -18,7 +18,7 @@ project, author, language = "aawm", "the aawm contributors", "en"
 version = release = aawm.__version__
 extensions = ["myst_nb"]
 root_doc = "index"
-exclude_patterns = ["**.ipynb_checkpoints", "study/assets"]
+exclude_patterns = ["**.ipynb_checkpoints", "study/assets", "studies/real"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_ipywidgets_js: dict = {}
