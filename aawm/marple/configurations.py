@@ -17,16 +17,11 @@ from pydantic import AfterValidator, ConfigDict, Field
 from ..errors import AawmError, BadData, UsageError
 from ..files import visible_files
 from .houses import Door, House, Piece, Room, Thing
-from .vocabulary import BITS, FURNITURE, OBJECTS, ROOMS, kind_id
+from .vocabulary import ABILITIES, BITS, FURNITURE, OBJECTS, ROOMS, kind_id
 from ..readers import Form, Line, read_small
 
 # %% ../../nbs/marple/09_configurations.ipynb #04532d54
-STATE_NAMES = dict(
-    zip(
-        ("cookable", "dustyable", "freezable", "openable", "sliceable", "soakable", "stainable", "toggleable"),
-        BITS.values()
-    )
-)
+STATE_NAMES = {name: BITS[code] for code, name in ABILITIES.items()}
 LARGEST = 4_000_000  # bytes; released files have under 30,000
 # x and y, or width and height
 Cells = Annotated[list[Annotated[int, Field(ge=-1, lt=256)]], Field(min_length=2, max_length=2)]

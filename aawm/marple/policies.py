@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SIDE', 'KINDS_COUNT', 'IN_HAND', 'ORDER', 'PARTNERS', 'MIXTURES', 'PRESETS', 'NETWORKS', 'SHIPPED', 'Scenes',
            'scene_of', 'language_numbers', 'collect', 'Context', 'Policy', 'FieldPolicy', 'PatchPolicy', 'Preset',
-           'loop_settings', 'build_policy', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy',
-           'training_scenes', 'load_policy', 'shipped_policy', 'policy_accuracy']
+           'loop_settings', 'mixture_number', 'draw_mixtures', 'training_batch', 'train_policy', 'training_scenes',
+           'load_policy', 'shipped_policy', 'policy_accuracy']
 
 # %% ../../nbs/marple/15_policies.ipynb #7fbc4383
 import hashlib
@@ -283,7 +283,7 @@ class PatchPolicy(Policy):
 class Preset:
     "A network and how it is trained."
 
-    network: str  # "field" or "patch"
+    network: str  # of `NETWORKS`
     sizes: dict
     training: LoopSettings = LoopSettings()  # a batch is counted in scenes
     rows: int = 4096  # rows of a batch, at most
@@ -306,12 +306,6 @@ PRESETS = {
     "paper": Preset("patch", {}, loop_settings(70_000, 64), 64),  # Adam at 1e-4, 64 states a step, 4 of 20 epochs of warm-up, cosine
 }
 NETWORKS = {"field": FieldPolicy, "patch": PatchPolicy}
-
-# %% ../../nbs/marple/15_policies.ipynb #9deaadf3
-def build_policy(preset: Preset | str,) -> Policy:
-    "Build an untrained policy."
-    preset = PRESETS[check_name(preset, PRESETS, "preset")] if isinstance(preset, str) else preset
-    return NETWORKS[preset.network](**preset.sizes)
 
 # %% ../../nbs/marple/15_policies.ipynb #d6de0c59
 def mixture_number(
@@ -360,10 +354,8 @@ def train_policy(
     made = PRESETS[check_name(preset, PRESETS, "preset")]
 
     def describe(module):
-        about = {"model": module.name, "network": made.network, "config": module.settings, "rows": made.rows}
-        return about | {
-            "data_hash": [hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)]
-        }
+        hashes = [hashlib.sha256(values.numpy()).hexdigest() for values in (scenes.cells, scenes.rows)]
+        return {"model": module.name, "network": made.network, "config": module.settings, "rows": made.rows, "data_hash": hashes}
 
     def data(module, device):
         def batches(step, source=scenes, start=seed):
@@ -371,7 +363,7 @@ def train_policy(
 
         return batches, [batches(step, unseen, 0) for step in range(16)] if unseen else []
 
-    train_run(out, lambda: build_policy(made), describe, data, made.training, seed, device, progress)
+    train_run(out, lambda: NETWORKS[made.network](**made.sizes), describe, data, made.training, seed, device, progress)
     return load_policy(out)
 
 # %% ../../nbs/marple/15_policies.ipynb #a83efba8
@@ -397,7 +389,7 @@ def training_scenes(
 # %% ../../nbs/marple/15_policies.ipynb #92950a7e
 def load_policy(folder: str | Path) -> Policy:
     "Load the trained policy of a run's folder; `BadData` where it is damaged or missing."
-    return load_weights(folder, build=lambda settings: build_policy(Preset(settings["network"], settings["config"])))
+    return load_weights(folder, build=lambda settings: NETWORKS[settings["network"]](**settings["config"]))
 
 
 SHIPPED = Path("data") / "weights" / "marple"

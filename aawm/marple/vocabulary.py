@@ -17,8 +17,9 @@ from ..errors import check_name
 # %% ../../nbs/marple/01_vocabulary.ipynb #5a28c355
 ROOMS = {"Kitchen": 1, "Bedroom": 2, "Bathroom": 3, "Garage": 4, "Study": 5, "LivingRoom": 6}
 ROOM_CODES = {"K": "Kitchen", "B": "Bedroom", "T": "Bathroom", "G": "Garage", "S": "Study", "L": "LivingRoom"}
-ABILITIES = {  # code -> name, in the order of the bits, highest first
-    "c": "cooked", "d": "dusty", "f": "frozen", "o": "open", "s": "sliced", "k": "soaked", "t": "stained", "g": "on",
+ABILITIES = {  # code -> name in released files, in the order of the bits, highest first
+    "c": "cookable", "d": "dustyable", "f": "freezable", "o": "openable", "s": "sliceable", "k": "soakable", "t": "stainable",
+    "g": "toggleable",
 }
 BITS = {code: 1 << (7 - place) for place, code in enumerate(ABILITIES)}
 OPEN = BITS["o"]

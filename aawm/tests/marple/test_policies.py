@@ -53,7 +53,7 @@ def test_a_policy_stopped_in_training_ends_as_an_undisturbed_one(tmp_path, scene
 
 
 def test_training_learns_and_language_helps_to_tell_apart(tmp_path, scenes):
-    untrained = np.mean(list(policies.policy_accuracy(policies.build_policy("smoke"), scenes).values()), 0)
+    untrained = np.mean(list(policies.policy_accuracy(policies.FieldPolicy(8, 4), scenes).values()), 0)
     trained = policies.train_policy(scenes, tmp_path / "policy", "smoke", progress=False)
     learned = np.mean(list(policies.policy_accuracy(trained, scenes).values()), 0)
     assert learned[0] > untrained[0] + 0.2 and learned[1] <= learned[0]
