@@ -108,7 +108,7 @@ def evaluate(
     ],
     store: Store, out: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
     replace: Anew = False,
-    device: Device = "auto", seed: Seed = 0, progress: Progress = True
+    device: Device = "auto", progress: Progress = True
 ):
     "Let an observer watch every video and score its pairs; where history and ending cross, score that too."
     from aawm import infant
@@ -116,7 +116,7 @@ def evaluate(
 
     claim(out, reads=[observer, store], replace=replace)
     one = chosen_observer(observer, device)
-    videos = infant.watch(one, store, seed=seed, progress=progress)
+    videos = infant.watch(one, store, progress=progress)
     show_scores(infant.scored(videos, one), videos, out)
 
 # %% ../../nbs/infant/23_commands.ipynb #9cbd059a
