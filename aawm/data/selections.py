@@ -11,30 +11,24 @@ from collections.abc import Iterable
 import numpy as np
 import xarray as xr
 
-from ..errors import UsageError
 from ..schema import MULTI_GOAL_SCENARIOS, SINGLE_GOAL_SCENARIOS
 
 # %% ../../nbs/data/02_selections.ipynb #24fd28bd
-VALIDATION_SHARE = 0.2
+VALIDATION_SHARE = 0.2  # of the trials with an event log
 
 
 def split_trials(
     scenario: Iterable[str],  # scenario of each trial
     seed: int = 0,
     has_log: Iterable[bool] | None = None,  # bool per trial: those without an event log are for training only; all have one where `None`
-    share: float = VALIDATION_SHARE,  # of the trials with a log
 ) -> np.ndarray:  # "train" or "validation" for each trial
     "Split trials at random, each scenario in the same share, none twice (paper: 20 % validation)."
     scenario = np.asarray(scenario).astype(str)
     has_log = np.ones(len(scenario), bool) if has_log is None else np.asarray(has_log, dtype=bool)
-    if has_log.shape != scenario.shape or scenario.ndim != 1:
-        raise UsageError(f"has_log must have one entry per trial, {len(scenario)}, got {list(has_log.shape)}")
-    if not 0 <= share < 1:
-        raise UsageError(f"share must be at least 0 and below 1, got {share}")
     names, counts = np.unique(scenario[has_log], return_counts=True)
-    quota = np.floor(share * counts + 1e-9).astype(int)
-    more = int(round(share * counts.sum())) - quota.sum()
-    quota[np.argsort(quota - share * counts, kind="stable")[:more]] += 1
+    quota = np.floor(VALIDATION_SHARE * counts + 1e-9).astype(int)
+    more = int(round(VALIDATION_SHARE * counts.sum())) - quota.sum()
+    quota[np.argsort(quota - VALIDATION_SHARE * counts, kind="stable")[:more]] += 1
     split = np.full(len(scenario), "train", dtype="<U10")
     for number, (name, wanted) in enumerate(zip(names, quota)):
         random = np.random.default_rng([seed, number])

@@ -23,6 +23,7 @@ import aawm.sim
 from aawm.data import (generate, open_events, open_trials, split_trials, verify, write_trials)
 from aawm.data.checks import state_faults
 from aawm.data.making.draw import trial_seed
+from aawm.data.selections import VALIDATION_SHARE
 from aawm.data.trials import LAYOUT, event_rows
 from aawm.data.windows import Windows
 from aawm.errors import BadData, EnvironmentProblem, Interrupted, Refused
@@ -396,17 +397,17 @@ def test_the_dataset_is_as_described(store):
 # the split
 
 
-@given(st.lists(st.sampled_from(SCENARIOS), min_size=1, max_size=200), st.integers(0, 2**32), st.floats(0, 0.99), st.data())
-def test_split(scenario, seed, share, data):
+@given(st.lists(st.sampled_from(SCENARIOS), min_size=1, max_size=200), st.integers(0, 2**32), st.data())
+def test_split(scenario, seed, data):
     scenario = np.array(scenario)
     has_log = np.array(data.draw(st.lists(st.booleans(), min_size=len(scenario), max_size=len(scenario))))
-    split = split_trials(scenario, seed, has_log, share)
+    split = split_trials(scenario, seed, has_log)
     kept = split == "validation"
     assert set(split) <= {"train", "validation"} and not kept[~has_log].any()
-    assert kept.sum() == round(share * has_log.sum())
+    assert kept.sum() == round(VALIDATION_SHARE * has_log.sum())
     for name in set(scenario):
-        assert abs(kept[scenario == name].sum() - share * has_log[scenario == name].sum()) < 1 + 1e-6
-    assert np.array_equal(split, split_trials(scenario, seed, has_log, share))
+        assert abs(kept[scenario == name].sum() - VALIDATION_SHARE * has_log[scenario == name].sum()) < 1 + 1e-6
+    assert np.array_equal(split, split_trials(scenario, seed, has_log))
 
 
 # windows
