@@ -10,7 +10,7 @@ __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS
            'panel_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -314,14 +314,11 @@ BAR_COLOR = "#7A8CA3"
 def bars(
     values: dict[str, float],  # words -> a finite number, from top to bottom
     title: str,
-    intervals: Mapping[str, tuple[float, float]] | None = None,  # words -> low and high, of some values or all
 ) -> Picture:
-    "Return a bar for each value, its words before it, a line for its interval and its number behind it."
-    intervals = intervals or {}
+    "Return a bar for each value, its words before it and its number behind it."
     edge = 8 * max(map(len, values))  # right of the words
-    ends = [*values.values(), *(end for words in values for end in intervals.get(words, ()))]
-    least = min(0.0, *ends)
-    scale = LONGEST_BAR / max(max(ends) - least, 1e-9)
+    least = min(0.0, *values.values())
+    scale = LONGEST_BAR / max(max(values.values()) - least, 1e-9)
     zero = edge + 10 + round(scale * -least)
     parts = [element("text", escape(title), x=0, y=14, font_weight="bold", **LETTERS)]
     for place, (words, value) in enumerate(values.items()):
@@ -330,11 +327,7 @@ def bars(
         left = zero - long if value < 0 else zero
         parts.append(element("text", escape(words), x=edge, y=top + 12, text_anchor="end", **LETTERS))
         parts.append(element("rect", x=left, y=top, width=max(long, 1), height=14, fill=BAR_COLOR))
-        low, high = (zero + round(scale * end) for end in intervals.get(words, (value, value)))
-        if words in intervals:
-            parts.append(element("path", "", d=f"M{low} {top + 7}H{high}", stroke=INK, stroke_width=2))
-        behind = max(left + long, zero, high) + 6
-        parts.append(element("text", f"{value:.2f}", x=behind, y=top + 12, **LETTERS))
+        parts.append(element("text", f"{value:.2f}", x=max(left + long, zero) + 6, y=top + 12, **LETTERS))
     wide = edge + LONGEST_BAR + 60
     tall = 32 + 20 * len(values)
     svg = whole_svg(parts, wide, tall)
