@@ -135,15 +135,15 @@ def posterior(
     evidence: Evidence,
     belief: dict,  # mission (name or Mission) -> prior probability
     slips: float = 0.0,  # share of moves that are wrong ones
-) -> dict:  # mission -> (probability, stage)
-    "Compute the posterior over missions, and how far each has come."
+) -> dict:  # mission -> probability
+    "Compute the posterior over missions."
     if not belief or min(belief.values()) < 0 or not np.isclose(sum(belief.values()), 1):
         raise UsageError(f"priors must be probabilities that sum to 1, got {belief}")
-    found = {mission: (*read_prefix(house, mission, evidence, slips), prior) for mission, prior in belief.items() if prior > 0}
-    most = max(log for log, _, _ in found.values())
-    weights = {mission: np.exp(log - most) * prior for mission, (log, _, prior) in found.items()}
+    logs = {mission: read_prefix(house, mission, evidence, slips)[0] for mission, prior in belief.items() if prior > 0}
+    most = max(logs.values())
+    weights = {mission: np.exp(log - most) * belief[mission] for mission, log in logs.items()}
     total = sum(weights.values())
-    return {mission: (weights[mission] / total, found[mission][1]) for mission in found}
+    return {mission: weight / total for mission, weight in weights.items()}
 
 # %% ../../nbs/marple/12_inference.ipynb #93039621
 def exact_method(
@@ -160,8 +160,7 @@ def exact_method(
             answers.append(1.0)
             continue
         missions = posterior(house, seen, belief, slips).items()
-        ahead = [weight for mission, (weight, stage) in missions if query_stage(stages(house, mission), query, stage) is not None]
-        answers.append(float(sum(ahead)))
+        answers.append(float(sum(weight for mission, weight in missions if query_stage(stages(house, mission), query) is not None)))
     return tuple(answers)
 
 # %% ../../nbs/marple/12_inference.ipynb #514c0b8d
