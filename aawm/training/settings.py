@@ -82,9 +82,8 @@ def rate_factor(step: int, settings: LoopSettings) -> float:
 # %% ../../nbs/training/01_settings.ipynb #84446d6d
 def training_settings(
     settings: LoopSettings | dict | None = None,  # None: the defaults
-    kind: type = TrainingSettings,  # what a dict is made into
 ) -> LoopSettings:
     "Return settings of a run, each name and type checked."
     if isinstance(settings, LoopSettings):
         return settings
-    return make_config(kind, settings or {}, "training setting")
+    return make_config(TrainingSettings, settings or {}, "training setting")
