@@ -318,7 +318,7 @@ OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are
 
 def evaluate_each(
     model: object,  # as for `take_model`: a path, a name such as `sgnet@1`, a `WorldModel`, or anything with its `rollout`
-    trials: xr.Dataset | str | Path,  # a trial store's path, or the Dataset that `open_trials` gives
+    trials: TrialSet | xr.Dataset | str | Path,  # a store's path, what `open_trials` gives, or what `trial_set` gives, whose truth models share
     protocols: Sequence[Protocol | dict],  # of one `split`, `seed`, `mode` and `goal_samples`; dicts of fields will do
     batch_size: int = 1024,  # trials rolled out together, at most; halved where memory runs out
     device: str = "auto",  # "auto", "cpu", "cuda"
@@ -339,7 +339,7 @@ def evaluate_each(
         )
     first = chosen[0]
     taken, trained_with = take_model(model)
-    test = trial_set(trials, first.split)
+    test = trials if isinstance(trials, TrialSet) else trial_set(trials, first.split)
     with own_code(f"{taken.name} cannot be recorded:", defined_at(taken, "rollout")):
         fields = model_record(taken, first.seed if trained_with is None else trained_with)
     begun = time.perf_counter()

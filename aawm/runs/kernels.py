@@ -8,6 +8,7 @@ __all__ = ['KERNEL', 'WARM', 'RUNNING', 'ONE_AT_A_TIME', 'USAGE', 'warm_kernels'
 
 # %% ../../nbs/runs/10_kernels.ipynb #7fba4fed
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -58,6 +59,7 @@ def begin_kernel(
     "Be a kernel until it is shut down."
     os.setsid()
     end_with_parent()
+    gc.freeze()  # what was imported stays; looking through it again and again would copy it, too
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

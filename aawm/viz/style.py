@@ -291,6 +291,7 @@ def save_figure(
     for kind, metadata in dateless.items():
         with atomic_write(folder / f"{name}.{kind}") as temporary, house_style():
             figure.savefig(temporary, format=kind, metadata=metadata)
+        figure.set_layout_engine(None)  # laid out once: the next file has everything at the same place
     save_table(folder / f"{name}.csv", table)
     whole = {**plain(record), "figure": name, "alt": alt, "columns": list(table.columns), "rows": len(table)}
     with atomic_write(folder / f"{name}.json") as temporary:
