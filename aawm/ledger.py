@@ -282,7 +282,8 @@ class Evidence:
 
     def told(self) -> dict[str, int | str]:
         "Return what was read, for a row of a ledger: the fewest training seeds behind a number, and all numbers in words."
-        seeds = min((number.seeds for sources in self.read.values() for number in sources.values()), default=0)
+        numbers = [number for sources in self.read.values() for number in sources.values()]
+        seeds = min((number.seeds for number in numbers if "given" not in number.values), default=0)
         parts = [
             f"{name}: " + ", ".join(f"{source} {number}" for source, number in sources.items())
             for name, sources in self.read.items()

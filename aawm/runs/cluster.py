@@ -128,7 +128,8 @@ def connect(
         "distributed.scheduler.unknown-task-duration": "1h", "distributed.scheduler.worker-saturation": 1.0,
         "distributed.scheduler.allowed-failures": 30,
         # nobody looks at dask's own measurements, which take a twelfth of a core for as long as jobs run
-        "distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "10s",
+        "distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "10s",
     })
     quiet = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}  # any free port, for nobody
     if not scheduler:

@@ -21,9 +21,9 @@ CONCEPT_WORDS = {
     "own": "its own thing", "order": "a fixed order", "self": "near to itself", "other": "near to\nthe other", "known": "all four",
     "mimic": "what the\nother brought", "observer": "near to\nthe observer", "new": "both"
 }
-CHOICE_KINDS = {  # kind of the table -> the bar's words and colour
-    "history rule": ("best rule of other concepts", "#B79AD1"), "labelled fit": ("{}, labelled", "#8429CC"), "paper": ("{}", "#56B4E9"),
-    "ours": ("{} (ours)", "#6B3E00"), "ideal": ("ideal observer", "#333333")
+CHOICE_KINDS = {  # kind of the table -> the bar's words, and its colour where it is not the model's own
+    "history rule": ("best rule of other concepts", "#B79AD1"), "labelled fit": ("{}, labelled", "#7A5195"), "paper": ("{}", ""),
+    "ours": ("{} (ours)", ""), "ideal": ("ideal observer", "#333333")
 }
 
 
@@ -64,8 +64,8 @@ def fig6(table: pd.DataFrame, own_concept: Mapping[str, str], remark: str = "") 
             means = rows[rows.concept == "mean"].set_index("model").right
             name = "ideal_observer" if kind == "ideal" and "ideal_observer" in means else str(means.idxmax())
             rows = rows[rows.model == name]
-        label = styles_of([name])[name].label if kind in ("paper", "ours") else name
-        styles[kind] = Style(words.format(label), color, "o")
+        own = styles_of([name])[name]
+        styles[kind] = Style(words.format(name if color else own.label), color or own.color, "o")
         parts.append(rows.assign(series=kind, value=rows.right))
     drawn = pd.concat(parts)
     with house_style():
