@@ -7,7 +7,7 @@ from .results import (
     evaluate_each as evaluate_each, find_evaluations as find_evaluations, gather as gather,
     joined_outcomes as joined_outcomes, main_variant as main_variant, model_fields as model_fields,
     read_evaluation as read_evaluation, rescore as rescore, same_trials as same_trials, save as save,
-    score_row as score_row, trained_words as trained_words,
+    trained_words as trained_words,
 )
 from .rollouts import Rollouts as Rollouts, collect as collect, true_rollouts as true_rollouts
 from .scores import Scorer as Scorer, score as score

@@ -8,7 +8,7 @@ __all__ = ['RECORD_VERSION', 'LARGEST_RECORD', 'Count', 'KEPT_TASKS', 'OF_ROLLOU
            'changed_numbers', 'rollouts_record', 'model_record', 'trained_among', 'outside_model', 'take_model',
            'refuse_shared', 'score_evaluation', 'evaluate_each', 'evaluate', 'table_name', 'check_output', 'save',
            'read_evaluation', 'read_kept_rollouts', 'Results', 'gather', 'find_evaluations', 'model_fields',
-           'main_variant', 'joined_outcomes', 'rescore', 'same_trials', 'score_row']
+           'main_variant', 'joined_outcomes', 'rescore', 'same_trials']
 
 # %% ../../nbs/evaluation/06_results.ipynb #f372f0d5
 from collections.abc import Sequence
@@ -658,17 +658,3 @@ def same_trials(results: Results) -> pd.DataFrame:
     marked = results.scores.merge(uneven, how="left", on=keys, indicator=True)
     kept = results.scores[((marked._merge == "left_only") | (marked.metric == "ceiling")).to_numpy()]
     return pd.concat([kept, shared[shared.metric != "ceiling"]], ignore_index=True)
-
-# %% ../../nbs/evaluation/06_results.ipynb #57a11e00
-def score_row(
-    scores: pd.DataFrame,  # of an evaluation
-    named: dict[str, tuple[str, str]],  # name -> task and target
-) -> dict[str, float]:  # name, and name with `_low`, `_high`, `_count`: of the recall; with `_false` before those: of the false rate
-    "Scores over all behaviours as one row of a wide table."
-    table = scores[scores.behavior == "all"].set_index(["task", "target", "metric"])
-    row: dict[str, float] = {}
-    for name, key in named.items():
-        for short, metric in (("", "recall"), ("_false", "false_positive")):
-            ends = {f"_{end}": table.loc[(*key, metric), end] for end in ("low", "high", "count")}
-            row |= {f"{name}{short}{end}": value for end, value in ({"": table.loc[(*key, metric), "value"]} | ends).items()}
-    return row

@@ -297,7 +297,7 @@ def test_a_change_of_code_trains_again_what_it_concerns(module, models, before, 
 
     monkeypatch.setattr(sources, "read_module", changed)
     values = profile_values("smoke")
-    plain = {"evaluate_plain", "evaluate_visit_worlds"} if module == "models/base" else set()
+    plain = {f"{kind} {kind}" for kind in ("evaluate_plain", "evaluate_visit_worlds") if module == "models/base"}
     assert changed_jobs(before, smoke_keys()) == of_models(set(values["models"]) if models == "all" else models) | plain
 
 
