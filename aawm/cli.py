@@ -75,7 +75,7 @@ def whole_program(
     use_code(code or ())
 
 
-NUMBERED = "Files to write, .npz or .zarr; each part gets its number: requests-0.npz and so on."
+NUMBERED = "Files to write, .npz; each part gets its number: requests-0.npz and so on."
 Scheduler = Annotated[
     str,
     typer.Option(

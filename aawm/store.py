@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'DESCRIPTION', 'NUMBERS', 'COMPRESSORS', 'CODECS', 'LARGEST_MANIFEST', 'StoreFile',
-           'Array', 'Table', 'Layout', 'CheckedFiles', 'read_description', 'open_array', 'read_group', 'file_records',
-           'chunk_file', 'create_arrays', 'exact', 'write_chunk', 'write_arrays', 'store_hash', 'finish_store',
-           'write_store', 'FileRecord', 'Manifest', 'read_manifest', 'check_file', 'check_files', 'verify_store',
-           'read_table', 'open_store', 'refuse_other_settings', 'build_store']
+           'Array', 'Table', 'Layout', 'CheckedFiles', 'read_description', 'open_array', 'file_records', 'chunk_file',
+           'create_arrays', 'exact', 'write_chunk', 'write_arrays', 'store_hash', 'finish_store', 'write_store',
+           'FileRecord', 'Manifest', 'read_manifest', 'check_file', 'check_files', 'verify_store', 'read_table',
+           'open_store', 'refuse_other_settings', 'build_store']
 
 # %% ../nbs/06_store.ipynb #5a24f75e
 import contextlib
@@ -147,18 +147,6 @@ def open_array(path: str | Path, files: dict | None = None) -> zarr.Array:
         if store.most > MOST_BYTES:
             raise BadData(f"{path} has chunks of {store.most:,} bytes; at most {MOST_BYTES:,} are read")
         return array
-
-
-def read_group(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
-    "Read all arrays of a zarr group into memory, and the group's attributes."
-    about = in_form(read_description(path).get("attributes", {}), dict, path)
-    arrays = {folder.name: open_array(folder) for folder in visible_files(path) if folder.is_dir()}
-    # a chunk that is not there costs time, too
-    size = sum(max(array.nbytes, 1000 * array.nchunks) for array in arrays.values())
-    if size > MOST_BYTES:
-        raise BadData(f"{path} holds {size:,} bytes of numbers; at most {MOST_BYTES:,} are read")
-    with reading(path, "arrays of zarr"):
-        return {name: np.asarray(array[...]) for name, array in arrays.items()}, about
 
 # %% ../nbs/06_store.ipynb #fcecb045
 def file_records(path: str | Path, names: Iterable[str]) -> dict[str, dict]:

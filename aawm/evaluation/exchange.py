@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import zarr
 
 import aawm
 from ..errors import BadData, UsageError, check_name
@@ -27,7 +26,6 @@ from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, tria
 from ..files import check_place, commit, digest, atomic_write, visible_files
 from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
 from ..schema import STATE_SIZE, positions
-from ..store import read_group
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others
@@ -60,31 +58,23 @@ def task_names(
 def check_suffix(
     path: str | Path,  # of a file of arrays
 ) -> Path:
-    "Refuse a name that is neither that of an npz archive nor that of a zarr group."
-    if Path(path).suffix not in (".npz", ".zarr"):
-        raise UsageError(f"{path} must end in .npz or .zarr; choose another name")
+    "Refuse a name that is not that of an npz archive."
+    if Path(path).suffix != ".npz":
+        raise UsageError(f"{path} must end in .npz; choose another name")
     return Path(path)
 
 
 def write_rollout_arrays(
-    path: str | Path,  # `.npz`, or a folder `.zarr`
+    path: str | Path,  # `.npz`
     arrays: dict,  # name -> array
     about: dict,
 ) -> Path:
     "Write arrays and what is to be known of them."
     path = check_suffix(path)
-    text = json.dumps(about, sort_keys=True)
     if path.exists():
         raise UsageError(f"{path} is there already; choose a new one")
-    if path.suffix == ".npz":
-        with atomic_write(path) as temporary:
-            np.savez_compressed(temporary, about=np.array(text), **arrays)
-        return path
-    root = zarr.create_group(path, zarr_format=3)
-    for name, values in arrays.items():
-        chunks = (min(len(values), 256), *values.shape[1:])
-        root.create_array(name, data=np.ascontiguousarray(values), chunks=chunks if len(values) else "auto")
-    root.attrs["about"] = text  # last: without it the file is not whole
+    with atomic_write(path) as temporary:
+        np.savez_compressed(temporary, about=np.array(json.dumps(about, sort_keys=True)), **arrays)
     return path
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #f2f675a5
@@ -98,14 +88,9 @@ def read_arrays(
     "Read arrays back; `BadData` where one is missing or cannot be read."
     path = Path(path)
     if not path.exists():
-        raise UsageError(f"{path} is not there; name a file or a folder of arrays")
-    if path.suffix == ".npz":
-        arrays = read_npz(path)
-        text = str(arrays.pop("about", "{}"))
-    else:
-        arrays, attributes = read_group(path)
-        text = str(attributes.get("about", "{}"))
-    about = parse_json(text[:LONGEST_ABOUT], f"about in {path}")
+        raise UsageError(f"{path} is not there; name a file of arrays")
+    arrays = read_npz(path)
+    about = parse_json(str(arrays.pop("about", "{}"))[:LONGEST_ABOUT], f"about in {path}")
     if missing := [name for name in names if name not in arrays]:
         raise BadData(f"{path} has no array {missing[0]!r}; it needs {', '.join(names)}")
     if not isinstance(about, dict):
@@ -180,7 +165,7 @@ def plan_requests(
 # %% ../../nbs/evaluation/10_exchange.ipynb #71145e99
 def write_requests(
     store: str | Path,  # a trial store
-    path: str | Path,  # `.npz`, or a folder `.zarr`; the parts are numbered: requests-0.npz and so on
+    path: str | Path,  # `.npz`; the parts are numbered: requests-0.npz and so on
     tasks: Sequence[str] | None = None,  # names; `None`: all but those of `MANY_CONTEXTS`
     scoring: str = "strict",
     split: str | None = None,  # "validation", "train", or `None` for every trial
@@ -267,8 +252,7 @@ def rollout_files(
     "Files of rollouts; a folder stands for those in it."
     files = []
     for path in map(Path, paths):
-        inside = path.is_dir() and path.suffix != ".zarr"
-        files += [file for file in visible_files(path) if file.suffix in (".npz", ".zarr")] if inside else [path]
+        files += [file for file in visible_files(path) if file.suffix == ".npz"] if path.is_dir() else [path]
     return files
 
 

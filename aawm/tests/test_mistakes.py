@@ -100,7 +100,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("figure fig3 -p trials=data/nowhere", "data/nowhere, which is not there"),
     ("requests trials --out new.npz --task move@9", "move@9"),
     ("generate new --seed -1", f"{AT_LEAST}0"),
-    ("requests trials --out new.json", "end in .npz or .zarr"),
+    ("requests trials --out new.json", "end in .npz"),
     ("verify run", "is the folder of a training run"),
     ("lessons --out file", "choose another folder"),
     ("lessons --data maybe", "unexpected extra argument"),
