@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..errors import UsageError, check_name
-from ..evaluation.released import AUTHORS, RELEASED, RELEASED_ADE
+from ..evaluation.released import RELEASED, RELEASED_ADE
 from ..schema import BEHAVIORS, OBJECT_INDEX, OBJECTS, ROOM
 from .marks import FEWEST, GRID, draw_bars, draw_curves, draw_heat, name_lines, row_names, short, span
 from .stage import Stage, trace_table
@@ -31,8 +31,7 @@ from aawm.viz.style import (
 )  # fmt: skip
 
 # %% ../../nbs/viz/03_figures.ipynb #37c7790e
-PUBLISHED_SCORES = RELEASED.copy()
-PUBLISHED_SCORES.name = AUTHORS
+PUBLISHED_SCORES = RELEASED
 PUBLISHED_ADE = RELEASED_ADE
 
 # %% ../../nbs/viz/03_figures.ipynb #2ab5ef9c
