@@ -2,7 +2,7 @@
 
 from .choices import fig6 as fig6
 from .figures import (
-    AUTHORS as AUTHORS, Example as Example, FIG3 as FIG3, PUBLISHED_ADE as PUBLISHED_ADE,
+    Example as Example, FIG3 as FIG3, PUBLISHED_ADE as PUBLISHED_ADE,
     PUBLISHED_SCORES as PUBLISHED_SCORES, Panel as Panel, bar_table as bar_table, curve_table as curve_table,
     describe as describe, error_table as error_table, fig3 as fig3, fig4 as fig4, fig5 as fig5,
     swm3 as swm3, swm4 as swm4,
