@@ -147,7 +147,7 @@ cycle (`order`), what the other robot brought last (`mimic`), or the nearest, mi
 the robot that acts, `choice_1` ... the object that is brought, `scene_1` ... the scene of the pool. Each scene was simulated with all three outcomes from starts
 that are equal to the bit. In a test every object is right in a third of each group and concept, so a rule on poses is right in exactly a third, and histories were
 chosen so that rules of history are right in about a third of other concepts than their own. Training sets of the release leave out `mimic` and `observer`, and their
-training and validation trials share no scene. The arena is calmer than that of other trials: robots aim well, and never stall."""  # noqa: E501
+training and validation trials share no scene. The arena is calmer than that of other trials: robots aim well, and never stall; with `--noise` in the last visit alone."""  # noqa: E501
 
 FILES_HOLD = """| file | holds |
 |---|---|
