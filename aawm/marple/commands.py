@@ -83,7 +83,7 @@ def import_released_(
     typer.echo(f"{out}: {counts['pairs']} pairs in {counts['houses']} houses")
 
 # %% ../../nbs/marple/22_commands.ipynb #3e964dd6
-@app.command(epilog="Example: aawm marple generate data/marple --pairs 50 --seed 0")
+@app.command(epilog="Example: aawm marple generate data/pairs --pairs 50 --seed 0")
 def generate(
     folder: Annotated[Path, typer.Argument(help="Folder of the store to write.")],
     pairs: Annotated[int, typer.Option(min=1, max=MOST, help="Pairs of runs for each scenario.")] = 50,
@@ -114,7 +114,7 @@ def generate(
     typer.echo(f"{store}: {manifest['counts']['pairs']} pairs in {manifest['counts']['houses']} houses")
 
 # %% ../../nbs/marple/22_commands.ipynb #ae6af3c5
-@app.command(epilog="Example: aawm marple verify data/marple --card data/marple.md")
+@app.command(epilog="Example: aawm marple verify data/pairs --card data/pairs.md")
 def verify(
     folder: Store,
     card: Annotated[
@@ -134,7 +134,7 @@ def verify(
         typer.echo(f"{card}: what {folder} holds")
 
 
-@app.command(epilog="Example: aawm marple play data/marple --pair 3 --save pair.html")
+@app.command(epilog="Example: aawm marple play data/pairs --pair 3 --save pair.html")
 def play(
     folder: Store, pair: Annotated[int, typer.Option(min=0, max=MOST, help="Its place in the store, from 0.")] = 0,
     save: Annotated[Path, typer.Option(help="A page (.html) or an animation (.gif).")] = Path("pair.html"),
@@ -178,7 +178,7 @@ def train(
     )
 
 # %% ../../nbs/marple/22_commands.ipynb #f5c8b3a2
-@app.command(epilog="Example: aawm marple infer data/marple --method rollouts --policy shipped --variant V+A")
+@app.command(epilog="Example: aawm marple infer data/pairs --method rollouts --policy shipped --variant V+A")
 def infer(
     folder: Store,
     method: Annotated[str, typer.Option(help="exact, rollouts, or module:function of your own.")] = "exact",

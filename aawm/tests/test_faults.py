@@ -79,7 +79,7 @@ FOLDERS = {
     "figure": "figure front --out OUT", "lessons": "lessons --no-data --out OUT",
     "infant generate": "infant generate OUT --set efficiency_path --items 1", "infant import": "infant import raw --out OUT",
     "infant train": "infant train object_transformer videos --out OUT --preset smoke --steps 1",
-    "infant requests": "infant requests videos --out OUT", "marple import": "marple import raw --out OUT",
+    "infant requests": "infant requests videos --out OUT",
     "marple import-released": "marple import-released raw --out OUT", "marple generate": "marple generate OUT --pairs 1",
     "marple train": "marple train OUT --pairs 1 --preset smoke", "study build": "study build --out OUT --trials 2",
     "study score": "study score class class/answers.csv --out OUT"
