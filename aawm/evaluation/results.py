@@ -34,7 +34,6 @@ from .rollouts import REQUEST, ROLLOUT_TESTS, Evaluable, Rollouts, collect
 from aawm.evaluation.scores import (
     CLASS_METRICS, CURVE_COLUMNS, EVENT_METRICS, OUTCOME_COLUMNS, SCORE_COLUMNS, TRIAL_CURVE_COLUMNS, Scorer, class_metrics, joined, score,
 )  # fmt: skip
-from .sensitivity import SENSITIVITY_COLUMNS, offset_plan, sensitivity
 from ..data import open_trials
 from ..events.labels import END_SHARE, MOVING, NEAR
 from ..data.trials import OTHERS, trial_marks
@@ -68,9 +67,9 @@ class RecordForm(Form):
     tasks: list[str]
     split: str
     curve_trials: Count
-    cap: Count  # trials of the tasks in `CAPPED`, and of other offsets; 0: all
+    cap: Count  # trials of the tasks in `CAPPED`; 0: all
     goal_samples: Count  # rollouts behind the scores of second and third goals
-    sensitivity: bool = False  # scored under other thresholds too
+    sensitivity: bool = False  # of older records alone
     keep: Count = 24  # rollouts kept of each scenario
     changes: dict[str, float] = {}  # numbers of `MEASURED` that are not the benchmark's
     data_hash: str
@@ -125,8 +124,6 @@ class Evaluation:
     # `task, trial, scenario, object, target, truth, prediction, score`: one row for each scored object
     outcomes: pd.DataFrame
     record: dict[str, Any]
-    # under other thresholds
-    sensitivity: pd.DataFrame = dataclasses.field(default_factory=partial(joined, [], SENSITIVITY_COLUMNS))
     # a few of the rollouts, their requests with `trial` besides
     kept: Rollouts = dataclasses.field(default_factory=lambda: Rollouts(
         pd.DataFrame(columns=[*REQUEST, "trial"], dtype=np.int64), np.zeros((0, STATE_SIZE), dtype=np.float32)
@@ -299,7 +296,6 @@ def score_evaluation(
     begun = time.perf_counter()
     tables = score(scorer, protocol.tasks)
     rollouts = scorer.rollouts
-    others = {"sensitivity": sensitivity(rollouts, scorer.test, scorer.scoring, protocol.cap)} if protocol.sensitivity else {}
     record = fields | protocol.record() | rollouts_record(scorer) | {
         "record_version": RECORD_VERSION, "seconds": fields["seconds"] | {"scoring": round(time.perf_counter() - begun, 3)},
         "thresholds": thresholds(scorer.scoring), "intervals": {"level": LEVEL, "draws": DRAWS},
@@ -310,7 +306,7 @@ def score_evaluation(
     requests = rollouts.requests.iloc[chosen].reset_index(drop=True)
     kept = np.repeat(np.isin(np.arange(len(rollouts)), chosen), rollouts.requests.horizon)
     few = Rollouts(requests.assign(trial=scorer.test.trial[requests.row]), rollouts.steps[kept])
-    return Evaluation(**tables._asdict(), **others, record=check_record(record), kept=few)
+    return Evaluation(**tables._asdict(), record=check_record(record), kept=few)
 
 # %% ../../nbs/evaluation/06_results.ipynb #245c2ab8
 OF_ROLLOUTS = ("split", "seed", "mode", "goal_samples")  # of protocols that are answered at once
@@ -344,7 +340,6 @@ def evaluate_each(
         fields = model_record(taken, first.seed if trained_with is None else trained_with)
     begun = time.perf_counter()
     plans = [protocol.plan(test) for protocol in chosen]
-    offsets = [offset_plan(test, protocol.rules, protocol.cap) for protocol in chosen if protocol.sensitivity]
     options = (first.seed, first.mode, batch_size, device, progress)
     numbered = lambda requests, number: roll_out(
         taken, requests, test, *options, number, Path(keep) / str(number) if keep else None
@@ -352,7 +347,7 @@ def evaluate_each(
     goals = collect(pd.concat(plans).query("task == 'multi_goal'"))
     numbers = range(1, first.goal_samples if len(goals) else 1)
     with fork_rng(devices=[]):  # the caller's generator stays where it is
-        rollouts = numbered(collect(pd.concat([*plans, *offsets])), 0)
+        rollouts = numbered(collect(pd.concat(plans)), 0)
         further = tuple(numbered(goals, number) for number in numbers)
     fields |= {
         "trained_on": trained_among(taken, test), "batch_size": batch_size, "device": str(choose_device(device)),
@@ -408,7 +403,6 @@ TABLES = {
     "scores": SCORE_COLUMNS,
     "curves": CURVE_COLUMNS,
     "outcomes": OUTCOME_COLUMNS,
-    "sensitivity": SENSITIVITY_COLUMNS,
     "trial_curves": TRIAL_CURVE_COLUMNS,
 }
 LONG = ("outcomes", "trial_curves")  # tables with a row for each trial
@@ -435,9 +429,8 @@ def check_output(
         tempfile.TemporaryFile(dir=there).close()
     except OSError as fault:
         raise EnvironmentProblem(f"cannot write into {folder}: {fault.strerror}; choose another folder") from fault
-    if strange := sorted(
-        {file.name for file in visible_files(folder)} - {"record.json", KEPT, *map(table_name, TABLES)}
-    ):
+    own = {"record.json", KEPT, "sensitivity.csv", *map(table_name, TABLES)}  # older evaluations have sensitivities, too
+    if strange := sorted({file.name for file in visible_files(folder)} - own):
         raise UsageError(f"{folder} is not empty and holds no evaluation (it has {strange[0]}); choose a new folder")
     if (folder / "record.json").exists() and not replace:
         record = read_json(folder / "record.json", {})
@@ -519,7 +512,6 @@ class Results:
     curves: pd.DataFrame  # the same
     records: list  # of dicts
     outcomes: pd.DataFrame  # as scores
-    sensitivity: pd.DataFrame  # as scores
     trial_curves: pd.DataFrame  # as scores
 
     def __repr__(self):

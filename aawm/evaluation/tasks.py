@@ -101,15 +101,11 @@ class TrialSet:
     def spread(
         self,
         cap: int,  # trials; 0: all
-        among: np.ndarray | bool = True,  # bool `[trial]`: which to choose from
     ) -> np.ndarray:  # bool `[trial]`
         "Choose at most `cap` trials, spread evenly over the scenarios: the first of each."
-        among = np.broadcast_to(among, len(self))
-        if not cap or among.sum() <= cap:
-            return among
-        place = pd.Series(among).groupby(self.scenario).cumsum().to_numpy()
         every = np.arange(len(self))
-        return np.isin(every, np.lexsort((every, np.where(among, place, len(self))))[:cap])
+        place = pd.Series(every).groupby(self.scenario).cumcount()
+        return np.isin(every, np.lexsort((every, place))[: cap or None])
 
 # %% ../../nbs/evaluation/01_tasks.ipynb #2244eda8
 def check_split(
@@ -527,11 +523,9 @@ class Protocol:
     curve_trials : int
         Trials for the loss around events.
     cap : int
-        Trials of pickups, moves, errors and other offsets, spread over the scenarios; 0 takes all.
+        Trials of pickups, moves and errors, spread over the scenarios; 0 takes all.
     goal_samples : int
         Rollouts of second and third goals, for their scores.
-    sensitivity : bool
-        Roll out other offsets too, and score under other thresholds.
     keep : int
         Rollouts kept of each scenario.
     changes : dict of str to float
@@ -551,7 +545,6 @@ class Protocol:
     curve_trials: int = 64
     cap: int = 0
     goal_samples: int = 1
-    sensitivity: bool = False
     keep: int = 24
     changes: dict[str, float] = field(default_factory=dict)
 
@@ -567,8 +560,7 @@ class Protocol:
             elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < np.inf:
                 raise UsageError(f"{name} must be a length above 0 m, got {value!r}")
         changes = {name: value for name, value in self.changes.items() if value != MEASURED[name]}
-        switches = {"mode": bool(self.mode), "sensitivity": bool(self.sensitivity)}
-        for name, entry in {"tasks": find_tasks(self.tasks), "changes": changes, **numbers, **switches}.items():
+        for name, entry in {"tasks": find_tasks(self.tasks), "mode": bool(self.mode), "changes": changes, **numbers}.items():
             object.__setattr__(self, name, entry)
 
     @property

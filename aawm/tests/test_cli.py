@@ -69,7 +69,7 @@ def leave(capsys, *words) -> tuple:
 def test_an_evaluation_is_not_written_over_and_says_where_it_is(stores, capsys):
     words = ("evaluate", stores / "run", stores / "trials0", stores / "out", "--tasks", "move")
     code, out, err = leave(capsys, *words)
-    assert code == 0 and f"{stores / 'out'}: curves.csv, outcomes.parquet, record.json, rollouts.npz, scores.csv, sensitivity.csv" in out and "note" not in err
+    assert code == 0 and f"{stores / 'out'}: curves.csv, outcomes.parquet, record.json, rollouts.npz, scores.csv" in out and "note" not in err
     first = (stores / "out" / "record.json").read_bytes()
     code, out, err = leave(capsys, *words, "--seed", "1")
     assert (code == 2 and "holds an evaluation already (multistep_predictor corrected 0 strict)" in err and not out)

@@ -22,7 +22,7 @@ LONG = """
 data/05_card infant/05_bib_sets infant/10_observers infant/12_scores
 runs/05_jobs viz/05_player
 data/making/02_generate evaluation/01_tasks evaluation/02_rollouts evaluation/04_scores
-evaluation/05_sensitivity evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
+evaluation/06_results evaluation/10_exchange infant/11_reasoners infant/13_released
 infant/16_training infant/18_figures infant/23_commands infant/14_regions
 marple/19_figures models/02_multistep models/03_rssm models/04_transformer models/05_sgnet
 models/06_oracle models/10_your_own_model models/event/07_model runs/07_play study/00_overview

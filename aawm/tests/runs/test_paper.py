@@ -22,7 +22,7 @@ from aawm.runs import plan, profile_values, run_notebook
 from aawm.runs.manifest import read_paper
 from aawm.tests.conftest import ROOT
 
-FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims", "sensitivity")
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims")
 
 
 def repository(folder: Path) -> Path:
@@ -70,8 +70,8 @@ def check_figures(folder: Path, profile: str, models: list, names: tuple = FIGUR
         record = checked_record(folder, name)
         assert len(record["data_hash"]) == 64 and record["settings"]["profile"] == profile, name
     table = pd.read_csv(folder / "fig3.csv")
-    assert set(table.model) == set(models)
-    assert set(table.panel.dropna()) == {"A", "B", "C", "D"}
+    assert set(models) - {"frozen_world", "constant_velocity"} <= set(table.model) <= set(models), "worlds that deliver nothing have no row"
+    assert set(table.panel.dropna()) == {"A", "B", "C"}
     assert table.value.dropna().between(0, 1).all()
 
 
