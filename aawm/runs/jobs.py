@@ -76,7 +76,7 @@ def run_job(
             stamps = {need: read_json(kept / "done" / f"{need}.json", {}) for need in map(file_name, job.needs)}
             inputs = {need: stamp["outputs"] for need, stamp in stamps.items() if stamp}
             write_json(resolve(record), {
-                "job": job.name, "notebook": job.notebook, "commit": commit(),
+                "job": job.name, "key": job.key, "notebook": job.notebook, "commit": commit(),
                 "versions": versions(job.packages) | {"python": sys.version.split()[0]}, "machine": machine(),
                 "settings": values, "seed": values.get("seed"), "inputs_sha256": inputs,
             })

@@ -20,6 +20,7 @@ import pytest
 from aawm.files import read_json, write_json
 from aawm.runs import plan, profile_values, run_notebook
 from aawm.runs.manifest import read_paper
+from aawm.runs.sources import versions
 from aawm.tests.conftest import ROOT
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "swm3", "swm4", "claims")
@@ -160,6 +161,24 @@ def test_the_page_of_recipes_is_drawn_from_its_table(tmp_path):
     assert len(rows) and rows.drop(columns=["settings", "recipe"], errors="ignore").notna().all(axis=None)
     with pytest.raises(Exception, match="none.csv"):
         run_notebook(page, tmp_path / "none.ipynb", {"table": str(tmp_path / "none.csv")})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", ["aawm", "infant", "marple"])
+def test_committed_figures_are_of_the_code_that_would_draw_them_today(paper):
+    "Their records hold the job's key: of its notebook, settings, code and all that it needs."
+    manifest = read_paper(paper)
+    checked = 0
+    for profile in manifest["profiles"]:
+        for job in plan(profile_values(profile, manifest=manifest), manifest):
+            for path in [ROOT / path for path in job.outputs if path.startswith("figures") and path.endswith(".json")]:
+                record = read_json(path, {})
+                # other versions of libraries are another key, and no fault of the figure
+                if record and record["versions"].items() >= versions(job.packages).items():
+                    assert record.get("key") == job.key, f"{path.relative_to(ROOT)} is older than the code that draws it"
+                    checked += 1
+    if not checked:
+        pytest.skip("committed figures are of other versions of libraries")
 
 
 WINGS = {
