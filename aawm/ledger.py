@@ -404,15 +404,14 @@ def ledger_grid(
 
 # %% ../nbs/04_ledger.ipynb #80cca966
 def markdown_table(
-    table: pd.DataFrame,
+    table: pd.DataFrame,  # its index is the first column, without a name
     digits: int = 1,  # of floats; a missing one is a dash
-    index: bool = True,  # show it, as a first column without a name
 ) -> str:
     "Write a table as Markdown."
     def text(value: object) -> str:
         return str(value) if not isinstance(value, float) else "-" if np.isnan(value) else f"{value:.{digits}f}"
 
-    table = table.rename_axis("").reset_index() if index else table
+    table = table.rename_axis("").reset_index()
     lines = [table.columns, ["---"] * table.shape[1], *table.itertuples(index=False, name=None)]
     return "\n".join("| " + " | ".join(map(text, line)) + " |" for line in lines)
 

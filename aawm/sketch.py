@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['ENTITY_COLORS', 'OBSERVER_COLOR', 'IMAGINED_OPACITY', 'OBJECT_RADIUS', 'AGENT_LENGTH', 'OBSERVER_SIDE', 'INK',
            'SOFT_INK', 'FLOOR_COLOR', 'UNITS', 'SIDE', 'STRETCH', 'POINTS', 'OUTSIDE', 'EVENT_SHAPES', 'LETTERS', 'KEY',
-           'BYTES', 'LARGE_PANELS', 'SCALE', 'THINNINGS', 'LONGEST_BAR', 'BAR_COLOR', 'headings', 'triangle', 'element',
-           'Picture', 'on_paper', 'path_points', 'path_data', 'one_trial', 'Sketch', 'walk_svg', 'end_svg', 'mark_svg',
-           'panel_svg', 'whole_svg', 'panels_svg', 'side_by_side', 'bars']
+           'BYTES', 'LARGE_PANELS', 'SCALE', 'headings', 'triangle', 'element', 'Picture', 'on_paper', 'one_trial',
+           'Sketch', 'walk_svg', 'panel_svg', 'side_by_side']
 
 # %% ../nbs/09_sketch.ipynb #5ebec7c6
 from collections.abc import Sequence
@@ -96,27 +95,6 @@ def on_paper(
     right, up = np.moveaxis(np.clip(places, -OUTSIDE, OUTSIDE), -1, 0)
     return UNITS * np.stack([ROOM / 2 + right, ROOM / 2 - up], axis=-1)
 
-
-def path_points(
-    ground: np.ndarray,  # `[step, 2]`: x, z, m, all finite
-    most: int,  # points
-) -> np.ndarray:  # int `[point]`: steps
-    "Return the steps at which a path is drawn: one for each stretch of its way, and the last."
-    way = np.concatenate([[0.0], np.linalg.norm(np.diff(np.clip(ground, -OUTSIDE, OUTSIDE), axis=0), axis=-1).cumsum()])
-    stretch = np.floor(way / max(STRETCH, way[-1] / max(most - 2, 1)))
-    keeps = np.diff(stretch, prepend=-1) > 0
-    keeps[-1] = True
-    return np.flatnonzero(keeps)
-
-# %% ../nbs/09_sketch.ipynb #0e57500f
-def path_data(
-    points: np.ndarray,  # `[point, 2]` in units
-) -> str:
-    "Return a path in SVG's short form: the first point, then the steps from each point to the next."
-    whole = np.rint(points).astype(int)
-    ahead = "".join(f" {right} {down}" for right, down in np.diff(whole, axis=0))
-    return f"M{whole[0, 0]} {whole[0, 1]}" + (f"l{ahead[1:]}" if ahead else "")
-
 # %% ../nbs/09_sketch.ipynb #423de543
 def one_trial(
     states: np.ndarray,  # `[step, 5, 7]`, or flat `[step, 35]`
@@ -155,79 +133,41 @@ def walk_svg(
     entity: int,  # its place in `aawm.schema.ENTITIES`
     most: int,  # points of the path
 ) -> str:
-    "Return the path of one entity with a ring where it starts; nothing where it stays."
+    "Return the path of one entity with a ring where it starts: a point for each stretch of its way; nothing where it stays."
     ground = panel.states[:, entity, POSITION][:, list(GROUND_PLANE)]
     steps = np.flatnonzero(np.isfinite(ground).all(-1))
     if len(steps) < 2:
         return ""
-    kept = steps[path_points(ground[steps], most)]
-    if np.ptp(np.clip(ground[kept], -OUTSIDE, OUTSIDE), axis=0).max() < STRETCH:
+    places = np.clip(ground[steps], -OUTSIDE, OUTSIDE)
+    way = np.concatenate([[0.0], np.linalg.norm(np.diff(places, axis=0), axis=-1).cumsum()])
+    stretch = np.floor(way / max(STRETCH, way[-1] / max(most - 2, 1)))
+    keeps = np.diff(stretch, prepend=-1) > 0
+    keeps[-1] = True
+    if np.ptp(places[keeps], axis=0).max() < STRETCH:
         return ""
-    look = {
-        "fill": "none", "stroke": ENTITY_COLORS[ENTITIES[entity]],
-        "stroke_width": 2.5 if ENTITIES[entity] in OBJECTS else 1.5
-    }
-    split = len(kept) if panel.context is None else int(np.searchsorted(kept, panel.context))
-    points = on_paper(ground[kept])
+    points = np.rint(on_paper(places[keeps])).astype(int)
+    color = ENTITY_COLORS[ENTITIES[entity]]
+    look = {"fill": "none", "stroke": color, "stroke_width": 2.5 if ENTITIES[entity] in OBJECTS else 1.5}
+    split = len(points) if panel.context is None else int(np.searchsorted(steps[keeps], panel.context))
     parts = []
-    if split > 1:
-        parts.append(element("path", d=path_data(points[:split]), **look))
-    if split < len(kept):
-        parts.append(element("path", d=path_data(points[max(split - 1, 0) :]), stroke_dasharray="4 3", opacity=0.7, **look))
-    right, down = np.rint(points[0]).astype(int)
-    return "".join(parts) + element("circle", cx=right, cy=down, r=4, **look | {"fill": "#fff", "stroke_width": 1.5})
+    for part, more in ((points[:split], {}), (points[max(split - 1, 0) :], {"stroke_dasharray": "4 3", "opacity": 0.7})):
+        if len(part) > 1 or more and split < len(points):  # SVG's short form: the first point, then the steps to the next ones
+            ahead = " ".join(f"{right} {down}" for right, down in np.diff(part, axis=0))
+            parts.append(element("path", d=f"M{part[0, 0]} {part[0, 1]}" + (f"l{ahead}" if ahead else ""), **more, **look))
+    return "".join(parts) + element("circle", cx=points[0, 0], cy=points[0, 1], r=4, fill="#fff", stroke=color, stroke_width=1.5)
 
-# %% ../nbs/09_sketch.ipynb #747f0180
-def end_svg(
-    panel: Sketch,
-    entity: int,  # its place in `aawm.schema.ENTITIES`
-) -> str:
-    "Return an entity where it is last seen: a circle for an object, a triangle along the heading of a robot."
-    ground = panel.states[:, entity, POSITION][:, list(GROUND_PLANE)]
-    steps = np.flatnonzero(np.isfinite(ground).all(-1))
-    if not len(steps):
-        return ""
-    title = element("title", escape(panel.names[entity]))
-    place = ground[steps[-1]]
-    look = {"fill": ENTITY_COLORS[ENTITIES[entity]], "stroke": "#fff"}
-    if ENTITIES[entity] in OBJECTS:
-        right, down = np.rint(on_paper(place)).astype(int)
-        return element("circle", title, cx=right, cy=down, r=round(UNITS * OBJECT_RADIUS), **look)
-    heading = headings(np.nan_to_num(panel.states[steps[-1], entity]))
-    corners = np.rint(on_paper(triangle(np.clip(place, -OUTSIDE, OUTSIDE), heading))).astype(int)
-    return element("polygon", title, points=" ".join(f"{right},{down}" for right, down in corners), **look)
-
-# %% ../nbs/09_sketch.ipynb #41363c0f
+# %% ../nbs/09_sketch.ipynb #d12aee81
 EVENT_SHAPES = {  # event -> its shape around where it happens, and its word
     "pickup": ("m0-7 7 7-7 7-7-7z", "picked up"),
     "goal": ("m0-9 2.3 6 6.4.3-5 4 1.7 6.2-5.4-3.5-5.4 3.5 1.7-6.2-5-4 6.4-.3z", "delivered"),
 }
 
 
-def mark_svg(
-    panel: Sketch,
-    event: str,  # of `EVENT_SHAPES`
-    thing: int,  # which object
-    step: int,
-) -> str:
-    "Return an event, where its object is at its step; nothing where there is none."
-    if not 0 <= step < len(panel.states):
-        return ""
-    place = panel.states[step, thing, POSITION][list(GROUND_PLANE)]
-    if not np.isfinite(place).all():
-        return ""
-    shape, word = EVENT_SHAPES[event]
-    right, down = np.rint(on_paper(place)).astype(int)
-    title = element("title", escape(f"{panel.names[thing]} {word}, step {step}"))
-    return element("path", title, d=f"M{right} {down}{shape}", fill=ENTITY_COLORS[OBJECTS[thing]], stroke=INK)
-
-# %% ../nbs/09_sketch.ipynb #d12aee81
 def panel_svg(
     panel: Sketch,
     most: int = POINTS,  # points of all its paths
 ) -> str:  # the inside of an SVG of `SIDE` x `SIDE`
     "Robots' paths below objects', then where all of them end, then what happened."
-    order = [ENTITIES.index(name) for name in (*AGENTS, *OBJECTS)]
     plane = list(GROUND_PLANE)
     right, down = on_paper(GOAL[plane]).tolist()
     ring = {"fill": "none", "stroke": OBSERVER_COLOR, "stroke_dasharray": "6 4"}
@@ -238,97 +178,69 @@ def panel_svg(
         element("circle", cx=f"{right:g}", cy=f"{down:g}", r=f"{UNITS * GOAL_RADIUS:g}", **ring),
         element("rect", observer, x=f"{corner[0]:g}", y=f"{corner[1]:g}", width=18, height=18, fill=OBSERVER_COLOR)
     ]
+    order = [ENTITIES.index(name) for name in (*AGENTS, *OBJECTS)]
     parts += [walk_svg(panel, entity, most // len(ENTITIES)) for entity in order]
-    parts += [end_svg(panel, entity) for entity in order]
+    ground = panel.states[:, :, POSITION][..., plane]
+    finite = np.isfinite(ground).all(-1)
+    for entity in order:  # a circle for an object, a triangle along the heading of a robot, where it is last seen
+        if not finite[:, entity].any():
+            continue
+        last = np.flatnonzero(finite[:, entity])[-1]
+        place = ground[last, entity]
+        title = element("title", escape(panel.names[entity]))
+        look = {"fill": ENTITY_COLORS[ENTITIES[entity]], "stroke": "#fff"}
+        if ENTITIES[entity] in OBJECTS:
+            right, down = np.rint(on_paper(place)).astype(int)
+            parts.append(element("circle", title, cx=right, cy=down, r=round(UNITS * OBJECT_RADIUS), **look))
+        else:
+            heading = headings(np.nan_to_num(panel.states[last, entity]))
+            corners = np.rint(on_paper(triangle(np.clip(place, -OUTSIDE, OUTSIDE), heading))).astype(int)
+            parts.append(element("polygon", title, points=" ".join(f"{right},{down}" for right, down in corners), **look))
     for event, steps in (("pickup", panel.pickup_step), ("goal", panel.goal_step)):
-        parts += [mark_svg(panel, event, thing, int(step)) for thing, step in enumerate(steps)]
+        shape, word = EVENT_SHAPES[event]
+        for thing, step in enumerate(map(int, steps)):
+            if 0 <= step < len(ground) and finite[step, thing]:
+                right, down = np.rint(on_paper(ground[step, thing])).astype(int)
+                title = element("title", escape(f"{panel.names[thing]} {word}, step {step}"))
+                parts.append(element("path", title, d=f"M{right} {down}{shape}", fill=ENTITY_COLORS[OBJECTS[thing]], stroke=INK))
     return "".join(parts)
 
 # %% ../nbs/09_sketch.ipynb #d7393ee4
 LETTERS = {"font_size": 13, "fill": INK}
 KEY = ("\u25cb start   \u25cf object   \u25b2 robot   \u25a0 observer", "\u25c6 picked up   \u2605 delivered   ring: goal")
-
-# %% ../nbs/09_sketch.ipynb #ca8aaf47
 BYTES = 10_000  # a picture has fewer
 LARGE_PANELS = 3  # more than these are drawn smaller, so that the picture is no wider
 SCALE = 0.9  # pixels in a unit
-# tried in turn: paths have `POINTS` divided by this, until the picture is small enough
-THINNINGS = (1, 2, 3, 5, 8, 13, 20)
 
 
-def whole_svg(
-    parts: Sequence[str],  # elements
-    wide: int,  # units
-    tall: int,
-    scale: float = 1,  # pixels in a unit
-) -> str:
-    "Return elements as one picture."
-    size = {"width": round(wide * scale), "height": round(tall * scale), "viewBox": f"0 0 {wide} {tall}"}
-    return element("svg", "".join(parts), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif")
-
-
-def panels_svg(
-    panels: Sequence[Sketch],
-    most: int = POINTS,  # points of the paths of a panel
-) -> str:
-    "Return panels in one SVG, with a key beneath."
-    parts = []
+def side_by_side(
+    *panels: Sketch,  # one to six
+) -> Picture:
+    "Return panels beside each other, with a key beneath, as a picture of less than 10 kB."
+    if not 1 <= len(panels) <= 6:
+        raise UsageError(f"a picture has one to six panels, not {len(panels)}")
     small = max(1.0, len(panels) / LARGE_PANELS)  # letters are of one size, however small the panels
     letters = LETTERS | {"font_size": round(13 * small)}
     top = round(20 * small)
-    for place, panel in enumerate(panels):
-        left = place * (SIDE + 12)
-        parts.append(element("text", escape(panel.title), x=left, y=round(14 * small), font_weight="bold", **letters))
-        parts.append(element("svg", panel_svg(panel, most), x=left, y=top, width=SIDE, height=SIDE))
+    wide = len(panels) * (SIDE + 12) - 12
+    tall = SIDE + round(95 * small)
+    size = {"width": round(wide * SCALE / small), "height": round(tall * SCALE / small), "viewBox": f"0 0 {wide} {tall}"}
     colored = [
         element("tspan", escape(name), fill=ENTITY_COLORS[entity], font_weight="bold")
         for entity, name in zip(ENTITIES, panels[0].names)
     ]
     objects, robots = (" \u00b7 ".join(colored[kind]) for kind in (OBJECT_INDEX, AGENT_INDEX))
     imagined = any(panel.context is not None for panel in panels)
+    key = []
     for line, text in enumerate([objects, robots, KEY[0], KEY[1] + ("   dashed: imagined" if imagined else "")]):
         height = top + SIDE + round(17 * small * (line + 1))
-        parts.append(element("text", text, x=0, y=height, style="white-space:pre", **letters))
-    wide = len(panels) * (SIDE + 12) - 12
-    tall = SIDE + round(95 * small)
-    return whole_svg(parts, wide, tall, SCALE / small)
-
-
-def side_by_side(
-    *panels: Sketch,  # one to six
-) -> Picture:
-    "Return panels beside each other as a picture of less than 10 kB."
-    if not 1 <= len(panels) <= 6:
-        raise UsageError(f"a picture has one to six panels, not {len(panels)}")
-    for thinning in THINNINGS:
-        svg = panels_svg(panels, POINTS // thinning)
+        key.append(element("text", text, x=0, y=height, style="white-space:pre", **letters))
+    for thinning in (1, 2, 3, 5, 8, 13, 20):  # paths have fewer points, until the picture is small enough
+        parts = []
+        for left, panel in zip(range(0, wide, SIDE + 12), panels):
+            parts.append(element("text", escape(panel.title), x=left, y=round(14 * small), font_weight="bold", **letters))
+            parts.append(element("svg", panel_svg(panel, POINTS // thinning), x=left, y=top, width=SIDE, height=SIDE))
+        svg = element("svg", "".join(parts + key), xmlns="http://www.w3.org/2000/svg", **size, font_family="sans-serif")
         if len(svg.encode()) < BYTES:
             break
     return Picture(svg, "; ".join(map(repr, panels)))
-
-# %% ../nbs/09_sketch.ipynb #5c1d3e02
-LONGEST_BAR = 260  # units between the smallest value, or 0, and the largest
-BAR_COLOR = "#7A8CA3"
-
-
-def bars(
-    values: dict[str, float],  # words -> a finite number, from top to bottom
-    title: str,
-) -> Picture:
-    "Return a bar for each value, its words before it and its number behind it."
-    edge = 8 * max(map(len, values))  # right of the words
-    least = min(0.0, *values.values())
-    scale = LONGEST_BAR / max(max(values.values()) - least, 1e-9)
-    zero = edge + 10 + round(scale * -least)
-    parts = [element("text", escape(title), x=0, y=14, font_weight="bold", **LETTERS)]
-    for place, (words, value) in enumerate(values.items()):
-        top = 26 + 20 * place
-        long = round(scale * abs(value))
-        left = zero - long if value < 0 else zero
-        parts.append(element("text", escape(words), x=edge, y=top + 12, text_anchor="end", **LETTERS))
-        parts.append(element("rect", x=left, y=top, width=max(long, 1), height=14, fill=BAR_COLOR))
-        parts.append(element("text", f"{value:.2f}", x=max(left + long, zero) + 6, y=top + 12, **LETTERS))
-    wide = edge + LONGEST_BAR + 60
-    tall = 32 + 20 * len(values)
-    svg = whole_svg(parts, wide, tall)
-    return Picture(svg, "\n".join([title, *(f"{value:7.2f}  {words}" for words, value in values.items())]))

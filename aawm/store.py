@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['MANIFEST', 'ARRAYS', 'UNFINISHED', 'DESCRIPTION', 'NUMBERS', 'COMPRESSORS', 'CODECS', 'LARGEST_MANIFEST', 'StoreFile',
-           'Array', 'Table', 'Layout', 'CheckedFiles', 'read_description', 'open_array', 'file_records', 'chunk_file',
-           'create_arrays', 'exact', 'write_chunk', 'write_arrays', 'store_hash', 'finish_store', 'write_store',
-           'FileRecord', 'Manifest', 'read_manifest', 'check_file', 'check_files', 'verify_store', 'read_table',
-           'open_store', 'refuse_other_settings', 'build_store']
+           'Array', 'Table', 'Layout', 'CheckedFiles', 'open_array', 'file_records', 'chunk_file', 'create_arrays',
+           'exact', 'write_chunk', 'write_arrays', 'store_hash', 'finish_store', 'write_store', 'FileRecord',
+           'Manifest', 'read_manifest', 'check_file', 'check_files', 'verify_store', 'read_table', 'open_store',
+           'refuse_other_settings', 'build_store']
 
 # %% ../nbs/06_store.ipynb #5a24f75e
 import contextlib
@@ -119,22 +119,16 @@ class CheckedFiles(WrapperStore[LocalStore]):
         return buffer
 
 # %% ../nbs/06_store.ipynb #zarropen
-def read_description(path: str | Path) -> dict:
-    "Read the `zarr.json` of an array or a group; `Refused` for another format of zarr."
-    if any((Path(path) / name).exists() for name in (".zgroup", ".zarray", ".zattrs")):
-        raise Refused(f"{path} is of zarr format 2, whose codecs can run code; write it in format 3")
-    if not (Path(path) / "zarr.json").is_file():
-        raise BadData(f"{path} cannot be read: it has no zarr.json; give a folder of zarr format 3")
-    about = read_small(Path(path) / "zarr.json", dict, DESCRIPTION)
-    if about.get("zarr_format") != 3:
-        raise Refused(f"{Path(path) / 'zarr.json'} is of zarr format {str(about.get('zarr_format'))[:20]}; only format 3 is read")
-    return about
-
-
 def open_array(path: str | Path, files: dict | None = None) -> zarr.Array:
     "Open an array for reading, its chunks checked as they are read; `Refused` where it names a type or codec that may run code."
     with reading(path, "an array of zarr"):
-        about = read_description(path)
+        if any((Path(path) / name).exists() for name in (".zgroup", ".zarray", ".zattrs")):
+            raise Refused(f"{path} is of zarr format 2, whose codecs can run code; write it in format 3")
+        if not (Path(path) / "zarr.json").is_file():
+            raise BadData(f"{path} cannot be read: it has no zarr.json; give a folder of zarr format 3")
+        about = read_small(Path(path) / "zarr.json", dict, DESCRIPTION)
+        if about.get("zarr_format") != 3:
+            raise Refused(f"{Path(path) / 'zarr.json'} is of zarr format {str(about.get('zarr_format'))[:20]}; only format 3 is read")
         codecs = [codec["name"] for codec in about["codecs"]]
         named = [about["data_type"], *codecs, *about.get("storage_transformers", ())]
         if strange := [one for one in named if one not in NUMBERS + CODECS]:

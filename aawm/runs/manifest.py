@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import yaml
-
 from ..errors import AawmError, BadData, UsageError, check_name, whole_number
 from ..files import digest, resolve, sha256
 from ..on_demand import own_code, use_code
-from ..readers import read_text
-from .sources import module_file, modules_digest, notebook_digest, room_digest, room_modules, used_modules, versions
+from ..readers import read_yaml
+from .sources import module_file, modules_digest, notebook_digest, room_modules, used_modules, versions
 
 # %% ../../nbs/runs/02_manifest.ipynb #4c819f63
 PAPERS = "nbs/paper"  # folder of the manifests
@@ -46,10 +44,9 @@ def read_paper(
     named = str(paper).endswith((".yaml", ".yml"))
     path = resolve(paper) if named else papers()[check_name(str(paper), papers(), "paper")]
     try:
-        # a manifest is a program: it may name values once and use them twice
-        manifest = yaml.safe_load(read_text(path))
-    except (AawmError, RecursionError, ValueError, yaml.YAMLError) as fault:
-        raise BadData(f"cannot read the manifest {path}: {' '.join(str(fault).split())[:200]}") from fault
+        manifest = read_yaml(path)
+    except AawmError as fault:
+        raise BadData(f"cannot read the manifest: {fault}") from fault
     if not isinstance(manifest, dict) or not {"profiles", "jobs"} <= set(manifest):
         raise BadData(f"{path} is no manifest: it needs `profiles` and `jobs`")
     code = [str(resolve(path.parent / str(file))) for file in manifest.get("code", [])]
@@ -188,7 +185,7 @@ def code_part_digest(
     word, *more = part.split()
     if not more:
         if module_file(f"aawm.{word}"):
-            return room_digest(word)
+            return modules_digest(used_modules(room_modules(f"aawm.{word}")))
         if not word.endswith(".py") and module_file(word):  # with what it imports of its own package
             return modules_digest(used_modules({word, *room_modules(word)}))
         if not word.endswith(".py") or not resolve(word).is_file():

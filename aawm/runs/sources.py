@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['READER', 'code_digest', 'read_module', 'notebook_content', 'notebook_cells', 'notebook_digest', 'versions',
            'module_file', 'room_modules', 'registered_classes', 'imported_names', 'defining_modules', 'used_modules',
-           'modules_digest', 'room_digest']
+           'modules_digest']
 
 # %% ../../nbs/runs/01_sources.ipynb #3b8524e3
 import ast
@@ -65,15 +65,11 @@ def notebook_content(
     path: str | Path,  # a notebook, relative to the root of the repository
 ) -> dict:
     "Return a notebook, read as the JSON that it is: nbformat takes a second to import, which every short command would pay."
-    text = ""
     try:
-        text = resolve(path).read_text(encoding="utf-8-sig")
-        content = json.loads(text)
+        content = json.loads(resolve(path).read_text(encoding="utf-8-sig"))
         content["cells"]
     except (ValueError, KeyError, TypeError) as fault:
-        lines = [number for number, line in enumerate(text.split("\n"), 1) if "<" * 7 in line]
-        why = f"a merge left its marks at line {lines[0]}" if lines else f"{type(fault).__name__}: {fault}"
-        raise BadData(f"{path} is no readable notebook: {why}; mend it, or copy it anew") from None
+        raise BadData(f"{path} is no readable notebook ({type(fault).__name__}: {fault}); mend it, or copy it anew") from None
     return content
 
 
@@ -97,20 +93,19 @@ def notebook_digest(
     return digest([source for kind, source, _ in notebook_cells(path) if kind == "code"])
 
 
-_read_version = functools.cache(version)  # a plan asks for the same few of each job
+@functools.cache  # a plan asks for the same few of each job
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def versions(
     names: Iterable[str],  # packages
 ) -> dict[str, str | None]:  # package -> version, `None` where it is not installed
     "Return the installed versions of packages."
-    installed: dict[str, str | None] = {}
-    for name in names:
-        try:
-            installed[name] = _read_version(name)
-        except PackageNotFoundError:
-            installed[name] = None
-    return installed
+    return {name: _version(name) for name in names}
 
 # %% ../../nbs/runs/01_sources.ipynb #fe0f35c5
 def module_file(
@@ -212,10 +207,3 @@ def modules_digest(
 ) -> str:  # 64 hexadecimal digits
     "Hash what modules do."
     return digest({module: read_module(file, file.stat().st_mtime_ns)[1] for module, file in modules.items()})
-
-
-def room_digest(
-    room: str,  # a sub-package or module of the library, e.g. `sim` or `data.making`
-) -> str:  # 64 hexadecimal digits
-    "Hash a room and all that it uses."
-    return modules_digest(used_modules(room_modules(f"aawm.{room}")))

@@ -4,21 +4,20 @@
 
 # %% auto #0
 __all__ = ['LARGEST_ANSWERS', 'ObjectName', 'ROWS', 'ABOUT', 'SAMPLES', 'ScoredRow', 'KeyItem', 'ChoiceItem', 'RatingItem',
-           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'simulated_choices', 'simulated_ratings',
-           'simulate_answers', 'write_answers', 'whole_run', 'read_answers', 'watchers', 'stated_probability',
-           'person_outcomes', 'brier', 'choice_scores', 'score_answers', 'rating_outcomes', 'rating_scores',
-           'score_study', 'sample_class']
+           'StudyKey', 'read_key', 'AnswerRow', 'ChoiceRow', 'RatingRow', 'simulate_answers', 'write_answers',
+           'whole_run', 'read_answers', 'watchers', 'stated_probability', 'person_outcomes', 'brier', 'choice_scores',
+           'score_answers', 'rating_outcomes', 'rating_scores', 'score_study', 'sample_class']
 
 # %% ../../nbs/study/04_score.ipynb #a3e1f01b
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from ..errors import BadData, UsageError, check_name
 from ..evaluation.intervals import mean_interval
@@ -122,13 +121,13 @@ def read_key(
 
 # %% ../../nbs/study/04_score.ipynb #4123c403
 ROWS = ("answer", "person", "comment")  # what the page writes in the column `row`; rows of a host have none
-ABOUT = {"started": "", "ended": "", "screen": "", "blurs": 0, "reloads": 0, "comment": ""}  # of a run; the newest counts
+ABOUT = dict.fromkeys(("started", "ended", "screen", "blurs", "reloads", "comment"), "")  # of a run; the newest counts
 
 
 class AnswerRow(Form):
     "One answer of one participant."
 
-    model_config = ConfigDict(extra="ignore", strict=False, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", strict=False, frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True)
     participant: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]{1,40}$")]
     run: Annotated[str, StringConstraints(pattern="^[A-Za-z0-9_-]{0,40}$")] = ""  # of the page; none in tables before it
     study: str
@@ -137,24 +136,15 @@ class AnswerRow(Form):
     trial: PlainName
     kind: Literal["test", "practice", "catch"]
     place: Annotated[int, Field(ge=0, le=PARTS)]
-    rt: Annotated[float, Field(ge=0)] | None = None  # ms
+    rt: str = ""  # ms; how somebody took part is read as a host or a spreadsheet may have changed it, and costs no answer
     position: Annotated[int, Field(ge=0)]
     replays: Annotated[int, Field(ge=0)]
-    started: Annotated[str, StringConstraints(pattern=r"^[0-9TZ:.-]{0,30}$")]  # UTC
-    ended: Annotated[str, StringConstraints(pattern=r"^[0-9TZ:.-]{0,30}$")]
-    screen: Annotated[str, StringConstraints(pattern="^([0-9]{1,5}x[0-9]{1,5})?$")]  # pixels
-    blurs: Annotated[int, Field(ge=0)]  # how often another window came to the front
-    reloads: Annotated[int, Field(ge=0)]
+    started: str
+    ended: str
+    screen: str
+    blurs: str  # how often another window came to the front
+    reloads: str
     comment: str
-
-    @field_validator("rt", "started", "ended", "screen", "blurs", "reloads", mode="wrap")
-    @classmethod
-    def or_unknown(cls, value: object, check: Callable, info: ValidationInfo) -> object:
-        "Read how somebody took part, as a host or a spreadsheet may have changed it; it costs no answer."
-        try:
-            return check(value)
-        except ValidationError:
-            return ABOUT.get(str(info.field_name))
 
 
 class ChoiceRow(AnswerRow):
@@ -169,28 +159,6 @@ class RatingRow(AnswerRow):
 
     answer: Annotated[int, Field(ge=0, le=100)]
 
-
-# %% ../../nbs/study/04_score.ipynb #8ca3282c
-def simulated_choices(item: ChoiceItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer, confidence
-    "Draw what a simulated person answers to an item of the arena."
-    given: dict[str, int] = {}  # answer -> confidence
-    share = float(skill > 0) if item.kind == "catch" else skill
-    while not item.is_whole(list(given)):
-        options = [name for name in item.options if name not in given]
-        truth = item.happened[len(given)] if len(given) < len(item.happened) else "none"
-        knows = truth in options and rng.random() < share
-        answer = truth if knows else str(rng.choice(options))
-        given[answer] = int(rng.integers(60, 101) if knows else rng.integers(0, 61))
-    return [{"answer": answer, "confidence": confidence} for answer, confidence in given.items()]
-
-
-def simulated_ratings(item: RatingItem, skill: float, rng: np.random.Generator) -> list:  # of dicts: answer
-    "Draw what a simulated person answers at each stop of a pair."
-    share = np.array(item.parts) / PARTS
-    side = np.where(share == 1, 50 * (skill > 0), 50 * skill * share) * (1 if item.culprit else -1)
-    said = 50 + side + rng.normal(0, 10, len(share)) * (share < 1)
-    said = np.where(skill > 0, said, rng.integers(0, 101, len(share)))
-    return [{"answer": int(answer)} for answer in np.clip(np.rint(said), 0, 100)]
 
 # %% ../../nbs/study/04_score.ipynb #ea73819b
 def simulate_answers(
@@ -210,9 +178,22 @@ def simulate_answers(
             "version": key.version, "task": key.task, "trial": item.trial, "kind": item.kind,
             "position": 0 if item.kind == "practice" else position
         }
-        answers = simulated_ratings(item, skill, rng) if isinstance(item, RatingItem) else simulated_choices(
-            item, skill, rng
-        )
+        if isinstance(item, RatingItem):
+            share = np.array(item.parts) / PARTS
+            side = np.where(share == 1, 50 * (skill > 0), 50 * skill * share) * (1 if item.culprit else -1)
+            said = 50 + side + rng.normal(0, 10, len(share)) * (share < 1)
+            said = np.where(skill > 0, said, rng.integers(0, 101, len(share)))
+            answers: list[dict] = [{"answer": int(answer)} for answer in np.clip(np.rint(said), 0, 100)]
+        else:
+            given: dict[str, int] = {}  # answer -> confidence
+            known = float(skill > 0) if item.kind == "catch" else skill
+            while not item.is_whole(list(given)):
+                options = [name for name in item.options if name not in given]
+                truth = item.happened[len(given)] if len(given) < len(item.happened) else "none"
+                knows = truth in options and rng.random() < known
+                name = truth if knows else str(rng.choice(options))
+                given[name] = int(rng.integers(60, 101) if knows else rng.integers(0, 61))
+            answers = [{"answer": name, "confidence": confidence} for name, confidence in given.items()]
         for place, answer in enumerate(answers):
             rows.append(row | {"place": place} | answer | {"rt": int(rng.integers(800, 6000)), "replays": 0})
     return rows
@@ -272,7 +253,8 @@ def whole_run(
     if missing:
         left = f"{len(missing)} drawings of {len(key.items)}, {missing[0]} first"
         raise BadData(f"{rows[0][0]}: participant {rows[0][1]['participant']} did not answer all of {left}; whole runs alone are scored")
-    return pd.DataFrame([answer.model_dump() for answer in whole]), again
+    table = pd.DataFrame([answer.model_dump() for answer in whole])
+    return table.assign(rt=pd.to_numeric(table.rt, errors="coerce")), again
 
 
 # %% ../../nbs/study/04_score.ipynb #5ad7c0e1

@@ -106,19 +106,6 @@ def test_a_model_with_a_wrong_loss_ends_in_one_line(stores, capsys, tmp_path, mo
     assert code == 4 and said[model] in err and len(err.strip().splitlines()) == 1
 
 
-def test_settings_of_a_training_are_changed_from_the_command_line(stores, capsys, tmp_path):
-    words = ("train", "multistep_predictor", stores / "trials0", tmp_path / "run", "--preset", "smoke", "--device", "cpu")
-    changes = ("--steps", 2, "--batch", 3, "--learning-rate", 2e-4, "--set", "hidden_size=8", "--set", "validation_windows=3")
-    code, _, err = leave(capsys, *words, *changes)
-    assert code == 0, err
-    settings = run_settings(tmp_path / "run")
-    training = settings["training"]
-    assert (
-        training["steps"], training["batch"], training["learning_rate"], training["validation_windows"]
-    ) == (2, 3, 2e-4, 3)
-    assert settings["config"]["hidden_size"] == 8
-
-
 def test_a_model_that_failed_the_contract_is_trained_with_a_warning(stores, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("odd.py").write_text("""from aawm.models import WorldModel

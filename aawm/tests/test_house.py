@@ -118,14 +118,6 @@ def test_an_editor_sees_the_names_that_come_lazily(package):
     assert all(hasattr(room, name) for name in room.__all__)
 
 
-def test_pages_that_check_a_hand_run_have_parameters():
-    for path in NOTEBOOKS:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        checks = any("\ncheck_hand_run()" in "".join(cell["source"]) for cell in cells)
-        tagged = any("parameters" in cell["metadata"].get("tags", ()) for cell in cells)
-        assert tagged or not checks or "default_exp" in "".join(cells[1]["source"]), path
-
-
 def test_a_room_opens_with_an_overview_and_its_numbers_are_unique():
     for folder in sorted({path.parent for path in LIBRARY}):
         numbers = [path.name.partition("_")[0] for path in sorted(folder.glob("[0-9]*.ipynb"))]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from aawm.errors import UsageError
 from aawm.ledger import (
-    FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Evidence, Finding, Estimate, above, at_least, because_words, below, check_claims, entering, every, exactly,
-    ledger_grid, most, partial, ratio, standard_error, verdict_word,
+    FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Finding, Estimate, above, at_least, because_words, below, every, exactly,
+    most, partial, ratio, standard_error,
 )  # fmt: skip
 
 chances = st.floats(0, 1)
@@ -114,16 +114,6 @@ def test_numbers_that_are_not_finite(value, verdict):
     assert above(endless, 0.5).verdict == verdict and "endless" in str(above(endless, 0.5).text)
 
 
-def test_a_tie_needs_nothing():
-    zero = exactly(0.0, "zero")
-    half = exactly(0.5, "half")
-    wide = Estimate("wide", {"a": np.array([0.1])}, pd.Series(np.full(100, 0.1)))
-    found = every(above(half, zero), above(zero, 0.0))
-    assert (found.needs, verdict_word(found.verdict, "")) == ((), "undecided: a tie")
-    assert every(above(zero, zero), above(wide, zero)).needs == ("trials",)
-    assert not above(wide, Estimate("nan", {"a": np.array([0.1])}, floor=np.nan)).tie
-
-
 def test_corrected_influences_are_taken_as_they_are():
     rows = pd.Series([0.3, -0.3])
     plain, corrected = (Estimate("x", {"a": np.array([1.0])}, rows, corrected=done) for done in (False, True))
@@ -137,24 +127,3 @@ def test_what_fails_alone_and_not_among_many_says_so():
     joined = every(failed, *[held] * 4)
     assert (failed.verdict, joined.verdict) == (FAILS, UNDECIDED)
     assert because_words(joined) == "not, alone, but undecided among 5: b 2.0 below 1"
-
-
-def test_the_ledger_says_what_was_read_and_why():
-    claims = {}
-    claim = entering(claims)
-
-    class Given(Evidence):
-        missing = "numbers"
-
-        def number(self, name):
-            return self.note("number", name, {"a": exactly(0.2, "a"), "b": exactly(0.6, "b")}.get(name))
-
-    claim(1, "1", "a above b", "A is above b")(lambda of: above(of.number("a"), of.number("b")))
-    claim(2, "2", "c above b", "C is above b")(lambda of: above(of.number("c"), of.number("b")))
-    with pytest.raises(UsageError, match="twice"):
-        claim(2, "2", "again", "Again")(lambda of: NOT_MEASURED)
-    found = check_claims(list(claims.values()), {("x", "y"): Given()}, ("scoring", "variant"))
-    assert found.because[0] == "not a 0.20 above b 0.60" and "a 0.20, b 0.60" in found.measured[0]
-    assert ledger_grid(found, ["scoring", "variant"]).word.tolist() == ["fails", "undecided: needs numbers"]
-    with pytest.raises(UsageError):
-        check_claims(list(claims.values()), {})

@@ -4,11 +4,10 @@ import gzip
 import json
 
 import pytest
-import yaml
 
 from aawm.errors import BadData, UsageError
 from aawm.readers import (
-    Form, Line, PlainName, Seed, Sha256, in_form, parse_json, parse_yaml, read_small,
+    Form, Line, PlainName, Seed, Sha256, in_form, parse_json, read_small,
 )
 
 FAULTY = {
@@ -56,24 +55,12 @@ BAD_JSON = [
     "", "{", "[1,]", "[NaN]", "[-Infinity]", "[1e999]", '{"a": 1, "a": 2}', "[" * 51 + "]" * 51,
     "[" * 200_000, '{"a":' * 5_000, "9" * 5_000, "\x00"
 ]
-BAD_YAML = ["a: &x [1]\nb: *x", "a: *b", "a: !!python/name:os.system", "!x a", "a: 1\na: 2", "a: .inf", "a: [1", "[" * 60 + "]" * 60, "[" * 50_000,
-            "- " * 30_000, "? [1]\n: 2", "\x07", "a: " + "9" * 5_000, "a: 'x", "\ta: 1", "a: 1\n---\nb: 2"]  # fmt: skip
 
-
-CASES = [("json", text) for text in BAD_JSON] + [("yaml", text) for text in BAD_YAML]
-
-
-@pytest.mark.parametrize("kind, text", CASES, ids=lambda part: repr(part[:20]))
-def test_what_cannot_be_read_is_bad_data_in_one_line(kind, text):
+@pytest.mark.parametrize("text", BAD_JSON, ids=lambda text: repr(text[:20]))
+def test_what_cannot_be_read_is_bad_data_in_one_line(text):
     with pytest.raises(BadData) as fault:
-        {"json": parse_json, "yaml": parse_yaml}[kind](text, f"file.{kind}")
-    assert "\n" not in str(fault.value) and str(fault.value).startswith(f"file.{kind}")
-
-
-def test_yaml_keeps_to_what_json_knows():
-    content = {"day": "2026-11-25", "list": [1, -2.5, True, None, "a: b"], "empty": {}}
-    assert parse_yaml(yaml.safe_dump(content), "file.yaml") == content
-    assert parse_yaml("day: 2026-11-25\nless: <<\nis: =", "file.yaml") == {"day": "2026-11-25", "less": "<<", "is": "="}
+        parse_json(text, "file.json")
+    assert "\n" not in str(fault.value) and str(fault.value).startswith("file.json")
 
 
 def test_a_damaged_gz_is_bad_data_wherever_it_is_damaged(tmp_path):
@@ -92,8 +79,8 @@ def test_a_damaged_gz_is_bad_data_wherever_it_is_damaged(tmp_path):
 
 
 def test_a_byte_order_mark_is_read_and_other_encodings_are_named(tmp_path):
-    (tmp_path / "marked.yaml").write_bytes(b"\xef\xbb\xbfa: 1")
-    assert read_small(tmp_path / "marked.yaml") == {"a": 1}
+    (tmp_path / "marked.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_small(tmp_path / "marked.json") == {"a": 1}
     for name, encoding in (("old.json", "cp1252"), ("cut.json", "utf-16")):
         (tmp_path / name).write_bytes('{"a": "é"}'.encode(encoding)[: -1 if name == "cut.json" else None])
         with pytest.raises(BadData, match="no text in UTF-8"):

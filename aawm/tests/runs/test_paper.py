@@ -1,8 +1,6 @@
 """A miniature of the paper and of each wing's, from first data to every figure, through the program itself."""
 
-import ast
 import json
-import logging
 import os
 import random
 import shutil
@@ -13,11 +11,9 @@ import time
 from pathlib import Path
 
 import matplotlib.image
-import nbformat
 import pandas as pd
 import pytest
 
-from aawm.files import read_json, write_json
 from aawm.runs import plan, profile_values, run_notebook
 from aawm.runs.manifest import read_paper
 from aawm.runs.sources import versions
@@ -97,8 +93,9 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def kill_anywhere(folder: Path, undisturbed: Path) -> None:
-    "Kill a whole run four times."
+@pytest.mark.slow
+def test_killed_anywhere_it_ends_in_the_same_figures(undisturbed, tmp_path):
+    folder = repository(tmp_path / "killed")
     rng = random.Random(0)
     for _ in range(4):
         run = start(folder, {})
@@ -106,44 +103,6 @@ def kill_anywhere(folder: Path, undisturbed: Path) -> None:
         run.send_signal(signal.SIGKILL)
         run.communicate()
     finish(folder, {})
-
-
-def take_workers_away(folder: Path, undisturbed: Path) -> None:
-    "Kill the worker of each job after a third of the time that the job takes undisturbed, as a scheduler does that wants its machines back."
-    import dask
-    from dask.distributed import LocalCluster
-
-    taken = {path.stem: read_json(path)["seconds"] for path in undisturbed.glob("data/smoke*/done/*.json")}
-    begun: dict[str, float] = {}
-    lost = set()
-    workers: list[subprocess.Popen] = []
-    # as `connect` sets it, for a scheduler whose machines come and go
-    with dask.config.set({"distributed.scheduler.allowed-failures": 30}), LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=None, silence_logs=logging.CRITICAL) as cluster:
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads=1", "--no-nanny", "--no-dashboard", "--memory-limit=0"]
-        run = start(folder, {}, "--scheduler", cluster.scheduler_address)
-        while run.poll() is None:
-            workers = [process for process in workers if process.poll() is None]
-            if len(workers) < 2:  # as a queue gives new ones
-                workers.append(subprocess.Popen(worker, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            for holder in folder.glob("data/smoke*/running/*/.holder.json"):
-                name = holder.parent.name
-                process = next((one for one in workers if one.pid == read_json(holder, {}).get("process")), None)
-                if process and name not in lost and time.monotonic() - begun.setdefault(name, time.monotonic()) > taken[name] / 3:
-                    process.kill()
-                    lost.add(name)
-            time.sleep(0.02)
-        for process in workers:
-            process.terminate()
-            process.wait()
-    assert run.returncode == 0, run.stdout.read()[-3000:]
-    assert len(lost) > len(taken) // 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("disturb", [kill_anywhere, take_workers_away])
-def test_disturbed_anywhere_it_ends_in_the_same_figures(undisturbed, tmp_path, disturb):
-    folder = repository(tmp_path / "disturbed")
-    disturb(folder, undisturbed)
     values = profile_values("smoke")
     check_figures(folder / "figures/smoke", "smoke", values["models"] + values["plain_worlds"])
     for name in FIGURES:
@@ -199,16 +158,3 @@ def test_every_figure_of_a_wing_is_made(paper, tmp_path):
         record = checked_record(folder / "figures" / paper / "smoke", name)
         # infant figures are of many stores: `inputs_sha256` names them
         assert paper == "infant" or len(record["data_hash"]) == 64, name
-
-
-def test_the_front_page_takes_no_cost_of_figures_that_are_not_committed(tmp_path):
-    cells = nbformat.read(ROOT / "nbs" / "index.ipynb", as_version=4).cells
-    source = next(cell.source for cell in cells if "def cost_of" in cell.source)
-    function = next(part for part in ast.parse(source).body if getattr(part, "name", "") == "cost_of")
-    names = {"subprocess": subprocess, "read_json": read_json, "resolve": lambda path: tmp_path / path}
-    exec(ast.unparse(function), names)
-    for profile in ("quick", "smoke"):
-        write_json(tmp_path / f"figures/{profile}/cost.json", {"minutes": 3})
-    for words in (["init", "--quiet"], ["add", "figures/quick"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    assert names["cost_of"]("quick") == {"minutes": 3} and names["cost_of"]("smoke") == {}

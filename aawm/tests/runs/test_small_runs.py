@@ -1,6 +1,5 @@
 """A run with so few trials that an event is missing among them says that n is too small, in one line or in the panel."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +7,11 @@ import pytest
 
 from aawm.data import open_trials
 from aawm.data.making.collect import store_trials
-from aawm.errors import AawmError, UsageError
+from aawm.errors import UsageError
 from aawm.evaluation import ConstantVelocity, Protocol, evaluate_each, gather, paper_ledger
 from aawm.evaluation.results import save
 from aawm.sim import simulate
 from aawm.viz import Example, describe, fig3, fig4, fig5, swm3, swm4
-from aawm.tests.conftest import ROOT
 
 SMALL = {  # scenarios of three trials
     "no robot gathers": ("random_random",) * 3,
@@ -84,19 +82,3 @@ def test_the_ledger_of_three_trials_is_undecided(small):
     tables = {name: getattr(results, name).assign(**who) for name in ("outcomes", "curves")}
     ledger = paper_ledger(replace(results, **tables), released=False)
     assert len(ledger) and set(ledger.direction) == {"undecided"}
-
-
-@pytest.mark.parametrize("page", ["fig2", "opening"])
-def test_pages_that_show_a_delivery_say_that_there_is_none(small, page):
-    name, store, folders = small
-    if name != "no robot gathers":
-        pytest.skip("it has a delivery")
-    cells = json.loads((ROOT / f"nbs/paper/{page}.ipynb").read_text(encoding="utf-8"))["cells"]
-    names = {
-        "seed": 0, "profile": "", "trials": str(store), "evaluations": str(folders[0].parent),
-        "scoring": "strict", "variant": "baseline", "model": "", "models": ""
-    }
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"][1:4]
-    with pytest.raises(AawmError, match=f"^{SMALL_N}: .* has no trial with a (single goal|delivery) to draw"):
-        for text in code:
-            exec(text.replace("%matplotlib inline", "").replace("\ncheck_hand_run()", ""), names)

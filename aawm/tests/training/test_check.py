@@ -1,7 +1,6 @@
 "Models are tried as research scripts are: with tied weights, hidden state, tensors left on the CPU, prints and arguments of their own."
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -186,19 +185,3 @@ def test_a_state_that_is_lost_is_found_before_any_training(model_file, store, tm
         with pytest.raises(ModelContractError, match=said):
             fit(f"{path}:{name}", store, tmp_path / "run", training_settings=BRIEF, device="cpu", progress=False)
         assert not (tmp_path / "run" / "settings.json").exists()
-
-
-@pytest.mark.parametrize("line, word", [pytest.param("import argparse\nargparse.ArgumentParser().parse_args(['--of-another-program'])", "exits", marks=pytest.mark.slow), ("raise SystemExit(3)", "exits")])
-def test_a_file_that_runs_where_it_is_imported_gets_one_line(model_file, line, word):
-    path = model_file(MODEL + "\n\n" + line + "\n")
-    with pytest.raises(ModelContractError, match=f"{path.name} {word} where it is imported"):
-        check_model(f"{path}:Leaky")
-    found = subprocess.run([sys.executable, "-m", "aawm.cli", "check-model", f"{path}:Leaky"], capture_output=True, text=True)
-    assert found.returncode == 4 and len(found.stderr.splitlines()) == 1 and word in found.stderr and not found.stdout
-
-
-def test_prints_where_a_file_is_imported_are_one_warning(model_file, capsys):
-    path = model_file('print("settings of my run")\n' * 3 + MODEL)
-    with pytest.warns(UserWarning, match="prints where it is imported"):
-        build(f"{path}:Leaky")
-    assert not capsys.readouterr().out
