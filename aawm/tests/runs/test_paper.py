@@ -14,6 +14,7 @@ import matplotlib.image
 import pandas as pd
 import pytest
 
+from aawm.files import read_json
 from aawm.runs import plan, profile_values, run_notebook
 from aawm.runs.manifest import read_paper
 from aawm.runs.sources import versions
