@@ -16,14 +16,14 @@ from tqdm import tqdm
 
 from ..checks import LONGEST_FRAME, convention_faults, event_faults, state_faults, step_faults
 from ..making.generate import process_pool
-from .released import AGENT_IDS, Content, roles_of, staged, trial_table, write_content
+from .released import AGENT_IDS, roles_of, staged, trial_table, write_checked
 from ..selections import split_trials
 from ..trials import KIND_COLUMNS, event_rows, first_steps, logged_events, state_hash
 from ...errors import BadData, UsageError, whole_number
 from ...files import visible_files
 from ...processes import cores, without_main_script
 from ...readers import reading
-from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, NO_LOG, OBJECTS, POSITION, STEPS
+from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, FRAMES, FRAMES_PER_STEP, MAX_VALUE, OBJECTS, POSITION, STEPS
 
 
 # %% ../../../nbs/data/authors/03_raw.ipynb #fb4acf28
@@ -163,8 +163,8 @@ def import_raw(
         with open(spool, "wb") as file:
             for trial in tqdm(read, "reading", len(folders), unit="trial", disable=not progress):
                 if "bad" not in trial:
-                    twin = seen.setdefault(state_hash(trial["state"]), trial["name"])
-                    if twin != trial["name"]:
+                    trial["hash"] = state_hash(trial["state"])
+                    if (twin := seen.setdefault(trial["hash"], trial["name"])) != trial["name"]:
                         trial["bad"] = f"the same states as {twin}"
                 if "bad" in trial:
                     bad[trial["name"]] = trial["bad"]
@@ -176,19 +176,14 @@ def import_raw(
             raise BadData(f"{folder}: {len(bad)} of {len(folders)} trials are bad: {listed}; mend them, or leave them out with --skip-bad")
         if not kept:
             raise BadData(f"{folder} holds no trials; give the folder that holds the trials' folders")
-        log = np.array([trial["log"] for trial in kept], dtype=object)
-        table = trial_table([trial["name"] for trial in kept], "train", log)
+        table = trial_table([trial["name"] for trial in kept], "train", [trial["log"] for trial in kept])
         table[list(KIND_COLUMNS)] = [trial["kinds"] for trial in kept]
         table["split"] = split_trials(table.scenario, seed, table.has_log)
+        table["state_sha256"] = list(seen)
         events = logged_events(trial["events"] for trial in kept)
-        steps = first_steps(events, len(kept))
-        for array in steps.values():
-            array[log == "missing"] = NO_LOG
-        content = Content(table, events, steps, None, log)
         states = np.memmap(spool, np.float32, "r", shape=(len(kept), STEPS, len(ENTITIES), len(FEATURES)))
         source = {"made_by": "aawm.data.import_raw", "folder": folder.resolve().name, "seed": seed}
         if jumps := [trial["jump"] for trial in kept if trial["jump"]]:
             source["jumps"] = f"{len(jumps)} of {len(kept)} trials have something that goes over {LONGEST_FRAME:g} m in a frame: {jumps[0]}"
-        if faults := write_content(store, content, lambda chosen: np.array(states[chosen]), source, bad, progress):
-            raise BadData(f"{folder}: {len(faults)} faults: {'; '.join(faults)}; take these trials out of the folder")
+        write_checked(store, table, events, lambda chosen: np.array(states[chosen]), source, bad, progress)
     return Path(out)
