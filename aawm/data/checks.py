@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['UNIT', 'LOWEST', 'HIGHEST', 'UPRIGHT', 'LONGEST_FRAME', 'SAME_RATE', 'LATE', 'GOES', 'FACING', 'state_faults',
            'event_faults', 'step_faults', 'table_faults', 'convention_faults', 'clock_line', 'heading_cosines',
-           'convention_lines', 'subject_faults', 'content_faults', 'verify']
+           'convention_lines', 'subject_faults', 'verify']
 
 # %% ../../nbs/data/04_checks.ipynb #03e9923b
 from pathlib import Path
@@ -232,18 +232,22 @@ def subject_faults(
             bad.setdefault(what, []).append(wrong)
     return [f"trial {trial} visit {visit + 1}: {what}" for what, parts in bad.items() for trial, visit in np.argwhere(np.concatenate(parts))]
 
-# %% ../../nbs/data/04_checks.ipynb #fc221d32
-def content_faults(path: str | Path, manifest: dict) -> list:
-    "Return what is wrong with the numbers of a store, though its files are whole."
+# %% ../../nbs/data/04_checks.ipynb #4989b9ab
+def verify(
+    path: str | Path,  # the store's folder
+) -> dict:  # `trials`, `events`, `bytes`, `data_hash`
+    "Check every file and every number of a store; raise `BadData` with all that is wrong."
+    manifest = verify_store(path, LAYOUT)
+    counts = {name: manifest["counts"].get(name) for name in ("trials", "events")}
     trials = open_trials(path)
     events = open_events(path)
-    table = read_table(path, LAYOUT, TRIAL_TABLE, manifest)
+    table, _, _, subjects = (read_table(path, LAYOUT, name, manifest) for name in (TRIAL_TABLE, LOG_TABLE, ROW_TABLE, SUBJECT_TABLE))
     if table is None:
-        return ["the trial table is missing"]
+        raise BadData(f"{path}: the trial table is missing")
     faults = []
     for name, found in (("trials", len(table)), ("trials", len(trials.state)), ("events", len(events))):
-        if found != (said := manifest["counts"].get(name)):
-            faults.append(f"{found} {name}, the manifest says {said}")
+        if found != counts[name]:
+            faults.append(f"{found} {name}, the manifest says {counts[name]}")
     for first in range(0, len(table), CHUNK):
         states = trials.state[first : first + CHUNK].values
         faults += state_faults(states, first)
@@ -251,20 +255,10 @@ def content_faults(path: str | Path, manifest: dict) -> list:
         faults += [f"trial {first + i}: not the states of its row" for i in np.flatnonzero(other)]
     if data_hash(table, events, trials) != manifest["data_hash"]:
         faults.append("the content is not that of the data hash")
-    for name in (LOG_TABLE, ROW_TABLE):
-        read_table(path, LAYOUT, name, manifest)
-    if (subjects := read_table(path, LAYOUT, SUBJECT_TABLE, manifest)) is not None:
+    if subjects is not None:
         faults += subject_faults(subjects, table.scenario, trials.state, "noise" in manifest["settings"])
-    return faults + event_faults(events, len(table)) + step_faults(trials.pickup_step, trials.goal_step) + table_faults(table)
-
-# %% ../../nbs/data/04_checks.ipynb #4989b9ab
-def verify(
-    path: str | Path,  # the store's folder
-) -> dict:  # `trials`, `events`, `bytes`, `data_hash`
-    "Check every file and every number of a store; raise `BadData` with all that is wrong."
-    manifest = verify_store(path, LAYOUT)
-    if faults := content_faults(path, manifest):
+    faults += event_faults(events, len(table)) + step_faults(trials.pickup_step, trials.goal_step) + table_faults(table)
+    if faults:
         hint = code_hint(manifest["settings"]) or "leave these trials out, or generate the store again"
         raise BadData(f"{path}: {len(faults)} faults: {'; '.join(faults)}; {hint}")
-    counts = {name: manifest["counts"][name] for name in ("trials", "events")}
     return counts | {"bytes": sum(record["bytes"] for record in manifest["files"].values()), "data_hash": manifest["data_hash"]}

@@ -61,14 +61,6 @@ def store(tmp_path_factory):
 # the same bytes whatever happens
 
 
-@pytest.mark.slow
-def test_a_script_without_a_guard_and_two_workers_give_the_same_bytes(store, tmp_path):
-    path = tmp_path / "with spaces, ünïcode" / "trials"
-    (tmp_path / "script.py").write_text(script(path), encoding="utf-8")
-    subprocess.run([sys.executable, tmp_path / "script.py"], check=True, timeout=600)
-    assert contents(path) == contents(store)
-
-
 HOLD = """
 import time
 import aawm.store
@@ -123,22 +115,6 @@ def test_a_second_run_is_refused_and_a_killed_one_goes_on_to_the_same_bytes(stor
     assert not any(running(worker) for worker in workers), "workers outlived their parent"
 
 
-@pytest.mark.slow
-def test_ctrl_c_stops_at_once_and_says_how_to_go_on(store, tmp_path):
-    path = tmp_path / "trials"
-    process = start(path, chunks=1)
-    process.send_signal(signal.SIGINT)
-    message = process.communicate(timeout=600)[1].strip()
-    assert len(list(path.glob("unfinished/chunk-*.json"))) < CHUNKS, "it does not go on to the end first"
-    message = message.splitlines()[-1]
-    assert (
-        process.returncode and "Interrupted" in message and "the same call goes on" in message
-        and str(path) in message
-    )
-    call(path)
-    assert contents(path) == contents(store)
-
-
 def test_a_whole_store_is_left_as_it_is(store):
     times = {file: file.stat().st_mtime_ns for file in store.rglob("*")}
     call(store)
@@ -148,10 +124,9 @@ def test_a_whole_store_is_left_as_it_is(store):
 
 
 @pytest.mark.slow
-def test_a_dying_worker_is_named_with_its_seed(tmp_path, monkeypatch):
-    "The process that draws trial 0 ends itself, each time."
+def test_a_dying_worker_is_named_with_its_trial(tmp_path, monkeypatch):
     monkeypatch.setattr(generating, "draw_trial", die)
-    with pytest.raises(EnvironmentProblem, match=f"trial 0 died twice.*die.{SEED}, 0"):
+    with pytest.raises(EnvironmentProblem, match="lost trials.*BrokenProcessPool.*first of 0, .*run the same again"):
         call(tmp_path / "trials", workers=2)
 
 
@@ -162,38 +137,24 @@ def die(root_seed, index, fidelity):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_twenty_kills_anywhere_and_each_rerun_gives_the_same_bytes(store, tmp_path, workers):
-    "Killed after a random time: the program, the program with its workers, or one worker of a program that goes on."
+    "Killed after a random time: the program, the program with its workers, or one of its workers."
     draw = np.random.default_rng(workers)
-    begun = time.monotonic()
-    subprocess.run([sys.executable, "-c", script(tmp_path / "whole", workers)], check=True)
-    assert contents(tmp_path / "whole") == contents(store)
-    seconds = time.monotonic() - begun
-    kept = []
     for number in range(20):
         path = tmp_path / f"killed {number}"
-        process = subprocess.Popen(
-            [sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE
-        )
+        process = subprocess.Popen([sys.executable, "-c", script(path, workers)], start_new_session=True, stderr=subprocess.PIPE)
         while not path.exists() and process.poll() is None:
             time.sleep(0.01)
-        time.sleep(draw.uniform(0, seconds))
+        time.sleep(draw.uniform(0, 5))
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         victims = list(map(int, children.read_text().split())) if process.poll() is None and children.exists() else []
-        how = number % 3
         with contextlib.suppress(ProcessLookupError):
-            if how == 1:
+            if number % 3 == 1:
                 os.killpg(process.pid, signal.SIGKILL)
             else:
-                os.kill(victims[draw.integers(len(victims))] if how == 2 and victims else process.pid, signal.SIGKILL)
+                os.kill(victims[draw.integers(len(victims))] if number % 3 == 2 and victims else process.pid, signal.SIGKILL)
         process.communicate()
-        kept.append(
-            len(list(path.glob("unfinished/chunk-*.json")))
-            if not (path / "manifest.json").exists()
-            else CHUNKS
-        )
         subprocess.run([sys.executable, "-c", script(path, workers)], check=True, timeout=600)
         assert contents(path) == contents(store), number
-    print(f"{workers} workers: {seconds:.1f} s undisturbed; chunks of {CHUNKS} kept by each kill: {kept}")
 
 
 # with a simulator that costs nothing
@@ -373,23 +334,14 @@ def test_reading_a_part_is_reading_all_and_taking_it(tmp_path_factory, trial, st
 def test_the_dataset_is_as_described(store):
     trials = open_trials(store)
     events = open_events(store)
-    assert trials.state.dims == ("trial", "step", "entity", "feature") and trials.state.dtype == np.float32
-    assert trials.pickup_step.dims == trials.goal_step.dims == trials.object_kind.dims == ("trial", "object")
     assert trials.pickup_step.dtype == trials.goal_step.dtype == trials.seed.dtype == np.int64
-    assert trials.has_log.dtype == bool and set(trials.split.values) == {"train", "validation"}
-    assert set(trials.scenario.values) <= set(SCENARIOS) and len(set(trials.name.values)) == TRIALS
-    assert (trials.split == "validation").sum() == round(0.2 * TRIALS)
-    assert list(events.columns) == ["trial", "frame", "step", "agent", "event", "object"]
+    assert trials.has_log.dtype == bool and len(set(trials.name.values)) == TRIALS
     assert (events.step == frame_to_step(events.frame)).all()
     for kind in ("pickup", "goal"):
         first = events[events.event.str.startswith(f"{kind}_")].groupby(["trial", "object"]).step.min()
         steps = trials[f"{kind}_step"].values
         found = {(trial, k): steps[trial, k] for trial, k in np.argwhere(steps >= 0).tolist()}
         assert found == first.to_dict() and found
-    for trial, scenario in enumerate(trials.scenario.values):
-        roles = {str(trials[f"role_agent{i}"].values[trial]) for i in (0, 1)}
-        assert roles == set(SCENARIO_ROLES[scenario])
-        assert trials.name.values[trial].startswith(str(trials.role_agent0.values[trial]))
     assert verify(store)["data_hash"] == trials.attrs["data_hash"]
     assert not state_faults(trials.state)
 
