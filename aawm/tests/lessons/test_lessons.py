@@ -123,16 +123,12 @@ def test_the_course_has_all_lessons():
     assert all(page.count(path.stem) >= 3 for path in LESSONS), "the course's table, and links to open it"
 
 
-def at(name):
-    return ENTITIES.index(name)
-
-
 def nearer(change):
     "An answer to lesson 5, exercise 2, from the distances `[step, object]` and the number of steps."
 
     def approached(shown, agent, steps):
         place = positions(shown)
-        return int(np.argmin(change(np.linalg.norm(place[:, :3] - place[:, [at(agent)]], axis=-1), steps)))
+        return int(np.argmin(change(np.linalg.norm(place[:, :3] - place[:, [ENTITIES.index(agent)]], axis=-1), steps)))
 
     return approached
 
@@ -150,34 +146,30 @@ def grow(step, before, now, horizon):
     return torch.stack([step(before, now) for _ in range(horizon)], 1)
 
 
-MISTAKES = {  # what is wrong -> check, the answer, words of the message
-    "third number": (checks.check_height, lambda s, e: s[:, at(e), 2], "y is up"),
-    "in space": (checks.check_walked, lambda s, e: np.linalg.norm(np.diff(s[:, at(e), :3], axis=0), axis=-1).sum(), "measure in 3D"),
-    "rounded down": (checks.check_step_of, lambda frame: frame // 5, "you round down"),
-    "in frames": (checks.check_carry_seconds, lambda events, k: 180.0, "there are 30 of them"),
+TABLES = {name: check for name, check in vars(checks).items() if hasattr(check, "right")}
+
+
+@pytest.mark.parametrize("check", TABLES.values(), ids=TABLES)
+def test_the_right_answer_passes_and_each_usual_mistake_earns_its_own_words(check, capsys):
+    answers = lambda given: given if callable(given) else lambda *asked: given
+    check(answers(check.right))
+    assert ": right" in capsys.readouterr().out
+    for words, mistake in check.mistakes.items():
+        with pytest.raises(checks.Wrong) as fault:
+            check(answers(mistake))
+        assert str(fault.value).endswith(words)
+
+
+MISTAKES = {  # those that no table holds: what is wrong -> check, the answer, words of the message
     "on the floor": (checks.check_delivered, lambda p: (np.linalg.norm((p - GOAL)[..., [0, 2]], axis=-1) < 2).any(-1), "held high above the goal"),
     "ends compared": (checks.check_moved, lambda p, t: np.linalg.norm(p[..., -1, :] - p[..., 0, :], axis=-1) > t, "it ends where it began"),
     "was there": (checks.check_entered, lambda p: (np.linalg.norm(p - GOAL, axis=-1) < 2).any(-1), "it was there already"),
-    "swapped": (
-        checks.check_confusion,
-        lambda said, log: {"hits": (said & log).sum(), "misses": (said & ~log).sum(), "false_alarms": (~said & log).sum()},
-        "swapped",
-    ),
-    "with rotations": (checks.check_ade, lambda a, b: np.linalg.norm(a - b, axis=-1).mean(), "turning is not a distance"),
     "changes its input": (checks.check_nearly, spoil, "changes the array it is given"),
-    "largest error": (checks.check_two_winners, lambda table: (table.ade.idxmax(), table.recall.idxmax()), "the smallest is the best"),
-    "sees the answer": (checks.check_pairs, lambda s: (s[:, :-2], s[:, 2:], s[:, 2:]), "`now` holds the answer"),
     "same start": (checks.check_unroll, grow, "every step is predicted from the same start"),
     "hidden step": (checks.check_frozen, lambda s, c, h: s[:, c, None].expand(-1, h, -1), "the last is context - 1"),
     "no such object": (lambda f: checks.check_guesses(f, 2), lambda: [0, 3], "0, 1 or 2"),
     "by shares": (checks.check_approached, nearer(lambda apart, steps: apart[-1] / apart[-1 - steps]), "count the metres"),
     "one context": (checks.check_straight_on, lambda s, c, h: s[:, 3, None] + 5.0 * torch.arange(1, h + 1)[None, :, None] + 0 * s[:, :1], "one context"),
-    "accuracy": (checks.check_recall, lambda o: (o.truth == o.prediction).mean(), "that is accuracy"),
-    "not divided": (checks.check_one_of_two, lambda a, b: a * (1 - b), "divide by the chance"),
-    "NaN kept": (checks.check_video_score, lambda curve, first, end: curve[first:end].mean(), "as `np.nanmean` does"),
-    "recall of all": (checks.check_recall_and_false, lambda n, c: ((n & c).mean(), 0.0), "that is a share of all objects"),
-    "in per cent": (checks.check_chance, lambda a, sure, thing: sure if a == thing else (100 - sure) / 3, "from 0 to 1"),
-    "summed": (checks.check_brier, lambda said, came: ((said - came) ** 2).sum(), "take the mean over objects"),
     "missing end": (checks.check_verdict, open_ended, "where a number is missing"),
 }
 
@@ -187,13 +179,6 @@ def test_a_usual_mistake_is_named(check, answer, words):
     with pytest.raises(AssertionError) as fault:
         check(answer)
     assert words in str(fault.value), str(fault.value)
-
-
-def test_right_answers_about_people_pass_in_other_words_too(capsys):
-    checks.check_recall_and_false(lambda named, came: (named[came].mean(), named[~came].mean()))
-    checks.check_chance(lambda answer, sure, thing: sure / 100 if answer == thing else 1 / 3 - sure / 300)
-    checks.check_brier(lambda said, came: np.where(came, (1 - said) ** 2, said**2).mean())
-    assert capsys.readouterr().out.count("right.") == 3
 
 
 def test_a_check_speaks_to_a_student():
