@@ -149,7 +149,7 @@ class Case(NamedTuple):
 
 def table(
     what: str,  # e.g. "Exercise 2"
-    right: Callable,  # the solution, of the same arguments as the student's function; or its one answer
+    right: object,  # the solution, of the same arguments as the student's function; or its one answer
     cases: Iterable[Case],
     mistakes: dict[str, object],  # what to say -> a wrong function, or its one answer
     form: Callable[..., str | bool] = lambda answer, *given: "",  # says what a usable answer would be, where this is none
@@ -622,7 +622,7 @@ VERDICTS = ("supported", "contradicted", "undecided")
 MISSING = "where a number is missing, nothing is decided."
 
 check_verdict = table("Exercise 3", verdict_of, [  # verdict(low, high, least) -> str
-    Case("", given, f"interval {given[0]} to {given[1]}, claim: at least {given[2]}. Expected {{right!r}}, got {{answer!r}}: {why}")
+    Case("", tuple(given), f"interval {given[0]} to {given[1]}, claim: at least {given[2]}. Expected {{right!r}}, got {{answer!r}}: {why}")
     for *given, why in (
         (0.4, 0.6, 0.2, "the whole interval lies above what the claim needs."),
         (-0.1, 0.1, 0.2, "the whole interval lies below what the claim needs."),

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['VARIANTS', 'SMALLEST_SPREAD', 'SMALLEST_CHANGE', 'RELATIONS', 'FALLS_OFF', 'Logs', 'MODELS', 'PUBLISHED', 'ON_GPU',
-           'ON_CPU', 'make_config', 'NoSettings', 'context_lengths', 'hide', 'last_shown', 'Context', 'run_recurrent',
-           'read_context', 'lstm_step', 'Metres', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'in_frame', 'relations',
-           'first_inputs', 'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch', 'parameter_count', 'Declared',
+           'ON_CPU', 'make_config', 'NoSettings', 'last_shown', 'Context', 'run_recurrent', 'read_context', 'lstm_step',
+           'Metres', 'moments_by_kind', 'Scaler', 'ChangeScaler', 'in_frame', 'relations', 'first_inputs',
+           'feature_weights', 'FeatureWeights', 'ErrorWeights', 'Batch', 'parameter_count', 'Declared',
            'rollout_inputs', 'WorldModel', 'ModelAdapter', 'register', 'stated_model', 'model_class', 'model_name',
            'variants_of', 'build', 'perceptron', 'window_context', 'mean_of_predicted', 'sample_categorical', 'one_hot',
            'choose_device', 'float32_products', 'defined_at', 'read_state_dict', 'first_names', 'sized_state',
@@ -65,37 +65,6 @@ VARIANTS = ("corrected", "published")
 @dataclasses.dataclass(frozen=True)
 class NoSettings:
     "The configuration of a model that has nothing to set."
-
-# %% ../../nbs/models/01_base.ipynb #1aef71ca
-def context_lengths(
-    context: int | torch.Tensor,  # steps shown: an int, or a length per trial `[B]`
-    trials: int,  # B
-    steps: int,  # steps that the states hold
-) -> torch.Tensor:  # int64 `[B]`, on the CPU
-    "Return a context length per trial, checked."
-    lengths = torch.as_tensor(context, device="cpu")
-    if lengths.is_floating_point() or lengths.dtype == torch.bool:
-        raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
-    if lengths.shape not in ((), (trials,)):
-        raise UsageError(f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}")
-    lengths = lengths.long().expand(trials)
-    longest = min(steps, STEPS - 1)
-    wrong = (lengths < 1) | (lengths > longest)
-    if wrong.any():
-        row = int(wrong.nonzero()[0])
-        raise UsageError(f"context of trial {row} is {int(lengths[row])}; valid are 1 to {longest}")
-    return lengths
-
-# %% ../../nbs/models/01_base.ipynb #14cc0c1e
-def hide(
-    states: torch.Tensor,  # `[B, T, 35]`
-    lengths: torch.Tensor,  # `[B]`: steps shown of each trial; on the CPU, nothing waits for a GPU
-) -> torch.Tensor:  # `[B, longest context, 35]`, zero where hidden
-    "Return a copy of the shown steps, cut at the longest context, with hidden steps at zero."
-    longest = int(lengths.max())
-    step = torch.arange(longest, device=states.device)
-    shown = (step < lengths.to(states.device)[:, None])[..., None]
-    return torch.where(shown, states[:, :longest], torch.zeros((), dtype=states.dtype, device=states.device))
 
 # %% ../../nbs/models/01_base.ipynb #90c6eadb
 def last_shown(
@@ -392,13 +361,27 @@ def rollout_inputs(
     if not states.is_floating_point():
         raise UsageError(f"states: expected floating point, got {states.dtype}")
     trials, steps, _ = states.shape
-    lengths = context_lengths(context, trials, steps)
+    lengths = torch.as_tensor(context, device="cpu")
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise UsageError(f"context: expected whole numbers, got {lengths.dtype}")
+    if lengths.shape not in ((), (trials,)):
+        raise UsageError(f"context: expected one length or {trials} of them, got shape {tuple(lengths.shape)}")
+    lengths = lengths.long().expand(trials)
+    longest = min(steps, STEPS - 1)
+    wrong = (lengths < 1) | (lengths > longest)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise UsageError(f"context of trial {row} is {int(lengths[row])}; valid are 1 to {longest}")
     for name in model.privileged:
         if name not in privileged:
             raise UsageError(f"{model.name} is given {name}: pass privileged={{{name!r}: ...}}")
         if name == "end_state" and privileged[name].shape != (trials, STATE_SIZE):
             raise UsageError(f"end_state: expected [{trials}, {STATE_SIZE}], got {list(privileged[name].shape)}")
-    return hide(states, lengths), lengths.to(states.device), *(privileged[name] for name in model.privileged)
+    states = states[:, : int(lengths.max())]
+    lengths = lengths.to(states.device)
+    hidden = torch.arange(states.shape[1], device=states.device) >= lengths[:, None]
+    shown = torch.where(hidden[..., None], torch.zeros((), dtype=states.dtype, device=states.device), states)
+    return shown, lengths, *(privileged[name] for name in model.privileged)
 
 # %% ../../nbs/models/01_base.ipynb #21016368
 class WorldModel(Declared):

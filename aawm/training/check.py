@@ -106,7 +106,7 @@ def far(one: torch.Tensor, other: torch.Tensor) -> float:  # m; infinite where o
 # %% ../../nbs/training/07_check.ipynb #9a1f4c8d
 @check("loss")
 def check_loss(subject: Subject):
-    "Return a finite scalar with a gradient, and numbers to log, on a window as in training."
+    "Check that the loss of a window as in training is one finite number with a gradient, beside numbers to log."
     if isinstance(subject.model, ModelAdapter):
         return Skipped("it has no `loss(batch)`, so it can be evaluated and not trained")
     if type(subject.model).loss is WorldModel.loss:
@@ -131,7 +131,7 @@ def check_loss(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #5f0e4a21
 @check("state")
 def check_state(subject: Subject):
-    "Written and read into a new model, the state gives the same rollout: a model hides none of it."
+    "Check that a model hides none of its state: written and read into a new model, it gives the same rollout."
     model = subject.model
     if type(model).loss is WorldModel.loss:
         return Skipped("not trained here")
@@ -197,7 +197,7 @@ def check_finite(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #31ffb055
 @check("context 1 and 299")
 def check_extremes(subject: Subject):
-    "Return the shortest context with the longest rollout, and the longest with the shortest."
+    "Check the shortest context with the longest rollout, and the longest with the shortest."
     for context, horizon in ((1, STEPS - 1), (STEPS - 1, 1)):
         future = subject.rollout(context=context, horizon=horizon)
         if future.shape[1] != horizon or not future.isfinite().all():
@@ -207,7 +207,7 @@ def check_extremes(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #47d4c332
 @check("same seed, same rollout")
 def check_same_seed(subject: Subject):
-    "Return all noise comes from the generator, none from torch's own."
+    "Check that all noise comes from the generator, none from torch's own."
     futures = []
     with torch.random.fork_rng():
         for other in (0, 1):
@@ -219,7 +219,7 @@ def check_same_seed(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #1e3c73c7
 @check("batch equals singles")
 def check_batch(subject: Subject):
-    "Return a trial's future, at the mode, is the same alone and among trials with other contexts."
+    "Check that a trial's future, at the mode, is the same alone and among trials with other contexts."
     together = subject.rollout()
     for row, context in enumerate(CONTEXTS):
         states = subject.states[row : row + 1]
@@ -232,7 +232,7 @@ def check_batch(subject: Subject):
 
 @check("hidden steps unused")
 def check_hidden(subject: Subject):
-    "Return steps at and after the context, NaN or anything else, change nothing."
+    "Check that steps at and after the context, NaN or anything else, change nothing."
     before = subject.rollout()
     after = (torch.arange(STEPS, device=subject.device) >= subject.lengths[:, None])[..., None]
     for value in (torch.nan, 3.0):
@@ -245,7 +245,7 @@ def check_hidden(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #07050375
 @check("nothing changed")
 def check_mutation(subject: Subject):
-    "Return a rollout leaves the states, the privileged values, the weights and the training mode as they were."
+    "Check that a rollout leaves the states, the privileged values, the weights and the training mode as they were."
     given = subject.given(subject.states)
     weights = {name: value.clone() for name, value in subject.model.state_dict().items()}
     states = subject.states.clone()
@@ -278,7 +278,7 @@ def check_refusals(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #d886be03
 @check("last context step used", warning=True)
 def check_last_step(subject: Subject):
-    "Return a change of the last shown step changes the rollout."
+    "Check that a change of the last shown step changes the rollout."
     changed = subject.states.clone()
     rows = torch.arange(len(CONTEXTS), device=subject.device)
     changed[rows, subject.lengths - 1] += 0.5
@@ -288,7 +288,7 @@ def check_last_step(subject: Subject):
 # %% ../../nbs/training/07_check.ipynb #6ecc8700
 @check("privileged values used", warning=True)
 def check_privileged_used(subject: Subject):
-    "Return a model uses its privileged inputs."
+    "Check that a model uses its privileged inputs."
     if not subject.model.privileged:
         return ""
     given = {name: value + 1 for name, value in subject.given(subject.states).items()}
@@ -297,7 +297,7 @@ def check_privileged_used(subject: Subject):
 
 @check("CPU and GPU agree")
 def check_devices(subject: Subject):
-    "Return the same rollout at the mode on both devices, where there are both."
+    "Check that both devices give the same rollout at the mode, where there are both."
     if not torch.cuda.is_available():
         return Untried("not tried: there is no GPU here")
     futures = [Subject(subject.model, subject.seed, device).rollout(horizon=3).cpu() for device in ("cpu", "cuda")]

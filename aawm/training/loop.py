@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['COLUMNS_OF_LOG', 'LONGEST_LOG', 'TEN_MINUTES', 'step_seed', 'name_of', 'checked_loss', 'in_precision',
-           'training_step', 'form_of', 'LossOf', 'captured_loss', 'locate_not_finite', 'not_finite_weight', 'Watch',
-           'is_log_row', 'read_log', 'Log', 'validation_loss', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step',
+           'training_step', 'form_of', 'LossOf', 'captured_loss', 'locate_not_finite', 'Watch', 'is_log_row',
+           'read_log', 'Log', 'validation_loss', 'save_checkpoint', 'read_checkpoint', 'checkpoint_step',
            'check_optimizer', 'resume', 'new_optimizer', 'train']
 
 # %% ../../nbs/training/03_loop.ipynb #ae65c94f
@@ -153,12 +153,6 @@ def locate_not_finite(
     return ""
 
 
-def not_finite_weight(module: nn.Module) -> str:
-    "Say which weights are no numbers, and what helps."
-    wrong = [name for name, weights in module.named_parameters() if not weights.isfinite().all()]
-    found = f"the data are whole, {wrong[0]} is not" if wrong else "data and weights are whole"
-    return f"{found}; try a lower learning_rate, a longer warm_up or a smaller clip"
-
 # %% ../../nbs/training/03_loop.ipynb #aea56f47
 class Watch:
     "The losses since they were last read, and the first step whose loss was not finite."
@@ -181,7 +175,9 @@ class Watch:
         "Stop a run whose loss is no number any more, naming the step and what is no number there."
         if self.wrong_step is not None and self.wrong_step >= 0:
             step = int(self.wrong_step)
-            where = self.locate(self.batches(step)) or not_finite_weight(self.module)
+            weights = [name for name, values in self.module.named_parameters() if not values.isfinite().all()]
+            whole = f"the data are whole, {weights[0]} is not" if weights else "data and weights are whole"
+            where = self.locate(self.batches(step)) or f"{whole}; try a lower learning_rate, a longer warm_up or a smaller clip"
             raise ModelContractError(f"the loss of {name_of(self.module)} is not finite at step {step}: {where}")
 
     def mean(self) -> float:

@@ -40,7 +40,6 @@ class PanelScene:
     states: np.ndarray  # `[steps, 5, 7]`
     step: int  # shown
     kinds: tuple = ("object 0", "object 1", "object 2")  # what the objects are
-    agents: tuple = ("robot 0", "robot 1")  # what to call the robots
 
     def __repr__(self) -> str:
         return f"PanelScene({self.title}: {len(self.states)} steps, shown at {self.step})"

@@ -7,7 +7,7 @@ __all__ = ['TRACE_STEPS', 'draw_room', 'Stage', 'stage_key', 'trace_table']
 
 # %% ../../nbs/viz/02_stage.ipynb #3819e5b5
 from matplotlib.axes import Axes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
@@ -50,88 +50,55 @@ def draw_room(axes: Axes) -> None:
 
 # %% ../../nbs/viz/02_stage.ipynb #d0e09154
 class Stage:
-    "The 2D drawing of a trial from above (paper, Figure 1A), at one step at a time."
+    "One step of a trial, drawn from above (paper, Figure 1A)."
 
     def __init__(
         self,
         axes: Axes,  # matplotlib Axes, taken over whole
         states: np.ndarray,  # `[steps, 5, 7]`, or flat `[steps, 35]`
-        step: int = 0,  # the first one drawn
+        step: int = 0,
         context: int | None = None,  # steps from here on are imagined; None: all truly happened
         trace: int = TRACE_STEPS,  # steps of future drawn behind the shapes
         past: int = 0,  # steps of past drawn behind the shapes
         entities: Iterable[str] = ENTITIES,  # names of those to draw
-        outlined: bool = False,  # draw outlines alone, onto a room that is there already
-        cuts: Sequence[int] = (),  # steps at which everything is placed anew; traces stop there
     ):
-        self.axes, self.states = axes, one_trial(states)
+        self.axes, self.states, self.entities = axes, one_trial(states), tuple(entities)
         self.context = len(self.states) if context is None else int(context)
-        self.cuts = cuts
-        self.trace, self.past, self.entities, self.outlined = trace, past, tuple(entities), outlined
         self.ground = self.states[..., POSITION][..., GROUND_PLANE]
-        if not outlined:
-            draw_room(axes)
-        self.traces = {
-            name: [self.line(name, opacity) for opacity in (1.0, IMAGINED_OPACITY)] for name in self.entities
-        }
-        self.shapes = {name: self.shape(name) for name in self.entities}
-        self.show(step)
+        self.step = int(np.clip(step, 0, len(self.states) - 1))
+        draw_room(axes)
+        first = max(self.step - past, 0)
+        end = min(self.step + trace + 1, len(self.states))
+        split = int(np.clip(self.context, first, end))
+        for name in self.entities:
+            path = self.ground[:, ENTITIES.index(name)]
+            for opacity, part in ((1.0, path[first:split]), (IMAGINED_OPACITY, path[max(split - 1, first) : end])):
+                if len(part) > 1:
+                    whole = np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan)
+                    axes.plot(*whole.T, color=ENTITY_COLORS[name], zorder=3, alpha=opacity, lw=1.6, solid_capstyle="round")
+            self.draw(name, self.step)
 
     def __repr__(self) -> str:
         return f"Stage({len(self.states)} steps, {len(self.entities)} entities, step {self.step}, context {self.context})"
 
-    def line(self, name: str, opacity: float) -> Line2D:
-        "Make the trace of one entity, not yet in its place."
-        look: dict = dict(lw=0.9, ls=(0, (1, 1.2))) if self.outlined else dict(lw=1.6, solid_capstyle="round")
-        return self.axes.plot([], [], color=ENTITY_COLORS[name], zorder=3, alpha=opacity, **look)[0]
-
-    def shape(self, name: str) -> Polygon | Circle:
-        "Make the patch of one entity, not yet in its place."
-        color = ENTITY_COLORS[name]
-        filled = dict(facecolor=color, edgecolor="white", linewidth=0.6, zorder=4 + (name in OBJECTS))
-        patch = Polygon(np.zeros((3, 2))) if name in AGENTS else Circle((0, 0), OBJECT_RADIUS)
-        patch.set(**dict(facecolor="none", edgecolor=color, linewidth=1.2, zorder=3.5) if self.outlined else filled)
-        self.axes.add_patch(patch)
-        return patch
-
-    def place(self, patch: Polygon | Circle, name: str, step: int) -> None:
-        "Put the patch of one entity where it is at a step."
+    def draw(self, name: str, step: int) -> None:
+        "Draw the shape of an entity where it is at a step, if that is a place."
         where = self.ground[step, ENTITIES.index(name)]
-        patch.set_visible(bool(np.isfinite(where).all()))
+        if not np.isfinite(where).all():
+            return
+        is_agent = name in AGENTS
+        ahead = headings(self.states[step])[ENTITIES.index(name)]
+        patch: Polygon | Circle = Polygon(triangle(where, ahead)) if is_agent else Circle((where[0], where[1]), OBJECT_RADIUS)
+        patch.set(facecolor=ENTITY_COLORS[name], edgecolor="white", linewidth=0.6, zorder=4 + (not is_agent))
         patch.set_alpha(1.0 if step < self.context else IMAGINED_OPACITY)
-        x, z = np.nan_to_num(where).tolist()
-        if isinstance(patch, Polygon):
-            patch.set_xy(triangle(np.array([x, z]), headings(self.states[step])[ENTITIES.index(name)]))
-        else:
-            patch.set_center((x, z))
-
-    def show(self, step: int) -> "Stage":
-        "Move everything to a step of the trial."
-        self.step = int(np.clip(step, 0, len(self.states) - 1))
-        first = max(self.step - self.past, *(cut for cut in (0, *self.cuts) if cut <= self.step), 0)
-        last = min(self.step + self.trace, *(cut - 1 for cut in (*self.cuts, len(self.states)) if cut > self.step))
-        split = int(np.clip(self.context, first, last + 1))
-        for name in self.entities:
-            path = self.ground[:, ENTITIES.index(name)]
-            for line, part in zip(self.traces[name], (path[first:split], path[max(split - 1, first) : last + 1])):
-                line.set_data(*np.where(np.isfinite(part).all(1, keepdims=True), part, np.nan).T)
-                line.set_visible(len(part) > 1)
-            self.place(self.shapes[name], name, self.step)
-        return self
-
-    def moving(self) -> list:
-        "List the artists that change from step to step, lowest first."
-        return sorted(
-            [*(line for pair in self.traces.values() for line in pair), *self.shapes.values()],
-            key=lambda artist: artist.zorder
-        )
+        self.axes.add_patch(patch)
 
     def copy(self, step: int) -> "Stage":
-        "Draw what has moved once more, where it is at a step; the copy stays when the stage is moved."
+        "Draw what has moved once more, where it is at a step."
         for name in self.entities:
             path = self.ground[:, ENTITIES.index(name)]
             if np.linalg.norm(path[step] - path[self.step]) > OBJECT_RADIUS:
-                self.place(self.shape(name), name, step)
+                self.draw(name, step)
         return self
 
 # %% ../../nbs/viz/02_stage.ipynb #ccb3bd42
