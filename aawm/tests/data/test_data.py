@@ -130,7 +130,7 @@ def test_a_dying_worker_is_named_with_its_trial(tmp_path, monkeypatch):
         call(tmp_path / "trials", workers=2)
 
 
-def die(root_seed, index, fidelity):
+def die(root_seed, index, fidelity, **more):
     os._exit(9)
 
 
