@@ -59,10 +59,7 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def whole_program(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")] = False,
     code: Annotated[list[str] | None, typer.Option(
         metavar="FILE", help="Your own .py file or module, imported first, whose scenarios, rules, tasks and models can then be named. "
         "May be repeated, and may stand behind the verb."
@@ -71,12 +68,7 @@ def whole_program(
     use_code(code or ())
 
 
-Scheduler = Annotated[
-    str,
-    typer.Option(
-        help="Instead: address of a dask scheduler, `slurm` (nbs/pipeline/slurm.yaml), or such a file."
-    )
-]
+Scheduler = Annotated[str, typer.Option(help="Instead: address of a dask scheduler, `slurm` (nbs/pipeline/slurm.yaml), or such a file.")]
 
 # %% ../nbs/90_cli.ipynb #b1db8ace
 def one_line(words: str) -> str:
@@ -170,9 +162,7 @@ def generate(
     seed: Seed = 0,
     workers: Annotated[int, typer.Option(min=0, max=MOST, help="Processes; 0: one a core.")] = 0,
     scheduler: Scheduler = "",
-    fidelity: Annotated[
-        str, typer.Option(help="How the robots are simulated: full or planar; full where empty.")
-    ] = "",
+    fidelity: Annotated[str, typer.Option(help="How the robots are simulated: full or planar; full where empty.")] = "",
     progress: Progress = True
 ):
     "Simulate trials into a store. The same command goes on where it was stopped."
@@ -203,9 +193,7 @@ def generate(
 @app.command(epilog="Example: aawm verify data/trials --card data/trials.md")
 def verify(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
-    card: Annotated[
-        Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")
-    ] = None,
+    card: Annotated[Path | None, typer.Option(help="Write a dataset card (Markdown): what it is, what happens in it.")] = None,
     replace: Anew = False
 ):
     "Check every chunk and table of a trial store against its checksums and ranges."
@@ -221,10 +209,7 @@ def verify(
         typer.echo(f"{card}: what {store} holds")
 
 # %% ../nbs/90_cli.ipynb #38d28cf1
-SkipBad = Annotated[
-    bool,
-    typer.Option("--skip-bad", help="Leave out trials with a fault and count them, instead of stopping.")
-]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out trials with a fault and count them, instead of stopping.")]
 
 
 @app.command(epilog="Example: aawm import-released swm_data.pkl swm_data_exp_info.pkl --out data/released")
@@ -330,18 +315,11 @@ def train(
     model: Annotated[str, typer.Argument(help="A registered model, module:Class, or file.py:Class.")],
     store: Annotated[Path, typer.Argument(help="Folder of a trial store.")],
     run: Annotated[Path, typer.Argument(help="Folder of the run to write.")],
-    preset: Annotated[
-        str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu, paper, or visits (six visits).")
-    ] = "laptop",
+    preset: Annotated[str, typer.Option(help="Sizes and length of training: smoke, laptop, gpu, paper, or visits (six visits).")] = "laptop",
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, in place of the preset's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Windows in a batch, in place of the preset's.")] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak learning rate, in place of the preset's.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Any setting of the model or its training.")
-    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate, in place of the preset's.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any setting of the model or its training.")] = None,
     variant: Annotated[str, typer.Option(help="corrected or published.")] = "corrected",
     from_: Annotated[
         Path | None,
@@ -350,9 +328,7 @@ def train(
             help="Start from a weights file, a finished run, or what ships by name, as sgnet@1, in its sizes; the record says so."
         )
     ] = None,
-    longer: Annotated[
-        bool, typer.Option("--extend", help="Train a shorter run of the folder on, up to --steps.")
-    ] = False,
+    longer: Annotated[bool, typer.Option("--extend", help="Train a shorter run of the folder on, up to --steps.")] = False,
     seed: Seed = 0, device: Device = "auto", progress: Progress = True
 ):
     "Train a world model on a store's training trials. The same command goes on where it was stopped."
@@ -384,16 +360,8 @@ Offset = Annotated[
     list[int] | None,
     typer.Option(help="Single goal with so many steps shown past the pickup; negative: fewer, which is harder. May be repeated."),
 ]
-Final = Annotated[
-    bool,
-    typer.Option(
-        "--final", help="Goals count at the last step alone: single goal (at each --offset) and multi goal."
-    )
-]
-Threshold = Annotated[
-    list[float] | None,
-    typer.Option(help="Moves that count from a path of so many metres on. May be repeated."),
-]
+Final = Annotated[bool, typer.Option("--final", help="Goals count at the last step alone: single goal (at each --offset) and multi goal.")]
+Threshold = Annotated[list[float] | None, typer.Option(help="Moves that count from a path of so many metres on. May be repeated.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace an evaluation that the folder holds already.")]
 
 
@@ -460,9 +428,7 @@ def evaluate(
         (result,) = evaluation.evaluate_each(run, trials, [protocol], device=device, progress=progress, keep=unfinished)
         if not (result.scores.behavior == "all").any():
             wanted = ", ".join(chosen or ["any task"])
-            raise UsageError(
-                f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials"
-            )
+            raise UsageError(f"{store} has no trial ({split}) for {wanted}; choose other tasks, --split all, or more trials")
         if result.record["non_finite"]:
             typer.echo(f"aawm: warning: {failures(result.record)}; they count as wrong", err=True)
         evaluation.save(result, output)
@@ -498,16 +464,11 @@ def export_weights(
 def requests(
     store: Annotated[Path, typer.Argument(help="Folder of a trial store; all its trials are used.")],
     out: Annotated[Path, typer.Option(help="Files to write, .npz; each part gets a number, as requests-0.npz.")] = Path("requests.npz"),
-    task: Annotated[
-        list[str] | None,
-        typer.Option(help="Tasks, by commas, such as single_goal@1. None: all but loss_around_events.")
-    ] = None,
+    task: Annotated[list[str] | None, typer.Option(help="Tasks, by commas, such as single_goal@1. None: all but loss_around_events.")] = None,
     offset: Offset = None, final: Final = False, threshold: Threshold = None,
     scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     cap: Annotated[int, typer.Option(min=0, max=MOST, help="Trials of pickups, moves and errors; 0: all.")] = 0,
-    end_state: Annotated[
-        bool, typer.Option("--end-state", help="Write the trials' last states besides (privileged).")
-    ] = False,
+    end_state: Annotated[bool, typer.Option("--end-state", help="Write the trials' last states besides (privileged).")] = False,
     seed: Seed = 0
 ):
     "Write what a model may see of test trials, for a program of your own. Requests come in parts, so that none shows what another asks."
@@ -524,17 +485,10 @@ def requests(
 # %% ../nbs/90_cli.ipynb #66dfefb6
 @app.command(epilog="Example: aawm score rollouts-0.npz --requests requests.npz --store data/test --out data/evaluations/theirs")
 def score(
-    rollouts: Annotated[
-        list[Path],
-        typer.Argument(help="Files of rollouts, one for each part of the requests, or a folder with them.")
-    ],
-    requests: Annotated[
-        Path, typer.Option(help="The requests that they answer, named as for `aawm requests --out`.")
-    ],
+    rollouts: Annotated[list[Path], typer.Argument(help="Files of rollouts, one for each part of the requests, or a folder with them.")],
+    requests: Annotated[Path, typer.Option(help="The requests that they answer, named as for `aawm requests --out`.")],
     store: Annotated[Path, typer.Option(help="The trial store that the requests were made from.")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the evaluation to write; none where not given.")] = None,
     replace: Replace = False
 ):
     "Check rollouts from anywhere, and score them."
@@ -684,28 +638,14 @@ def reproduce(
     paper: Annotated[str, typer.Option(help="Whose figures: aawm, infant or marple, or the path of a manifest of your own (.yaml).")] = "aawm",
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart."
-        )
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a value of the profile; results are kept apart.")
     ] = None,
-    workers: Annotated[
-        int, typer.Option(min=0, max=MOST, help="Processes on this machine; 0: one a core, at most 8.")
-    ] = 0,
+    workers: Annotated[int, typer.Option(min=0, max=MOST, help="Processes on this machine; 0: one a core, at most 8.")] = 0,
     scheduler: Scheduler = "",
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=MOST, help="Root of every random stream, in place of the profile's.")
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="A figure or another job, with all that it needs; may be repeated.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST, help="Root of every random stream, in place of the profile's.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A figure or another job, with all that it needs; may be repeated.")] = None,
     name: Annotated[str, typer.Option(help="Keep results under <profile>-custom-<name>.")] = "",
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan", help="Show the jobs, what is done and how long the rest may take; run nothing."
-        )
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the jobs, what is done and how long the rest may take; run nothing.")] = False,
     progress: Progress = True
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
@@ -738,17 +678,10 @@ def list_what(
 @app.command(epilog="Example: aawm figure fig3 --profile laptop -p scoring=published --out mine")
 def figure(
     name: Annotated[str, typer.Argument(help="A figure, as `aawm list figures` names them.")],
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")
-    ] = None,
+    parameter: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="A parameter of its notebook.")] = None,
     paper: Annotated[str, typer.Option(help="Whose figure: aawm, infant or marple, or the path of a manifest (.yaml).")] = "aawm",
-    profile: Annotated[
-        str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")
-    ] = "quick",
-    out: Annotated[
-        Path, typer.Option(help="Folder of the picture, its numbers and the executed notebook.")
-    ] = Path("data/scratch/figures"),
+    profile: Annotated[str, typer.Option(help="Whose trials and evaluations; `aawm reproduce` makes them.")] = "quick",
+    out: Annotated[Path, typer.Option(help="Folder of the picture, its numbers and the executed notebook.")] = Path("data/scratch/figures"),
     replace: Anew = False, progress: Progress = True
 ):
     "Draw one figure by hand, from what a profile has made; the figures that `aawm reproduce` made stay."
@@ -759,9 +692,7 @@ def figure(
 
 # %% ../nbs/90_cli.ipynb #newbench1
 @app.command("new-benchmark", epilog="Example: aawm new-benchmark doors; aawm reproduce --paper doors/paper.yaml")
-def new_benchmark(
-    name: Annotated[str, typer.Argument(help="Of the folder to write and of its module: letters, digits and underscores.")],
-):
+def new_benchmark(name: Annotated[str, typer.Argument(help="Of the folder to write and of its module: letters, digits and underscores.")]):
     "Begin a benchmark of your own: a module, a subject that learns, a manifest and two notebooks that run, in a new folder."
     from aawm.files import resolve, write_text
 
@@ -778,12 +709,8 @@ def new_benchmark(
 # %% ../nbs/90_cli.ipynb #3227f432
 @app.command(epilog="Example: aawm lessons --out course")
 def lessons(
-    out: Annotated[
-        Path, typer.Option(help="Folder to write; files in it that somebody changed stay.")
-    ] = Path("course"),
-    data: Annotated[
-        bool, typer.Option(help="Write the trials that lessons share, too (about a minute).")
-    ] = True,
+    out: Annotated[Path, typer.Option(help="Folder to write; files in it that somebody changed stay.")] = Path("course"),
+    data: Annotated[bool, typer.Option(help="Write the trials that lessons share, too (about a minute).")] = True,
     replace: Anew = False
 ):
     "Write the lessons for students, without solutions, and for instructors, with them, and the data they share."

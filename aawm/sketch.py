@@ -51,9 +51,7 @@ def triangle(
     "Return an isosceles triangle pointing along the heading."
     heading = np.asarray(heading)
     side = np.array([-heading[1], heading[0]]) * 0.36 * AGENT_LENGTH
-    return place + np.stack(
-        [0.6 * AGENT_LENGTH * heading, -0.4 * AGENT_LENGTH * heading + side, -0.4 * AGENT_LENGTH * heading - side]
-    )
+    return place + np.stack([0.6 * AGENT_LENGTH * heading, -0.4 * AGENT_LENGTH * heading + side, -0.4 * AGENT_LENGTH * heading - side])
 
 # %% ../nbs/09_sketch.ipynb #9d4bdf84
 def element(

@@ -23,7 +23,7 @@ from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, RESERVED, Rollouts, collect, shown_last, shown_steps
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, TrialSet, task_named, trial_set
-from ..files import check_place, commit, digest, atomic_write, visible_files
+from ..files import commit, digest, atomic_write, visible_files
 from ..readers import Form, Line, Seed, Sha256, in_form, outside_name, parse_json, read_npz
 from ..schema import STATE_SIZE, positions
 
@@ -187,7 +187,6 @@ def write_requests(
     files = [part_path(path, part) for part in range(len(plan.abouts))]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
-    check_place(files[0])
     for part, (file, about) in enumerate(zip(files, plan.abouts)):
         shown = plan.requests[plan.part == part]
         step, hidden = shown_steps(shown)

@@ -206,9 +206,7 @@ def run_jobs(
                         words = f"{scheduler} gives no worker; is its queue full, or its file wrong?"
                     print(f"{len(jobs) - ended.count()} of {len(jobs)} jobs done, {words}", flush=True)
         except KeyboardInterrupt:
-            raise Interrupted(
-                f"stopped with {ended.count()} of {len(jobs)} jobs to do; the same command goes on from here"
-            ) from None
+            raise Interrupted(f"stopped with {ended.count()} of {len(jobs)} jobs to do; the same command goes on from here") from None
         finally:
             if not ended.is_empty():
                 client.cancel(list(futures.values()), force=True)

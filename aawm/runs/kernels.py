@@ -109,9 +109,7 @@ class WarmProvisioner(LocalProvisioner):
         folder = str(options.get("cwd") or pathlib.Path.cwd())
         named = getattr(self.parent, "gpu", "")
         gpu = {"CUDA_VISIBLE_DEVICES": named} if named else {}
-        process = multiprocessing.get_context("forkserver").Process(
-            target=begin_kernel, args=(arguments, options["env"] | gpu, folder)
-        )
+        process = multiprocessing.get_context("forkserver").Process(target=begin_kernel, args=(arguments, options["env"] | gpu, folder))
         with ONE_AT_A_TIME, without_main_script():
             process.start()
         RUNNING.difference_update({one for one in RUNNING if one.exitcode is not None})

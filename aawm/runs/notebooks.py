@@ -163,9 +163,7 @@ def execute(
             if fault.ename in ("KeyboardInterrupt", "Interrupted"):  # a training that was told to end, and kept its checkpoint
                 raise KernelDied(f"{Path(notebook).name} was stopped in cell {fault.exec_count}") from None
             message = first_line(f"{fault.ename}: {fault.evalue}")
-            raise NotebookFailed(
-                f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})"
-            ) from None
+            raise NotebookFailed(f"{Path(notebook).name} failed in cell {fault.exec_count}: {message} (see {shown(failed)})") from None
         except DeadKernelError:
             os.replace(temporary, failed)
             raise KernelDied(f"{Path(notebook).name} failed: its process ended (memory?) (see {shown(failed)})") from None

@@ -152,9 +152,7 @@ def registered_classes() -> dict[str, dict[str, str]]:  # model -> variant -> mo
     return dict(sorted(classes.items()))
 
 # %% ../../nbs/runs/01_sources.ipynb #49314874
-def imported_names(
-    module: str,
-) -> list[tuple[str, str]]:  # (module, name) pairs; the name is "" where the module itself is imported
+def imported_names(module: str) -> list[tuple[str, str]]:  # (module, name) pairs; the name is "" where the module itself is imported
     "List what a module imports anywhere in its code, relative imports resolved."
     file = module_file(module)
     if file is None:

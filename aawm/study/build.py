@@ -19,7 +19,7 @@ import aawm
 from ..data import generate, generate_visits
 from ..errors import UsageError, check_name, whole_number
 from ..evaluation import TrialSet, trial_set
-from ..files import check_place, digest, visible_files, write_json, write_text
+from ..files import digest, visible_files, write_json, write_text
 from ..marple.evidence import VARIANTS
 from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
@@ -196,7 +196,6 @@ def build_study(
     if not 0.25 <= speed <= 100:
         raise UsageError(f"speed must be from 0.25 to 100 times real time, got {speed}")
     out = Path(out)
-    check_place(out)
     texts = study_words(words, task)
     agreement = read_text(consent) if consent else asset("consent.txt")
     if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):

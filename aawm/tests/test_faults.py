@@ -135,15 +135,6 @@ def test_a_file_is_replaced_only_if_the_package_wrote_it_as_it_is(place, tmp_pat
     assert {path.name for path in tmp_path.iterdir()} == {REGISTER, out.name, f"link{suffix}"}
 
 
-@pytest.mark.parametrize("verb", [*FILES, *(pytest.param(verb, marks=[pytest.mark.slow] if verb == "study build" else []) for verb in FOLDERS)])
-def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypatch, verb):
-    inside = ("trials", "evaluation", "run", "videos", "pairs")[[*FILES, *FOLDERS].index(verb) % 5]
-    before = content_hash(place / inside)
-    code, err = call(capsys, monkeypatch, place, (FILES | FOLDERS)[verb], place / inside / "sub/x")
-    assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / inside) == before
-    assert "belong together" in err or verb.endswith(("import", "import-released")), err  # these look first at what they read
-
-
 @pytest.mark.parametrize("verb", turn([*FILES, *FOLDERS], 3))
 def test_an_input_is_no_output(place, tmp_path, capsys, monkeypatch, verb):
     words = (FILES | FOLDERS)[verb].split()
@@ -360,14 +351,6 @@ def test_a_link_or_a_register_in_a_folder_leads_nowhere_else(tmp_path):
         write_text(tmp_path / "x.csv", "new")
         claim(tmp_path / "x.csv")
         assert (tmp_path / "x.csv").read_text() == "new" and (tmp_path / "own").read_text() == "somebody's work"
-
-
-def test_a_place_that_no_shell_has_filled_in_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for place in ("~/x.csv", "~nobody/x.csv", "~"):
-        with pytest.raises(UsageError, match="~"):
-            claim(place)
-    assert resolve("~nobody/x").name == "x" and not list(tmp_path.iterdir())
 
 
 def test_notebooks_of_a_download_stand_for_none_of_ours(tmp_path, monkeypatch):

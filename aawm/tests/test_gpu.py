@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-from functools import partial
 
 import pandas
 import pytest
@@ -16,7 +15,7 @@ from aawm.errors import UsageError
 from aawm.models import MODELS, build, variants_of
 from aawm.runs.notebooks import check_parameters, notebook_cells
 from aawm.tests.conftest import ROOT, few
-from aawm.training import LoopSettings, loop, preset_settings
+from aawm.training import LoopSettings, preset_settings
 from aawm.training.check import wandering
 from aawm.training.folder import describe_run
 from aawm.training.presets import changed_settings
@@ -144,18 +143,6 @@ def test_a_graph_gives_the_same_losses(name, same_precision):
     captured, made = course(name, graphs=True)
     assert made == (name not in SIZES_DEPEND_ON_DATA)
     assert captured == pytest.approx(plain, rel=1e-3)
-
-
-@pytest.mark.parametrize("graphs", [True, False])
-def test_training_on_a_gpu_takes_one_graph_by_default(graphs, monkeypatch, tmp_path):
-    weight = type("OnGpu", (torch.nn.Parameter,), {"is_cuda": True})(torch.ones(1))
-    model = torch.nn.ParameterList([weight])
-    model.loss = lambda batch: (weight.sum(), {})
-    taken = []
-    monkeypatch.setattr(loop, "captured_loss", lambda *given: taken.append(given) or partial(checked_loss, model))
-    settings = LoopSettings(steps=3) if graphs else LoopSettings(steps=3, graphs=False)
-    loop.train(model, lambda step: {}, [], tmp_path, settings, progress=False)
-    assert len(taken) == graphs
 
 
 def test_a_loss_that_waits_and_a_batch_of_another_form_go_without_a_graph(monkeypatch):
