@@ -398,7 +398,7 @@ def evaluate(
     offset: Offset = None,
     final: Final = False,
     threshold: Threshold = None,
-    scoring: Annotated[str, typer.Option(help="strict, published, or published_2023_06.")] = "strict",
+    scoring: Annotated[str, typer.Option(help="strict or published.")] = "strict",
     split: Annotated[str, typer.Option(help="Trials to use: validation, train, or all (of a store of test trials).")] = "validation",
     cap: Annotated[int, typer.Option(min=0, max=MOST, help="Trials of pickups, moves and errors, the costliest tasks; 0: all.")] = 0,
     replace: Replace = False,

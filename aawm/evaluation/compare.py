@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..errors import UsageError, check_name
 from .intervals import metric_counts
-from .results import Evaluation, evaluate, find_evaluations, gather, trained_words
+from .results import Evaluation, evaluate, find_evaluations, read_evaluation, trained_words
 from .tasks import VISIT_TASKS, Protocol
 from ..ledger import LEVEL, ratio, standard_error, tails
 
@@ -189,29 +189,24 @@ def compared(
     """
     if len({Path(name).resolve() for name in names}) < len(names) or len(names) < 2:
         raise UsageError(f"two or more different names are compared, got {', '.join(names)}")
-    entries: dict[str, list[Evaluation | Path]] = {}
     shared = os.path.commonprefix(names).rfind("/") + 1  # where names end that all begin with
+    tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
+    hashes: dict[str, str] = {}
+    trained: dict[str, dict[str, int]] = {}
     for name in names:
-        folders = [Path(place) for place in sorted(glob.glob(name))] if glob.has_magic(name) else [Path(name)]
-        found: list[Evaluation | Path] = []
-        for folder in folders:
+        found: list[Evaluation] = []
+        for folder in [Path(place) for place in sorted(glob.glob(name))] if glob.has_magic(name) else [Path(name)]:
             if folder.is_dir() and any(folder.rglob("record.json")):
-                found += find_evaluations(folder, scoring=scoring)
+                found += [read_evaluation(one) for one in find_evaluations(folder, scoring=scoring)]
             elif trials is not None:
                 found.append(evaluate(str(folder), trials, Protocol(scoring=scoring, split=None), progress=progress))
         if not found:
             raise UsageError(f"{name} holds no evaluation; evaluate it first, or give the trials (--trials STORE)")
-        entries[name[shared:]] = found
-    tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
-    hashes: dict[str, str] = {}
-    trained: dict[str, dict[str, int]] = {}
-    for name, found in entries.items():
-        for seed, item in enumerate(found):
-            results = gather([item])
-            hashes[results.records[0]["data_hash"]] = name
-            trained.setdefault(name, {})[trained_words(results.records[0])] = seed
-            for table, here in zip(tables, (results.outcomes, results.trial_curves)):
-                table.append(here.assign(model=name, seed=seed, variant="given"))
+        for seed, one in enumerate(found):
+            hashes[one.record["data_hash"]] = name[shared:]
+            trained.setdefault(name[shared:], {})[trained_words(one.record)] = seed
+            for table, here in zip(tables, (one.outcomes, one.trial_curves)):
+                table.append(here.assign(model=name[shared:], seed=seed, variant="given"))
     if len(hashes) > 1:
         raise UsageError(f"{' and '.join(hashes.values())} were tested on different trials; evaluate both on one store")
     outcomes, curves = (pd.concat(table, ignore_index=True) for table in tables)

@@ -25,15 +25,11 @@ def middle(
     draws: np.ndarray,  # `[DRAWS, ...]`, NaN where a resample has no score
 ) -> tuple:  # lower and upper end, `[...]`
     "Return the ends of the middle `LEVEL` of resampled scores."
-    draws = np.asarray(draws, dtype=float)
+    draws = np.sort(np.asarray(draws, dtype=float), axis=0)  # NaN last
+    last = (~np.isnan(draws)).sum(axis=0) - 1
     tail = (1 - LEVEL) / 2
-    absent = np.isnan(draws)
-    ends = np.full((2, *draws.shape[1:]), np.nan)
-    # NumPy takes columns with gaps one by one
-    for quantile, columns in ((np.quantile, ~absent.any(axis=0)), (np.nanquantile, absent.any(axis=0) & ~absent.all(axis=0))):
-        if columns.any():
-            ends[:, columns] = quantile(draws[:, columns], [tail, 1 - tail], axis=0, method="nearest")
-    return ends[0], ends[1]
+    places = (np.rint(last * share).astype(int)[None] for share in (tail, 1 - tail))
+    return tuple(np.take_along_axis(draws, place, axis=0)[0] for place in places)
 
 # %% ../../nbs/evaluation/03_intervals.ipynb #f62621de
 def resample_counts(

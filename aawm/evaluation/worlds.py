@@ -8,7 +8,7 @@ __all__ = ['CARRY_REACH', 'CARRY_STILL', 'CARRY_WAIT', 'CARRY_SPEED', 'CARRY_END
            'PlainWorld', 'CopyLast', 'ConstantVelocity', 'TrueWorld', 'nearest_objects', 'carried_path',
            'NearestCarries', 'standing_objects', 'front_angles', 'faced_objects', 'objects_to_follow', 'bring_object',
            'Faced', 'contents_of', 'networks_of', 'as_model', 'batch_inputs', 'next_batch', 'request_streams',
-           'roll_batch', 'on_device', 'rollout_key', 'kept_steps', 'roll_out']
+           'roll_batch', 'on_device', 'kept_steps', 'roll_out']
 
 # %% ../../nbs/evaluation/11_worlds.ipynb #worlds03
 import contextlib
@@ -16,7 +16,6 @@ import functools
 import inspect
 import itertools
 import types
-import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -39,7 +38,6 @@ from aawm.schema import (
     AGENT_INDEX, AGENTS, GOAL, GROUND_PLANE, HEIGHT, MAX_VALUE, OBJECT_INDEX, POSITION, ROTATION, STATE_SIZE, front,
     place_observer, unflatten,
 )  # fmt: skip
-
 
 # %% ../../nbs/evaluation/11_worlds.ipynb #7620c905
 class PlainWorld:
@@ -92,8 +90,6 @@ class TrueWorld(PlainWorld):
     privileged = ("true_states",)
 
     def future(self, shown, context, horizon, privileged):
-        if privileged is None:
-            raise ModelContractError(f"{self.name} needs the privileged input `true_states`")
         truth = privileged["true_states"]
         steps = context[:, None] + torch.arange(horizon, device=truth.device)
         return truth[torch.arange(len(truth), device=truth.device)[:, None], steps.clamp(max=truth.shape[1] - 1)]
@@ -154,8 +150,7 @@ class NearestCarries(PlainWorld):
         robot = robot[taken] + AGENT_INDEX.start
         steps = last[:, None].repeat(1, horizon, 1, 1)
         path, beside = carried_path(last[row, thing][:, POSITION], horizon)
-        for feature in range(POSITION.stop):
-            steps[row, :, thing, feature] = path[..., feature]
+        steps[row, :, thing, POSITION] = path
         for feature in GROUND_PLANE:
             steps[row, :, robot, feature] = beside[..., feature]
         return steps.flatten(-2)
@@ -315,14 +310,7 @@ def as_model(
         model = ModelAdapter(model)
     with own_code("the model cannot be read:"):
         known = bool(getattr(model, "name", "")) and hasattr(model, "variant") and hasattr(model, "privileged")
-        evaluable = typing.cast(Evaluable, model if known else ModelAdapter(model))
-    try:
-        inspect.signature(getattr(evaluable, "run", evaluable.rollout)).bind(None, 1, 1, generator=None, mode=False, privileged=None)
-    except TypeError as fault:
-        wrong = f"{fault}{defined_at(evaluable, 'rollout')}; it must take generator, mode and privileged, or **given"
-        raise ModelContractError(f"the rollout of {evaluable.name}: {wrong}") from None
-    except ValueError:  # written in C, it has no signature
-        pass
+        evaluable: Evaluable = model if known else ModelAdapter(model)
     inner = evaluable.inner if isinstance(evaluable, ModelAdapter) else evaluable
     module = type(inner).__module__  # of a page that defines a reference it is `__main__`
     ours = module.startswith("aawm.") or module == "__main__" and type(inner).__name__ in globals()
@@ -361,8 +349,7 @@ def next_batch(
     whole = to_the_end(requested)
     longest = requested.horizon.cummax()
     alike = np.where(whole, ALIKE * longest, longest)
-    apart = (requested.horizon.cummin() < alike) | (whole != whole[0])
-    apart = apart.to_numpy()
+    apart = ((requested.horizon.cummin() < alike) | (whole != whole[0])).to_numpy()
     return requested.iloc[: apart.argmax() if apart.any() else len(requested)]
 
 # %% ../../nbs/evaluation/11_worlds.ipynb #790b7a19
@@ -393,13 +380,12 @@ def roll_batch(
     with own_code(f"the rollout of {model.name} fails with"):
         rollout = model.rollout(shown, context, horizon, generator=generator, mode=mode, privileged=privileged)
     expected = [len(requested), horizon, STATE_SIZE]
-    if not isinstance(rollout, torch.Tensor):
-        got = f"{type(rollout).__name__} {list(getattr(rollout, 'shape', ()))}"
-    elif not rollout.is_floating_point() or list(rollout.shape) != expected or rollout.device.type != states.device.type:
-        got = f"{rollout.dtype} {list(rollout.shape)} on {rollout.device}"
-    else:
+    is_tensor = isinstance(rollout, torch.Tensor)
+    if is_tensor and rollout.is_floating_point() and list(rollout.shape) == expected and rollout.device.type == states.device.type:
         wanted = torch.arange(horizon) < torch.tensor(requested.horizon.tolist())[:, None]
         return rollout.detach().float()[wanted.to(states.device)].cpu()
+    got = f"{rollout.dtype if is_tensor else type(rollout).__name__} {list(getattr(rollout, 'shape', ()))}"
+    got += f" on {rollout.device}" if is_tensor else ""
     where = defined_at(model, "rollout")
     raise ModelContractError(f"the rollout of {model.name} returns {got}; return a float tensor {expected} on {states.device}{where}")
 
@@ -419,35 +405,25 @@ def on_device(model: object, device: torch.device) -> Iterator[None]:
             network.to(home).train(training)
 
 
-def rollout_key(
+def kept_steps(
+    keep: str | Path,  # a file's name without its ending
     model: Evaluable,
     requests: pd.DataFrame,
     test: TrialSet,
     choices: list,  # seed, mode and number
-) -> str:
-    "Hash all that rollouts depend on."
+) -> tuple[np.ndarray, dict]:  # float32 `[sum of horizons, 35]`; `key, requests` of what is there
+    "Open the file that rollouts are written into; it begins anew where anything that they depend on is another."
     networks = networks_of(model)
     weights = [tensor_digest(network.state_dict(), "") for network in networks]
     settings = repr([getattr(network, "config", None) for network in networks])
     who = [model.name, model.variant, settings, weights, test.data_hash]
-    return digest([*who, test.trial.tolist(), requests.to_numpy().tolist(), choices])
-
-
-def kept_steps(
-    keep: str | Path | None,  # a file's name without its ending; `None`: in memory
-    size: int,  # steps of all rollouts
-    key: str,
-) -> tuple[np.ndarray, dict]:  # float32 `[size, 35]`; `key, requests` of what is there
-    "Say where rollouts are written, and how many are there already."
-    none: dict = {"key": key, "requests": 0}
-    if keep is None or not size:
-        return np.empty((size, STATE_SIZE), dtype=np.float32), none
+    none: dict = {"key": digest([*who, test.trial.tolist(), requests.to_numpy().tolist(), choices]), "requests": 0}
+    shape = (int(requests.horizon.sum()), STATE_SIZE)
     path = Path(f"{keep}.steps")
     path.parent.mkdir(parents=True, exist_ok=True)
     there = read_json(f"{keep}.json", none)
-    same = there.get("key") == key and path.is_file() and path.stat().st_size == 4 * size * STATE_SIZE
-    steps = np.memmap(path, np.float32, "r+" if same else "w+", shape=(size, STATE_SIZE))
-    return steps, there if same else none
+    same = there.get("key") == none["key"] and path.is_file() and path.stat().st_size == 4 * shape[0] * STATE_SIZE
+    return np.memmap(path, np.float32, "r+" if same else "w+", shape=shape), there if same else none
 
 # %% ../../nbs/evaluation/11_worlds.ipynb #d2290ef6
 def roll_out(
@@ -468,8 +444,9 @@ def roll_out(
     model = as_model(model)
     device = choose_device(device)
     states = torch.as_tensor(test.flat, device=device)
-    key = rollout_key(model, requests, test, [seed, mode, number]) if keep else ""
-    steps, there = kept_steps(keep, int(requests.horizon.sum()), key)
+    steps, there = np.empty((int(requests.horizon.sum()), STATE_SIZE), dtype=np.float32), {"requests": 0}
+    if keep is not None and len(steps):
+        steps, there = kept_steps(keep, model, requests, test, [seed, mode, number])
     first = there["requests"]
     filled = int(requests.horizon[:first].sum())
     with on_device(model, device), torch.no_grad(), float32_products(), tqdm(

@@ -6,7 +6,7 @@
 __all__ = ['RULES', 'DISPLACED', 'LIFTED', 'MOVING', 'NEAR', 'LONGEST_TOUCH', 'LEAST_RISE', 'END_SHARE', 'REFUSED_PERCENT',
            'BLOCK', 'OWN_RULES', 'checked', 'entity_paths', 'object_paths', 'length_of', 'goal_distance', 'inside_goal',
            'path_goals', 'path_goal_entries', 'path_length', 'path_moves', 'carry_evidence', 'risen', 'steady',
-           'accepted_carries', 'carries', 'pickups', 'goals', 'goal_entries', 'moves', 'register_rule', 'own_events']
+           'accepted_carries', 'carries', 'pickups', 'goals', 'moves', 'register_rule', 'own_events']
 
 # %% ../../nbs/events/02_labels.ipynb #d1200d94
 from collections.abc import Callable
@@ -229,14 +229,6 @@ def goals(
 ) -> np.ndarray:  # bool `[..., 3]`, over objects
     "Say whether each object is brought to the observer."
     return path_goals(object_paths(states), final, rules, radius)
-
-
-def goal_entries(
-    states: np.ndarray,  # `[..., step, 5, 7]`, or flat `[..., step, 35]`; the first step only tells where objects were
-    radius: float = GOAL_RADIUS,  # m
-) -> np.ndarray:  # bool `[..., 3]`, over objects
-    "Say whether each object comes into the goal radius from outside."
-    return path_goal_entries(object_paths(states), radius)
 
 
 def moves(

@@ -14,7 +14,7 @@ from aawm.data.making.draw import draw_trial
 from aawm.data.making.generate import draw_alike, simulator_hash
 from aawm.data.trials import LAYOUT
 from aawm.errors import EnvironmentProblem, ModelContractError, UsageError
-from aawm.evaluation import evaluate, trial_set
+from aawm.evaluation import Protocol, evaluate, trial_set
 from aawm.files import sha256
 from aawm.infant import make_observer
 from aawm.marple.commands import find_method
@@ -199,6 +199,6 @@ def test_an_observer_stands_where_it_is_put(tmp_path, place):
     test = trial_set(store, split=None)
     where = test.states[:, -1, :3, 0][test.goal_step >= 0]
     assert schema.GOAL[0] == (place[0] if place else 0) and abs(where.mean() - schema.GOAL[0]) < 1.5
-    told = evaluate("frozen_world", store, {"tasks": ["single_goal"], "split": None}, progress=False)
+    told = evaluate("frozen_world", store, Protocol(["single_goal"], split=None), progress=False)
     assert told.scores.query("metric == 'ceiling' and behavior == 'all'").value.tolist() == [1.0]
     schema.place_observer()

@@ -145,7 +145,7 @@ def test_a_rollout_with_a_second_object_is_wrong_and_so_is_a_failed_one(visit_st
     truth = true_rollouts(collect(plan), test)
 
     def shares(steps):
-        scores, *_ = score(Scorer(plan, Rollouts(truth.requests, steps, truth.before), test, CHOICES.rules), tasks)
+        scores = score(Scorer(plan, Rollouts(truth.requests, steps, truth.before), test, CHOICES.rules), tasks)["scores"]
         return scores[scores.behavior == "all"].set_index("metric").value
 
     assert shares(truth.steps)["right"] == shares(truth.steps)["ceiling"] == 1

@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from aawm.errors import UsageError
-from aawm.events import (
-    carries,
-    path_first_goal,
-    first_pickup,
-    path_goal_entries,
-    path_goals,
-    lift_start,
-    path_moves,
-    path_length,
-    pickups,
-)
+from aawm.events import carries, first_pickup, lift_start, path_goal_entries, path_goals, path_length, path_moves, pickups
 from aawm.events import labels
 from aawm.events.labels import LEAST_RISE
 from aawm.events.tensors import carries as torch_carries
@@ -195,32 +185,17 @@ def test_walks_hold_both_answers():
 
 
 @given(paths)
-def test_first_goal_is_where_goals_turn_true(xyz):
-    first = path_first_goal(xyz)
-    for path, step in zip(xyz, first):
-        before = path[:step] if step >= 0 else path
-        assert not len(before) or not path_goals(before)
-        assert step < 0 or path_goals(path[: step + 1], final=True)
-
-
-@given(paths)
 def test_an_entry_is_a_goal_that_did_not_start_inside(xyz):
     inside = np.stack([path_goals(xyz[:, step : step + 1]) for step in range(xyz.shape[1])], axis=1)
     entered = [any(b and not a for a, b in zip(row[:-1], row[1:])) for row in inside]
     assert path_goal_entries(xyz).tolist() == entered
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: path_goals(np.zeros((0, 3))),
-        lambda: path_goals(np.zeros((5, 3)), rules="paper"),
-        lambda: path_moves(np.zeros(3)),
-        lambda: pickups(np.zeros((10, 7, 5))),
-        lambda: lift_start(np.zeros((2, 10, 5, 7)), [[1, 2, 3]]),
-        lambda: lift_start(np.zeros((10, 5, 7)), [1, 2, 10]),
-    ],
-)
+@pytest.mark.parametrize("call", [
+    lambda: path_goals(np.zeros((0, 3))), lambda: path_goals(np.zeros((5, 3)), rules="paper"), lambda: path_moves(np.zeros(3)),
+    lambda: pickups(np.zeros((10, 7, 5))), lambda: lift_start(np.zeros((2, 10, 5, 7)), [[1, 2, 3]]),
+    lambda: lift_start(np.zeros((10, 5, 7)), [1, 2, 10]),
+])
 def test_bad_calls_are_usage_errors(call):
     with pytest.raises(UsageError):
         call()

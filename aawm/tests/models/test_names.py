@@ -10,7 +10,7 @@ import torch
 from aawm import cli
 from aawm.data import generate
 from aawm.errors import UsageError
-from aawm.evaluation import Protocol, evaluate
+from aawm.evaluation import Protocol
 from aawm.evaluation.results import take_model
 from aawm.models import WorldModel, build, load_weights, pretrained
 from aawm.models.base import choose_device
@@ -143,8 +143,6 @@ def test_calls_that_people_type(here, store):
     for call, line in {
         lambda: fit(glide.Glide(), store, "new"): "a name, module:Class or a class",
         lambda: fit(type("Here", (WorldModel,), {"__module__": "__main__"}), store, "new"): "write it into a file, here.py",
-        lambda: evaluate("frozen_world", store, {"tsaks": "move"}): "did you mean 'tasks'",
-        lambda: evaluate("frozen_world", store, "strict"): "a dict of its fields",
         lambda: choose_device("mps"): "use auto, cpu or cuda",
         lambda: Protocol(split="test"): "None for every trial",
         lambda: build("sgnet").rollout(states, 50, 5.0): "whole number",

@@ -4,7 +4,7 @@ import pytest
 
 from aawm import cli
 from aawm.errors import UsageError
-from aawm.evaluation import evaluate, read_evaluation, save
+from aawm.evaluation import Protocol, evaluate, read_evaluation, save
 from aawm.runs.view import trial_table, view_page
 from aawm.tests.conftest import note_requests
 
@@ -14,7 +14,7 @@ def place(tmp_path_factory, arena_store):
     folder = tmp_path_factory.mktemp("viewed")
     (folder / "trials").symlink_to(arena_store)
     for name in ("nearest_carries", "frozen_world"):
-        save(evaluate(name, folder / "trials", {"split": None, "tasks": ("single_goal", "pickup")}, progress=False), folder / name)
+        save(evaluate(name, folder / "trials", Protocol(("single_goal", "pickup"), split=None), progress=False), folder / name)
     return folder
 
 
