@@ -7,13 +7,13 @@ __all__ = ['at', 'lengths', 'floor', 'check_height', 'check_walked', 'check_step
            'PATHS', 'GOAL_CASES', 'check_delivered', 'LINE', 'SLOPE', 'ANGLE', 'CIRCLE', 'check_moved', 'check_entered',
            'SAID', 'LOGGED', 'COUNTED', 'check_confusion', 'off', 'far', 'check_ade', 'AROUND', 'check_nearly',
            'check_two_winners', 'check_pairs', 'check_unroll', 'SHOWN', 'check_frozen', 'AHEAD', 'OTHER', 'TURNED',
-           'TURNING', 'PASSING', 'check_approached', 'SQUARES', 'CONTEXT', 'check_straight_on', 'VISITED', 'mine',
-           'theirs', 'hit', 'check_mine_last', 'check_likelihood', 'WANTED', 'weights', 'last', 'check_two_concepts',
-           'OUTCOMES', 'check_recall', 'VERDICTS', 'MISSING', 'check_verdict', 'exactly_one', 'check_one_of_two',
-           'needed_of', 'check_needed', 'check_video_score', 'right_pairs', 'check_share_right', 'NAMED', 'CAME',
-           'check_recall_and_false', 'check_chance', 'check_brier', 'Wrong', 'Passed', 'exercise', 'call', 'same',
-           'compare', 'Case', 'table', 'made_up_trial', 'carried', 'at_distance', 'labeler', 'pushed', 'rollouts',
-           'check_guesses', 'driven', 'came_nearer', 'check_interval', 'verdict_of', 'check_method', 'check_observer']
+           'TURNING', 'PASSING', 'apart', 'check_approached', 'SQUARES', 'CONTEXT', 'check_straight_on', 'VISITED',
+           'mine', 'theirs', 'hit', 'check_mine_last', 'check_likelihood', 'WANTED', 'weights', 'last',
+           'check_two_concepts', 'OUTCOMES', 'check_recall', 'VERDICTS', 'MISSING', 'check_verdict', 'exactly_one',
+           'check_one_of_two', 'needed_of', 'check_needed', 'check_video_score', 'right_pairs', 'check_share_right',
+           'NAMED', 'CAME', 'check_recall_and_false', 'check_chance', 'check_brier', 'Wrong', 'Passed', 'exercise',
+           'call', 'same', 'compare', 'Case', 'table', 'made_up_trial', 'carried', 'at_distance', 'labeler', 'pushed',
+           'rollouts', 'check_guesses', 'driven', 'check_interval', 'check_method', 'check_observer']
 
 # %% ../../nbs/lessons/12_checks.ipynb #16a3d305
 import tempfile
@@ -66,13 +66,9 @@ def exercise(what: str, passed: str = "right.") -> Callable:
 
     return enter
 
-# %% ../../nbs/lessons/12_checks.ipynb #8f4e8282
-def call(
-    exercise: str,  # e.g. "Exercise 2"
-    function: Callable,  # the student's
-    *arguments: object,  # copied before they are handed over
-):  # its answer
-    "Call a student's function; say in plain words what keeps it from answering."
+
+def call(exercise: str, function: Callable, *arguments: object):  # "Exercise 2", say, and the student's function; its answer
+    "Call a student's function with copies; say in plain words what keeps it from answering."
     copies = [value.copy() if isinstance(value, (np.ndarray, pd.DataFrame)) else value for value in arguments]
     copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in copies]
     try:
@@ -91,9 +87,8 @@ def call(
         line = f" The line: `{own[-1]}`" if own else ""
         raise Wrong(f"{exercise}: `{function.__name__}` stops with {type(fault).__name__}: {fault}.{line}") from None
     for given, copied in zip(arguments, copies):
-        if isinstance(given, (np.ndarray, torch.Tensor)) and not np.array_equal(
-            np.asarray(given), np.asarray(copied), equal_nan=True
-        ):
+        is_array = isinstance(given, (np.ndarray, torch.Tensor))
+        if is_array and not np.array_equal(np.asarray(given), np.asarray(copied), equal_nan=True):
             copy = "clone" if isinstance(given, torch.Tensor) else "copy"
             raise Wrong(f"{exercise}: `{function.__name__}` changes the array it is given; change a copy of it, `.{copy}()`.")
     if answer is None:
@@ -222,20 +217,17 @@ check_step_of = table("Exercise 3", lambda f: int(frame_to_step(f)), [  # step_o
     "you round to the nearest; take the first kept frame at or after the event.": lambda f: round(f / FRAMES_PER_STEP),
 })  # fmt: skip
 
-# %% ../../nbs/lessons/12_checks.ipynb #93c60438
+
 def carried(log: pd.DataFrame, thing: int, pickup: int = 0, goal: int = 0) -> float:  # frames
     "Count the frames from one of an object's pickups to one of its deliveries; NaN where it has none."
     first, last = (log.frame[log.event == f"{kind}_{thing}"].tolist() for kind in ("pickup", "goal"))
     return last[goal] - first[pickup] if first and last else np.nan
 
 
-KEPT = pd.DataFrame(
-    [
-        (90, "pickup_0"), (120, "pickup_2"), (180, "goal_0"), (210, "collision"), (300, "goal_2"), (420, "pickup_2"), (630, "goal_2"),
-        (700, "pickup_1"),
-    ],
-    columns=["frame", "event"],
-).assign(agent=0)
+KEPT = pd.DataFrame([
+    (90, "pickup_0"), (120, "pickup_2"), (180, "goal_0"), (210, "collision"), (300, "goal_2"), (420, "pickup_2"), (630, "goal_2"),
+    (700, "pickup_1"),
+], columns=["frame", "event"]).assign(agent=0)  # fmt: skip
 NO_NUMBER = "it {}, so there is no number to give; give float('nan')."
 
 check_carry_seconds = table("Exercise 4", lambda log, k: carried(log, k) / FRAME_RATE, [  # carry_seconds(events, object) -> s
@@ -259,7 +251,6 @@ def at_distance(*metres: float) -> np.ndarray:  # `[step, 3]`
 
 def labeler(what: str, right: Callable, edges: dict[str, tuple], many: Case, passed: str = "right.") -> Callable:
     "Make a check of a rule for events: edge cases of one path (name -> what is given, what to say), then many paths at once."
-
     def form(answer, path, *given):
         one = np.shape(answer) == () and np.asarray(answer).dtype == bool
         if path.ndim == 2 and not one:
@@ -370,7 +361,7 @@ check_ade = table("Exercise 1", lambda a, b: far(a, b).mean(), [  # ade(predicte
     "you leave the robots out; all five count.": lambda a, b: far(a, b)[:, :3].mean(),
 })  # fmt: skip
 
-# %% ../../nbs/lessons/12_checks.ipynb #e47bd1be
+
 def pushed(states: np.ndarray, least: float, point: np.ndarray = GOAL, entities: int = 3, always: bool = False) -> np.ndarray:
     "Keep the first entities at least so many metres away from a point."
     away = states[:, :entities, POSITION] - point
@@ -386,9 +377,9 @@ AROUND[..., POSITION] = 2 * AROUND[..., POSITION] + GOAL  # some nearer than 2.2
 check_nearly = table("Exercise 2", pushed, [  # nearly(states [T, 5, 7], least) -> states [T, 5, 7]
     Case(f"{least} m", (AROUND, least)) for least in (2.2, 3.0)
 ], {
-    "you push away from the observer's foot; push away from GOAL, half a metre up.": partial(pushed, point=OBSERVER),
-    "the robots have changed too; only objects, the first three entities, are to be kept away.": partial(pushed, entities=5),
-    "objects that are far enough have been moved too; leave them where they are.": partial(pushed, always=True),
+    "you push away from the observer's foot; push away from GOAL, half a metre up.": lambda s, m: pushed(s, m, OBSERVER),
+    "the robots have changed too; only objects, the first three entities, are to be kept away.": lambda s, m: pushed(s, m, entities=5),
+    "objects that are far enough have been moved too; leave them where they are.": lambda s, m: pushed(s, m, always=True),
     "objects are pushed farther than `least` metres.": lambda s, m: pushed(s, 1.1 * m),
     "give whole states back, not the objects alone.": lambda s, m: pushed(s, m)[:, :3],
 }, other="new place = GOAL + (place - GOAL) * least / distance, for objects nearer to GOAL than `least`; all else stays as it is.")  # fmt: skip
@@ -462,11 +453,8 @@ def check_guesses(guesses: Callable, pictures: int) -> Iterator:  # guesses() ->
     yield Passed(f"{len(answer)} guesses.")
 
 
-def driven(
-    path: list,  # of agent0, `[step, 2]`: x and z, m
-    objects: list,  # where these lie, `[3, 2]`
-) -> np.ndarray:  # `[step, 5, 7]`
-    "States in which agent0 drives and all else stays."
+def driven(path: list, objects: list) -> np.ndarray:  # `[step, 2]` and `[3, 2]`: x and z, m; `[step, 5, 7]`
+    "Make states in which agent0 drives and all else stays."
     states = np.zeros((len(path), len(ENTITIES), len(FEATURES)))
     states[:, :3, list(GROUND_PLANE)] = objects
     states[:, 3, list(GROUND_PLANE)] = path
@@ -483,14 +471,10 @@ TURNING = driven([[0, 0], [0, 3], [1, 3], [2, 3]], [[0, 10], [10, 0], [0, -20]])
 PASSING = driven([[0, 0], [0, 1], [0, 2]], [[1.5, 2], [0, 20], [0, -20]])
 
 
-def came_nearer(shown: np.ndarray, agent: str, steps: int) -> int:
-    "Say to which object a robot has come nearer, by most metres, in the last steps."
-    before, now = positions(shown)[[-1 - steps, -1]]
-    apart = [np.linalg.norm(place[:3] - place[at(agent)], axis=-1) for place in (before, now)]
-    return int(np.argmin(apart[1] - apart[0]))
+apart = lambda shown, agent: np.linalg.norm(positions(shown)[:, :3] - positions(shown)[:, [at(agent)]], axis=-1)
 
-
-check_approached = table("Exercise 2", came_nearer, [  # approached(shown [T, 5, 7], agent, steps) -> 0, 1 or 2
+# approached(shown [T, 5, 7], agent, steps) -> 0, 1 or 2
+check_approached = table("Exercise 2", lambda s, agent, steps: int(np.argmin(apart(s, agent)[-1] - apart(s, agent)[-1 - steps])), [
     Case("a robot that drives towards object 1", (AHEAD, "agent0", 5), mistakes={
         "that is the nearest object. Which one does it come nearer to?": 0,
         "that is the one it moves away from; the change of distance must be negative.": 2,
@@ -577,7 +561,7 @@ check_recall = table("Exercise 1", lambda r: r.prediction[r.truth].mean(), [  # 
     "that is the share of true hits among all rows; divide by the number of true ones.": lambda r: (r.prediction & r.truth).mean(),
 }, tolerance=1e-9)  # fmt: skip
 
-# %% ../../nbs/lessons/12_checks.ipynb #b0511d8c
+
 @exercise("Exercise 2")
 def check_interval(interval: Callable) -> Iterator:  # interval(first [N], second [N], draws, seed) -> (low, high)
     "Lesson 7, exercise 2."
@@ -611,17 +595,12 @@ def check_interval(interval: Callable) -> Iterator:  # interval(first [N], secon
     yield len(seeds) == 1 and "every seed gives the same interval; make the generator inside, from `seed`."
 
 # %% ../../nbs/lessons/12_checks.ipynb #8f7a4201
-def verdict_of(low: float, high: float, least: float) -> str:
-    "Decide a claim that a value is at least so much, by the interval that it lies in."
-    if np.isnan([low, high]).any() or low < least <= high:
-        return "undecided"
-    return "supported" if low >= least else "contradicted"
-
-
 VERDICTS = ("supported", "contradicted", "undecided")
 MISSING = "where a number is missing, nothing is decided."
 
-check_verdict = table("Exercise 3", verdict_of, [  # verdict(low, high, least) -> str
+check_verdict = table("Exercise 3", lambda low, high, least: (
+    "undecided" if np.isnan(low + high) or low < least <= high else "supported" if low >= least else "contradicted"
+), [  # verdict(low, high, least) -> str
     Case("", tuple(given), f"interval {given[0]} to {given[1]}, claim: at least {given[2]}. Expected {{right!r}}, got {{answer!r}}: {why}")
     for *given, why in (
         (0.4, 0.6, 0.2, "the whole interval lies above what the claim needs."),
@@ -663,7 +642,7 @@ check_needed = table("Exercise 2", needed_of, [  # needed(curve) -> share of the
     "you divide by the number of points; there is one step less.": lambda c: needed_of(c) * (len(c) - 1) / len(c),
 })  # fmt: skip
 
-# %% ../../nbs/lessons/12_checks.ipynb #395d44b5
+
 @exercise("Exercise 3")
 def check_method(method: Callable) -> Iterator:  # method(house, evidence, query, preferences) -> (p_a, p_b)
     "Check the detective, exercise 3."

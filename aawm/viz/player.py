@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ASSETS', 'POLICY', 'OVER', 'GAP', 'LIFTED_CM', 'EVENT_WORDS', 'ARENA_NOTE', 'asset', 'embedded', 'filled', 'packed',
-           'at_step', 'switches', 'check_ending', 'letters', 'draw_stage', 'choose_stills', 'Replay', 'arena_stage',
-           'read_events', 'arena_replay']
+           'at_step', 'switches', 'check_ending', 'letters', 'draw_stage', 'draw_picture', 'write_animation',
+           'choose_stills', 'Replay', 'arena_stage', 'read_events', 'arena_replay']
 
 # %% ../../nbs/viz/05_player.ipynb #da673cc6
 import base64
@@ -134,6 +134,45 @@ def draw_stage(stage: dict, step: int, side: int, cuts: Sequence[int] = ()) -> I
     return image.resize((side, round(image.height / OVER)), Image.Resampling.BOX)
 
 # %% ../../nbs/viz/05_player.ipynb #d7aw0001
+def draw_picture(replay: "Replay", step: int, side: int, across: int) -> Image.Image:
+    "Draw one step: stages of `side` pixels with their names, `across` of them in a row, curves beneath."
+    drawn = [draw_stage(stage, step, side, replay.cuts) for stage in replay.stages]
+    size = max(side // 16, 10)
+    wide, high = side + GAP, drawn[0].height + size + 2 * GAP
+    columns = min(across, len(drawn))
+    rows = -(-len(drawn) // columns)
+    below = side // 3 if replay.curves else 0
+    image = Image.new("RGB", (columns * wide - GAP, rows * high + below), "#fff")
+    pen = ImageDraw.Draw(image)
+    for place, (stage, one) in enumerate(zip(replay.stages, drawn)):
+        left, top = place % columns * wide, place // columns * high
+        state = "" if replay.context is None or not stage.get("imagined") else "shown" if step < replay.context else "imagined"
+        pen.text((left, top), stage["name"], fill=INK, font=letters(size))
+        image.paste(one, (left, top + size + GAP))
+        pen.text((left + side - 4, top + size + GAP + 3), state, fill=SOFT_INK, font=letters(size), anchor="ra")
+        pen.rectangle((left, top + size + GAP, left + side - 1, top + size + GAP + one.height - 1), outline=SOFT_INK)
+    for curve in replay.curves:
+        values = np.array(curve["values"], dtype=float)
+        when = np.flatnonzero(np.isfinite(values))
+        low = values[when].min(initial=0)
+        heights = (values[when] - low) / max(values[when].max(initial=0) - low, 1e-9)
+        points = list(zip(((image.width - 1) * when / replay.steps).tolist(), (image.height - 3 - (below - 6) * heights).tolist()))
+        pen.line(points, fill="#d8d8d8", width=1)
+        pen.line(points[: int((when <= step).sum())], fill=curve["color"], width=2)
+    return image
+
+
+def write_animation(pictures: list[Image.Image], path: Path, pause: int) -> Path:
+    "Write pictures as an animation (.gif) of 64 colours that stays for `pause` ms at each, and longer at the last."
+    some = pictures[:: max(len(pictures) // 4, 1)]
+    together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
+    for place, one in enumerate(some):
+        together.paste(one, (0, place * one.height))
+    few = together.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    flat = [one.quantize(palette=few, dither=Image.Dither.NONE) for one in pictures]
+    return write_gif(path, flat, [pause] * (len(flat) - 1) + [1500])
+
+
 def choose_stills(replay: "Replay") -> list[int]:
     "Choose five steps that tell the story: the end of the context, true events after it, the end, and what lies between."
     start = replay.context or 0
@@ -199,35 +238,12 @@ class Replay:
 
     def picture(self, step: int, side: int = 220, across: int = 4) -> Image.Image:
         "Draw one step: stages of `side` pixels with their names, `across` of them in a row, curves beneath."
-        drawn = [draw_stage(stage, step, side, self.cuts) for stage in self.stages]
-        size = max(side // 16, 10)
-        wide, high = side + GAP, drawn[0].height + size + 2 * GAP
-        columns = min(across, len(drawn))
-        rows = -(-len(drawn) // columns)
-        below = side // 3 if self.curves else 0
-        image = Image.new("RGB", (columns * wide - GAP, rows * high + below), "#fff")
-        pen = ImageDraw.Draw(image)
-        for place, (stage, one) in enumerate(zip(self.stages, drawn)):
-            left, top = place % columns * wide, place // columns * high
-            state = "" if self.context is None or not stage.get("imagined") else "shown" if step < self.context else "imagined"
-            pen.text((left, top), stage["name"], fill=INK, font=letters(size))
-            image.paste(one, (left, top + size + GAP))
-            pen.text((left + side - 4, top + size + GAP + 3), state, fill=SOFT_INK, font=letters(size), anchor="ra")
-            pen.rectangle((left, top + size + GAP, left + side - 1, top + size + GAP + one.height - 1), outline=SOFT_INK)
-        for curve in self.curves:
-            values = np.array(curve["values"], dtype=float)
-            when = np.flatnonzero(np.isfinite(values))
-            low = values[when].min(initial=0)
-            heights = (values[when] - low) / max(values[when].max(initial=0) - low, 1e-9)
-            points = list(zip(((image.width - 1) * when / self.steps).tolist(), (image.height - 3 - (below - 6) * heights).tolist()))
-            pen.line(points, fill="#d8d8d8", width=1)
-            pen.line(points[: int((when <= step).sum())], fill=curve["color"], width=2)
-        return image
+        return draw_picture(self, step, side, across)
 
     def save(
         self, path: str | Path, every: int = 2, side: int = 220, first: int = 0, last: int | None = None, speed: float | None = None
     ) -> Path:
-        """Write a page (.html), or an animation of 64 colours that repeats (.gif): each picture `every` steps, stages of `side` pixels.
+        """Write a page (.html), or an animation that repeats (.gif): each picture `every` steps, stages of `side` pixels.
 
         It begins and ends with the steps `first` and `last`, and runs at `speed` times real time. `UsageError` for another
         ending, or steps that are not there.
@@ -240,14 +256,8 @@ class Replay:
             write_text(path, self.page())
             return path
         pause = max(int(round(100 * self.seconds * every / (speed or self.speed))) * 10, 20)
-        pictures = [self.picture(step, side) for step in np.unique([*range(first, last + 1, every), last]).tolist()]
-        some = pictures[:: max(len(pictures) // 4, 1)]
-        together = Image.new("RGB", (some[0].width, some[0].height * len(some)))
-        for place, one in enumerate(some):
-            together.paste(one, (0, place * one.height))
-        colors = together.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        flat = [one.quantize(palette=colors, dither=Image.Dither.NONE) for one in pictures]
-        return write_gif(path, flat, [pause] * (len(flat) - 1) + [1500])  # the last picture stays longer
+        shown = np.unique([*range(first, last + 1, every), last]).tolist()
+        return write_animation([self.picture(step, side) for step in shown], path, pause)
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         steps = choose_stills(self)
