@@ -650,9 +650,11 @@ def reproduce(
 ):
     "Regenerate every figure of the paper, from raw trials. What is done is skipped; the same command goes on where it was stopped."
     from aawm import runs
+    from aawm.runs.cluster import check_scheduler
 
     changes = named_values(set_) | ({} if seed is None else {"seed": seed})
     if plan:
+        check_scheduler(scheduler)
         table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)
         typer.echo(table.fillna("not known").to_string(index=False))
         rest = table[~table.done.astype(bool)]

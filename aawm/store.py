@@ -35,7 +35,7 @@ from zarr.storage import LocalStore, WrapperStore
 
 import aawm
 from .errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError, check_name
-from .files import digest, folder_lock, free_folder, machine, read_json, atomic_write, sha256, visible_files, write_json
+from .files import check_place, digest, folder_lock, free_folder, machine, read_json, atomic_write, sha256, visible_files, write_json
 from .readers import MOST_BYTES, Form, Line, Sha256, in_form, read_parquet, read_small, reading
 
 # %% ../nbs/06_store.ipynb #1cfb4718
@@ -469,6 +469,8 @@ def build_store(
         except OSError as fault:
             raise EnvironmentProblem(f"cannot make what {path} is to hold: {fault}; mend that and run the same again") from fault
 
+    if path.parent.name != UNFINISHED or (path.parents[1] / MANIFEST).exists():  # else another store is made from it
+        check_place(path)
     if path.exists() and not path.is_dir():
         raise EnvironmentProblem(f"{path} is a file where a folder should be; choose another place")
     try:

@@ -24,9 +24,9 @@ from .results import Evaluation, score_evaluation
 from .rollouts import PRIVILEGED_INPUTS, RESERVED, Rollouts, collect, shown_last, shown_steps
 from .scores import Scorer
 from .tasks import TASK_TABLE, VISIT_TASKS, Protocol, Task, TrialSet, task_named, trial_set
-from ..files import commit, digest, atomic_write, visible_files
+from ..files import check_place, commit, digest, atomic_write, visible_files
 from ..readers import Form, Line, Seed, in_form, outside_name, parse_json, read_npz
-from ..schema import STATE_SIZE
+from ..schema import STATE_SIZE, positions
 
 # %% ../../nbs/evaluation/10_exchange.ipynb #91344d11
 FORMAT = 3  # of files of requests; another one where arrays, fields or parts are others
@@ -172,6 +172,7 @@ def write_requests(
     files = [part_path(path, part) for part in range(len(abouts))]
     if there := [str(file) for file in files if file.exists()]:
         raise UsageError(f"{there[0]} is there already; choose a new one")
+    check_place(files[0])
     for part, (file, about) in enumerate(zip(files, abouts)):
         shown = requests[parts == part]
         step, hidden = shown_steps(shown)
@@ -246,6 +247,12 @@ def score_files(
         steps[at == number] = check_rollouts(arrays, asked.horizon[part == number].to_numpy(), path)
     if missing := sorted(set(range(len(digests))) - set(answers)):
         raise BadData(f"part {missing[0]} has no rollouts; the requests have {len(digests)} parts, and each needs its own file")
+    # what moved by 0.1 m while it was shown tells a copy of the past, to a millimetre, from a future that stands still
+    first, last = positions(test.flat[asked.row, asked.start]), positions(shown_last(asked, test))
+    moved = np.abs(first - last).max((-2, -1)) > 0.1
+    begun = positions(steps[np.cumsum(asked.horizon) - asked.horizon])
+    if moved.any() and (np.abs(begun - first)[moved] < 1e-3).all():
+        raise BadData("the rollouts begin with the steps shown; give those after them alone")
     own = answers[0]
     for name in ("model", "variant", "seed", "privileged"):
         if any(getattr(answer, name) != getattr(own, name) for answer in answers.values()):

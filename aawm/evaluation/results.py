@@ -33,7 +33,7 @@ from ..events.labels import END_SHARE, MOVING, NEAR
 from ..data.trials import OTHERS, trial_marks
 from .tasks import MEASURED, Protocol, Scoring, TrialSet, trial_set
 from ..on_demand import code_marks, named_in_code
-from ..files import commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
+from ..files import check_place, commit, read_json, atomic_write, save_table, sha256, visible_files, write_json
 from ..readers import Form, Line, Sha256, in_form, read_csv, read_npz, read_parquet, read_small, reading
 from ..schema import MOVED_THRESHOLD, NEVER, STATE_SIZE
 
@@ -314,6 +314,7 @@ def check_output(
 ) -> Path:
     "Refuse a folder that cannot be written, that holds something else or, unless it may be replaced, an evaluation."
     folder = Path(folder)
+    check_place(folder)
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         tempfile.TemporaryFile(dir=there).close()

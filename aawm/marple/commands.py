@@ -164,9 +164,11 @@ def train(
     progress: Progress = True
 ):
     "Train one policy for all preference mixtures, by imitation."
+    from aawm.files import check_place
     from aawm.marple.policies import PRESETS, policy_accuracy, train_policy, training_scenes
 
     check_name(preset, PRESETS, "preset")
+    check_place(out)
     scenes, unseen = training_scenes(training, pairs, runs_seed)
     policy = train_policy(scenes, out, preset, seed, unseen, device, progress)
     shares = list(policy_accuracy(policy, unseen).values())

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['JSPSYCH', 'ARENA', 'STUDY_TASKS', 'STUDY_FORMAT', 'FAST_MS', 'MOST_FAST', 'study_words', 'page_item',
            'arena_contents', 'house_contents', 'StudyTask', 'study_contents', 'study_page', 'build_study',
-           'small_store']
+           'host_readme', 'small_store']
 
 # %% ../../nbs/study/03_build.ipynb #42636512
 import json
@@ -19,7 +19,7 @@ import aawm
 from ..data import generate, generate_visits
 from ..errors import UsageError, check_name, whole_number
 from ..evaluation import TrialSet, trial_set
-from ..files import digest, visible_files, write_json, write_text
+from ..files import check_place, digest, visible_files, write_json, write_text
 from ..marple.evidence import VARIANTS
 from ..marple.missions import SCENARIOS
 from ..marple.pairs import LAYOUT, generate_pairs, open_pairs
@@ -196,6 +196,7 @@ def build_study(
     if not 0.25 <= speed <= 100:
         raise UsageError(f"speed must be from 0.25 to 100 times real time, got {speed}")
     out = Path(out)
+    check_place(out)
     texts = study_words(words, task)
     agreement = read_text(consent) if consent else asset("consent.txt")
     if out.exists() and (not out.is_dir() or visible_files(out)) and not (replace and (out / "study.json").is_file()):
@@ -205,15 +206,22 @@ def build_study(
     write_text(out / "words.json", json.dumps(texts, ensure_ascii=False, indent=2) + "\n")
     write_text(out / "consent.txt", agreement)
     write_text(out / "jspsych-license.txt", asset("jspsych-license.txt"))
-    kinds = [item["kind"] for item in key["items"]]  # what a host has to know
-    values = json.loads(asset("host.json"))[task] | {
-        "task": task, "trials": kinds.count("test"), "seed": seed, "jspsych": JSPSYCH, "needed": STUDY_TASKS[task].needed,
-        "minutes": round(page["minutes"] + 2), "practice": kinds.count("practice"), "catch": STUDY_TASKS[task].catches,
-        "evidence": f", evidence {key['evidence']}" if "evidence" in key else ""
-    }
-    write_text(out / "README.md", re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md")))
+    write_text(out / "README.md", host_readme(key))
     write_json(out / "study.json", key)
     return key
+
+
+def host_readme(key: dict,) -> str:
+    "Write what a host has to know."
+    kinds = [item["kind"] for item in key["items"]]
+    task = STUDY_TASKS[key["task"]]
+    values = json.loads(asset("host.json"))[key["task"]] | {
+        "task": key["task"], "trials": kinds.count("test"), "seed": key["seed"], "jspsych": JSPSYCH,
+        "needed": task.needed, "minutes": round(len(kinds) * task.item_minutes + 2),
+        "practice": kinds.count("practice"), "catch": task.catches,
+        "evidence": f", evidence {key['evidence']}" if "evidence" in key else ""
+    }
+    return re.sub(r"%([a-z]+)%", lambda match: str(values[match[1]]), asset("host.md"))
 
 # %% ../../nbs/study/03_build.ipynb #5b1d0a02
 def small_store(

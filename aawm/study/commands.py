@@ -22,7 +22,9 @@ app = typer.Typer(name="study", help="Ask people what models are asked: build a 
 @app.command(epilog="Example: aawm study build --task goals --trials 24 --seed 1 --out study")
 def build(
     task: Annotated[str, typer.Option(help="What is asked: goals, pickups, visits or marple.")] = "goals",
-    trials: Annotated[int | None, typer.Option(min=2, max=200, help="Test trials a person sees; where not given 24, or 6 of marple.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=2, max=200, help="Test trials a person sees; where not given 24, or 6 of marple.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST, help="Chooses the trials.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("study"),
     store: Annotated[

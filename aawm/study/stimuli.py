@@ -62,7 +62,9 @@ def task_items(
         rows = tuple(zip(part.object.tolist(), part.target.tolist(), part.truth.astype(bool).tolist()))
         questions = away if task == "multi_goal" else 1
         happened = tuple(int(thing) for thing in np.argsort(steps[row], kind="stable") if steps[row, thing] >= context)
-        items.append(StudyItem("test", task, str(test.scenario[row]), int(row), context, context, questions, happened, rows))
+        items.append(
+            StudyItem("test", task, str(test.scenario[row]), int(row), context, context, questions, happened, rows)
+        )
     return items
 
 # %% ../../nbs/study/01_stimuli.ipynb #574dee48

@@ -71,7 +71,9 @@ def people_curves(
         return pd.DataFrame(columns=[*columns, "house"])
     table = people_table(folder, "outcomes.csv", columns)
     table = table[table.included]
-    return table.assign(house=table.participant, variant=f"people (n = {table.participant.nunique()}), " + table.variant)
+    return table.assign(
+        house=table.participant, variant=f"people (n = {table.participant.nunique()}), " + table.variant
+    )
 
 # %% ../../nbs/study/06_tables.ipynb #6f2c7a02
 def beside_rules(

@@ -27,6 +27,7 @@ from aawm.marple.pairs import generate_pairs
 from aawm.models.weights import read_tensors, run_settings, ship_weights, write_tensors
 from aawm.on_demand import named_in_code
 from aawm.runs.catalog import figure_choices
+from aawm.runs.cluster import check_scheduler
 from aawm.runs.manifest import code_part_digest, profile_values
 from aawm.runs.sources import read_module
 from aawm.sim import simulate
@@ -133,6 +134,15 @@ def test_a_file_is_replaced_only_if_the_package_wrote_it_as_it_is(place, tmp_pat
     assert len(out.read_bytes()) > 100 < len(ours) and (tmp_path / f"link{suffix}").is_symlink()
     assert not has_changed(out, tmp_path / REGISTER)  # a link is followed, so this is ours again
     assert {path.name for path in tmp_path.iterdir()} == {REGISTER, out.name, f"link{suffix}"}
+
+
+@pytest.mark.parametrize("verb", [*FILES, *(pytest.param(verb, marks=[pytest.mark.slow] if verb == "study build" else []) for verb in FOLDERS)])
+def test_nothing_is_written_inside_what_belongs_together(place, capsys, monkeypatch, verb):
+    inside = ("trials", "evaluation", "run", "videos", "pairs")[[*FILES, *FOLDERS].index(verb) % 5]
+    before = content_hash(place / inside)
+    code, err = call(capsys, monkeypatch, place, (FILES | FOLDERS)[verb], place / inside / "sub/x")
+    assert code and err.splitlines()[-1].startswith("aawm: ") and content_hash(place / inside) == before
+    assert "belong together" in err or verb.endswith(("import", "import-released")), err  # these look first at what they read
 
 
 @pytest.mark.parametrize("verb", turn([*FILES, *FOLDERS], 3))
@@ -292,10 +302,15 @@ def test_a_plan_of_nonsense_is_refused_before_anything_runs(change):
         profile_values("smoke", cli.named_values([change]))
 
 
-def test_numbers_have_bounds():
+def test_numbers_and_addresses_have_bounds(capsys):
     for value in (-1, 2**63, 10**23, True, 1.0):
         with pytest.raises(UsageError):
             whole_number(value, "seed", 0)
+    for address in ("tcp://", "tcp://host", "tcp://:1", "host", ":", "tcp://host:1 2"):
+        with pytest.raises(UsageError):
+            check_scheduler(address)
+    for address in ("", "slurm", "tcp://host:8786", "mine.yaml"):
+        check_scheduler(address)
     for words in (["evaluate", "sgnet", "x", "y", "--seed", str(10**23)], ["generate", "x", "--seed", str(2**64)]):
         assert cli.run_words(words)[0] == 2
 
@@ -351,6 +366,14 @@ def test_a_link_or_a_register_in_a_folder_leads_nowhere_else(tmp_path):
         write_text(tmp_path / "x.csv", "new")
         claim(tmp_path / "x.csv")
         assert (tmp_path / "x.csv").read_text() == "new" and (tmp_path / "own").read_text() == "somebody's work"
+
+
+def test_a_place_that_no_shell_has_filled_in_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("~/x.csv", "~nobody/x.csv", "~"):
+        with pytest.raises(UsageError, match="~"):
+            claim(place)
+    assert resolve("~nobody/x").name == "x" and not list(tmp_path.iterdir())
 
 
 def test_notebooks_of_a_download_stand_for_none_of_ours(tmp_path, monkeypatch):

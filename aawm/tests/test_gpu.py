@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from functools import partial
 
 import pandas
 import pytest
@@ -15,7 +16,7 @@ from aawm.errors import UsageError
 from aawm.models import MODELS, build, variants_of
 from aawm.runs.notebooks import check_parameters, notebook_cells
 from aawm.tests.conftest import ROOT, few
-from aawm.training import LoopSettings, preset_settings
+from aawm.training import LoopSettings, loop, preset_settings
 from aawm.training.check import wandering
 from aawm.training.folder import describe_run
 from aawm.training.presets import changed_settings
@@ -145,10 +146,60 @@ def test_a_graph_gives_the_same_losses(name, same_precision):
     assert captured == pytest.approx(plain, rel=1e-3)
 
 
+class Replayed(torch.autograd.Function):
+    "What a graph does, on the CPU: its inputs, its loss and its gradients stay in one memory each."
+
+    @staticmethod
+    def forward(context, kept, *parameters):
+        context.kept = kept
+        with torch.enable_grad():
+            loss = kept["run"](*kept["inputs"])
+        kept["gradients"] = torch.autograd.grad(loss, parameters, allow_unused=True)
+        return kept["loss"].copy_(loss.detach()).view_as(kept["loss"])
+
+    @staticmethod
+    def backward(context, upstream):
+        return None, *(part if part is None else part * upstream for part in context.kept["gradients"])
+
+
+def graphed_on_cpu(loss_of, tensors, **_):
+    "Stands in for `torch.cuda.make_graphed_callables`."
+    kept = {"run": loss_of.forward, "inputs": [value.clone() for value in tensors], "loss": torch.zeros(())}
+
+    def forward(*given):
+        for place, value in zip(kept["inputs"], given):
+            place.copy_(value)
+        return Replayed.apply(kept, *(part for part in loss_of.parameters() if part.requires_grad))
+
+    loss_of.forward = forward
+
+
+@pytest.mark.parametrize("name", ["multistep_predictor", "rssm_discrete"])
+def test_training_through_a_graph_is_training(name, monkeypatch):
+    "Without a GPU: memory that is written again at each step, and the same seeds, change no loss."
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed_on_cpu)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    captured, made = course(name, True, "cpu", 3)
+    plain, _ = course(name, False, "cpu", 3)
+    assert made and captured == pytest.approx(plain, rel=1e-5) and len(set(captured)) == 3
+
+
+@pytest.mark.parametrize("graphs", [True, False])
+def test_training_on_a_gpu_takes_one_graph_by_default(graphs, monkeypatch, tmp_path):
+    weight = type("OnGpu", (torch.nn.Parameter,), {"is_cuda": True})(torch.ones(1))
+    model = torch.nn.ParameterList([weight])
+    model.loss = lambda batch: (weight.sum(), {})
+    taken = []
+    monkeypatch.setattr(loop, "captured_loss", lambda *given: taken.append(given) or partial(checked_loss, model))
+    settings = LoopSettings(steps=3) if graphs else LoopSettings(steps=3, graphs=False)
+    loop.train(model, lambda step: {}, [], tmp_path, settings, progress=False)
+    assert len(taken) == graphs
+
+
 def test_a_loss_that_waits_and_a_batch_of_another_form_go_without_a_graph(monkeypatch):
     model, batch, training = case("multistep_predictor")
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed_on_cpu)
     loss_of = captured_loss(model, batch, training)
     fewer = {name: value[:2] if torch.is_tensor(value) else value for name, value in batch.items()}
     torch.manual_seed(0)

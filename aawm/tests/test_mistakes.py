@@ -11,7 +11,7 @@ import xarray as xr
 from aawm.data import store_trials
 from aawm.errors import UsageError
 from aawm.runs import run_notebook
-from aawm.runs.notebooks import notebook_parameters, scored_trials
+from aawm.runs.notebooks import hand_parameters, notebook_parameters, scored_trials
 from aawm.sim import simulate
 from aawm.tests.conftest import ROOT, leave
 
@@ -93,7 +93,7 @@ MISTAKES = [  # the words after `aawm`, what the line says
     ("reproduce --profile smoke --set trails=9", "did you mean 'trials'"),
     ("reproduce --profile smoke --set models=orcale", "did you mean 'oracle'"),
     ("reproduce --profile smoke --set device=tpu --plan", "unknown device 'tpu'"),
-    ("reproduce --profile smoke --scheduler slrum", "no dask scheduler answers"),
+    ("reproduce --profile smoke --scheduler slrum --plan", "did you mean 'slurm'"),
     ("list model", "did you mean 'models'"),
     ("figure fig33", "did you mean 'fig3'"),
     ("figure fig3 -p scorng=published", "did you mean 'scoring'"),
@@ -120,6 +120,23 @@ def test_a_mistake_is_one_line_and_not_zero(words, said, place, capsys, monkeypa
     assert said in err and err.startswith("aawm: ") and err.count("\n") == 1 and "Traceback" not in err, err
     left = sorted(path.relative_to(place) for path in place.rglob("*") if "__pycache__" not in path.parts)
     assert left == before, "nothing is written"
+
+
+PARAMETERS = "profile: str = 'smoke'\nevaluations: str = 'data/smoke/evaluations'\nscoring: str = 'strict'\nseed: int = 0\npublished: bool = True"
+
+
+@pytest.mark.parametrize("line, said", [("scorng = 'published'", "did you mean 'scoring'"), ("seed = 'one'", "must be int"),
+                                        ("seed = 0.5", "must be int"), ("published = 'perhaps'", "must be bool")])  # fmt: skip
+def test_a_notebook_run_by_hand_refuses(line, said):
+    with pytest.raises(UsageError, match=said) as fault:
+        hand_parameters([PARAMETERS, f"# Parameters\n{line}\n"])
+    assert "\n" not in str(fault.value) and "Traceback" not in fault.value._render_traceback_()[0]
+
+
+def test_every_figure_checks_its_parameters_by_hand_too():
+    for folder in ("paper", "pipeline"):
+        for page in sorted((ROOT / "nbs" / folder).glob("*.ipynb")):
+            assert "check_hand_run()" in page.read_text(encoding="utf-8"), page.name
 
 
 def test_rollouts_are_laid_beside_the_trials_that_they_are_of():

@@ -20,7 +20,7 @@ from torch import nn
 
 import aawm
 from ..errors import BadData, EnvironmentProblem, UsageError
-from ..files import sha256, visible_files, write_json
+from ..files import check_place, sha256, visible_files, write_json
 from ..models import WorldModel, parameter_count
 from ..models.base import saved_state
 from ..models.weights import SETTINGS, WEIGHTS, run_settings, stated_build, write_tensors
@@ -78,7 +78,8 @@ def claim_folder(folder: Path, settings: dict) -> None:
     if folder.exists() and not folder.is_dir():
         raise EnvironmentProblem(f"{folder} is a file; name a folder for the run")
     known = folder / SETTINGS
-    if not known.exists():
+    if not known.exists():  # one that is there goes on wherever it lies
+        check_place(folder)
         if strangers := visible_files(folder):  # ours begin with a dot so far
             raise BadData(f"{folder} holds {strangers[0].name} but no {SETTINGS}: no run to go on with; choose a new folder")
         write_json(known, settings)

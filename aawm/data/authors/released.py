@@ -36,7 +36,7 @@ from aawm.data.trials import (
     store_entries,
 )  # fmt: skip
 from ...errors import BadData, EnvironmentProblem, Interrupted, Refused, UsageError
-from ...files import digest, folder_lock, free_folder, atomic_write, sha256
+from ...files import check_place, digest, folder_lock, free_folder, atomic_write, sha256
 from ...readers import reading
 from ...schema import COLUMNS, ENTITIES, EVENTS, FEATURES, NEVER, NO_LOG, OBJECTS, SCENARIO_ROLES, STATE_SIZE, STEPS
 from ...store import create_arrays, finish_store, read_table, write_chunk
@@ -410,6 +410,7 @@ def export_released(
 
     store = Path(trials)
     folder = Path(folder)
+    check_place(folder / "swm_data.pkl")
     dataset = open_trials(store)
     events = open_events(store)
     if (rows := read_table(store, LAYOUT, ROW_TABLE)) is None:  # not the authors': training trials first

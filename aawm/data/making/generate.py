@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,30 +106,44 @@ def simulated_trials(
         return
     left = deque(indices)
     running: dict[Future, int] = {}  # which trial each is at
-    with contextlib.ExitStack() as stack:
-        if isinstance(workers, Executor):
-            executor, at_once, lost = workers, AT_ONCE, Exception
-            draw = functools.partial(draw_alike, simulator_hash(), own_code(), draw)
-        else:
-            executor, at_once, lost = stack.enter_context(process_pool(workers)), 2 * workers, BrokenProcessPool
+    call: Callable
+    pool: Any
+    if isinstance(workers, Executor):
+        pool, at_once = functools.partial(contextlib.nullcontext, workers), AT_ONCE
+        call = functools.partial(draw_alike, simulator_hash(), own_code(), draw)
+    else:
+        pool, at_once, call = functools.partial(process_pool, workers), 2 * workers, draw
+    while left or running:
         try:
-            while left or running:
-                with without_main_script():
-                    while left and len(running) < at_once:
-                        future = executor.submit(draw, root_seed, left[0], fidelity)
-                        running[future] = left.popleft()
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    drawn = future.result()
-                    del running[future]
-                    yield drawn
+            with pool() as executor:
+                while left or running:
+                    with without_main_script():
+                        while left and len(running) < at_once:
+                            future = executor.submit(call, root_seed, left[0], fidelity)
+                            running[future] = left.popleft()
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        drawn = future.result()
+                        del running[future]
+                        yield drawn
         except AawmError:
             raise
-        except lost as fault:
-            what = f"{type(fault).__name__}: {first_line(fault)}"
-            at = ", ".join(map(str, sorted(running.values())[:5]))
-            raise EnvironmentProblem(
-                f"the workers lost trials ({what}; first of {at}); see to their memory, and run the same again to go on"
-            ) from fault
+        except Exception as fault:
+            lost = sorted(running.values())
+            if isinstance(workers, Executor):
+                what = f"{type(fault).__name__}: {first_line(fault)}; first of {', '.join(map(str, lost[:5]))}"
+                raise EnvironmentProblem(f"the workers lost trials ({what}); see to their memory, and run the same again to go on") from fault
+            if not isinstance(fault, BrokenProcessPool):
+                raise
+            running.clear()
+            for index in lost:  # each once more, in a process of its own
+                try:
+                    with process_pool(1) as alone, without_main_script():
+                        drawn = alone.submit(draw, root_seed, index, fidelity).result()
+                except BrokenProcessPool as again:
+                    whole = getattr(draw, "func", draw)
+                    words = f"try `{whole.__module__}.{whole.__name__}({root_seed}, {index}, {fidelity!r})` alone, or give it memory"
+                    raise EnvironmentProblem(f"the process that simulates trial {index} died twice; {words}") from again
+                yield drawn
         finally:
             for future in running:
                 future.cancel()

@@ -1,16 +1,18 @@
 "Rollouts from anywhere, and choices on validation trials."
 
+import contextlib
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from aawm.errors import BadData, UsageError
 from aawm.evaluation import SCORINGS, CopyLast, Protocol, evaluate
-from aawm.evaluation.exchange import check_rollouts, read_arrays, request_parts, score_files, write_requests, write_rollout_arrays
+from aawm.evaluation.exchange import check_rollouts, plan_requests, read_arrays, request_parts, score_files, write_requests, write_rollout_arrays
 from aawm.evaluation.rollouts import as_trials, collect, true_rollouts
 from aawm.evaluation.tasks import find_tasks, plan_rows, plan_tasks, trial_set
 from aawm.events import path_goal_entries
-from aawm.schema import GOAL
+from aawm.schema import GOAL, STEPS
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +159,18 @@ def test_what_rests_at_the_goal_does_not_enter_it():
     away = np.tile(GOAL + np.array([0, 0, 3.0]), (6, 1))
     comes = np.concatenate([away[:3], here[:3]])
     assert path_goal_entries(np.stack([here, away, comes])).tolist() == [False, False, True]
+
+
+def test_rollouts_that_repeat_the_context_are_refused(store, tmp_path):
+    "A perfect model that writes whole trials would have its context scored as its future."
+    test = trial_set(store, None)
+    (file,) = write_requests(store, tmp_path / "requests.npz", ["move"])
+    _, about = read_arrays(file, ("states", "context", "horizon"))
+    _, asked, _, _ = plan_requests(test, Protocol(["move"], split=None, cap=0, keep=0), [])
+    steps = np.arange(asked.horizon.max())
+    for name, first in {"whole": 0 * asked.context, "future": asked.context}.items():
+        rolled = test.flat[asked.row.to_numpy()[:, None], np.minimum(first.to_numpy()[:, None] + steps, STEPS - 1)]
+        answer = {"rollouts": rolled, "request": np.arange(len(asked))}
+        path = write_rollout_arrays(tmp_path / f"{name}.npz", answer, {"digest": about["digest"], "model": name})
+        with pytest.raises(BadData, match="begin with the steps shown") if name == "whole" else contextlib.nullcontext():
+            assert score_files([path], file, store).record["non_finite"] == 0

@@ -1,4 +1,4 @@
-"Parameters of notebooks arrive as lists and numbers."
+"Parameters of notebooks arrive as lists and numbers, from Python and from papermill alike."
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aawm.errors import UsageError
-from aawm.runs.notebooks import check_parameters
+from aawm.runs.notebooks import check_parameters, hand_parameters
 
 
 @pytest.fixture
@@ -40,5 +40,9 @@ def test_sequences_are_lists_and_numpys_numbers_are_numbers(page, given, expecte
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_a_number_that_is_not_finite_gets_one_line(page, number):
-    with pytest.raises(UsageError, match=f"parameter scale is {number}; give a finite number"):
-        check_parameters(page, {"scale": float(number)})
+    for call in (
+        lambda: check_parameters(page, {"scale": float(number)}),
+        lambda: hand_parameters(["scale = 0.5", f"# Parameters\nscale = float('{number}')\n"]),
+    ):
+        with pytest.raises(UsageError, match=f"parameter scale is {number}; give a finite number"):
+            call()

@@ -5,6 +5,7 @@ import errno
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,10 +20,11 @@ import pytest
 import yaml
 
 from aawm import cli, data, runs
-from aawm.errors import AawmError, EnvironmentProblem, Refused, UsageError
+from aawm.errors import AawmError, BadData, EnvironmentProblem, Refused, UsageError
+from aawm.files import content_hash
 from aawm.runs import cluster, jobs
 from aawm.runs import plan, plan_table, profile_values
-from aawm.runs.jobs import run_job
+from aawm.runs.jobs import is_done, run_job
 from aawm.tests.conftest import ROOT, heed_interrupt
 
 
@@ -105,6 +107,38 @@ def test_runs_once_and_again_only_what_changed(repository):
     assert [path.name.split("-")[:2] for path in (repository / "data/small/replaced").iterdir()] == [["double", "3"]]
 
 
+def test_a_second_paper_has_its_own_manifest_folders_and_rules(repository, monkeypatch, capsys):
+    other = yaml.safe_load(
+        (repository / "nbs/paper/paper.yaml").read_text().replace(
+            "data/$profile", "data/other/$profile"
+        ).replace("figures/", "figures/other/")
+    )
+    other |= {
+        "data": "data/other/$profile", "figures": "figures/other/$profile", "rules": "other_rules",
+        "packages": ["numpy"]
+    }
+    (repository / "nbs/paper/other").mkdir()
+    (repository / "nbs/paper/other/paper.yaml").write_text(yaml.safe_dump(other, sort_keys=False))
+    rules = "from aawm.errors import UsageError\ndef is_offered(factor=0): return factor != 3\ndef check_values(values):\n"
+    (repository / "other_rules.py").write_text(
+        rules + "    if values['number'] > 9: raise UsageError('number is above 9')\n"
+    )
+    monkeypatch.syspath_prepend(repository)
+    figures = runs.reproduce("small", workers=1, progress=False, paper="other")
+    assert figures == repository / "figures/other/small" and (figures / "sum.csv").read_text() == "10" and (
+        figures / "add.ipynb"
+    ).is_file()
+    assert sorted(path.name for path in (repository / "data/other/small/done").iterdir()) == [
+        "double-2.json", "draw.json", "figure.json"
+    ]
+    assert not (repository / "data/small").exists() and not (repository / "figures/small").exists()
+    with pytest.raises(UsageError, match="above 9"):
+        runs.reproduce("small", {"number": 10}, progress=False, paper="other")
+    with pytest.raises(SystemExit) as left:
+        cli.main(["reproduce", "--paper", "othr", "--profile", "small"])
+    assert left.value.code == 2 and "did you mean 'other'" in capsys.readouterr().err
+
+
 def test_a_job_that_is_done_is_not_run_again(repository):
     values = runs.profile_values("small")
     job = runs.plan(values)[0]
@@ -121,6 +155,26 @@ def test_a_worker_that_sees_another_folder_is_refused(repository, monkeypatch):
     assert not (repository / "log").exists() and not job.kept.exists()
 
 
+def test_a_figure_s_record_changes_with_one_byte_of_equal_length(repository):
+    file = repository / "nbs/paper/paper.yaml"
+    manifest = yaml.safe_load(file.read_text())
+    manifest["jobs"]["figure"]["parameters"]["record"] = "figures/$profile/sum.json"
+    file.write_text(yaml.safe_dump(manifest, sort_keys=False))
+    write_notebook(
+        repository / "nbs/add.ipynb", "folder: str = 'x'\noutput: str = 'y'\nrecord: str = 'z'",
+        "from pathlib import Path\nPath(output).write_text('drawn')"
+    )
+    runs.reproduce("small", workers=1, progress=False)
+    made = repository / "data/small/double-2"
+    told = json.loads((repository / "figures/small/sum.json").read_text())["inputs_sha256"]
+    assert told["double-2"] == {"data/small/double-2": content_hash(made)}
+    stat = made.stat()
+    made.write_text("11")  # it was 10
+    os.utime(made, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert told["double-2"] != {"data/small/double-2": content_hash(made)}, "the bytes count, not their number or their date"
+    assert not is_done(runs.plan(runs.profile_values("small"))[1]), "a changed input is made again"
+
+
 def test_a_kernel_listens_on_no_port(repository):
     "Two runs at once cannot meet on a port, and the folder of the kernel's sockets goes with it."
     told = "from ipykernel.connect import get_connection_info\nprint(get_connection_info(unpack=True)['transport'], get_connection_info(unpack=True)['ip'])"
@@ -128,6 +182,19 @@ def test_a_kernel_listens_on_no_port(repository):
     done = runs.run_notebook("nbs/ask.ipynb", repository / "asked.ipynb", {})
     transport, place = nbformat.read(done, as_version=4).cells[-1].outputs[0].text.split()
     assert transport == "ipc" and not Path(place).parent.exists()
+
+
+def test_a_notebook_with_merge_marks_is_one_line_and_a_byte_order_mark_is_read(repository):
+    write_notebook(repository / "nbs/odd.ipynb", "number: int = 1", "print(number)")
+    path = repository / "nbs/odd.ipynb"
+    text = path.read_text()
+    path.write_text(text.replace('"cells"', '<<<<<<< ours\n"cells"', 1))
+    with pytest.raises(BadData, match="odd.ipynb is no readable notebook .*line [0-9]+") as raised:
+        runs.run_notebook(path, repository / "odd_done.ipynb", {"number": 2})
+    assert "\n" not in str(raised.value)
+    path.write_text("\ufeff" + text, encoding="utf-8")
+    done = runs.run_notebook(path, repository / "odd_done.ipynb", {"number": 2})
+    assert nbformat.read(done, as_version=4).cells[-1].outputs[0].text == "2\n"
 
 
 def start(repository: Path, *words) -> subprocess.Popen:
@@ -454,6 +521,20 @@ def test_a_cluster_that_gives_no_workers_is_named(repository, monkeypatch, capsy
         runs.reproduce("small", scheduler=empty.scheduler_address, only=("draw",))
         late.join()
     assert "gives no worker" in capsys.readouterr().out and logged(repository) == ["number"]
+
+
+def test_the_plan_of_a_gpu_adds_up_and_says_what_is_estimated():
+    "By the table on the page of presets: an hour and a bit, of which event models and what follows share six processes."
+    table = plan_table("gpu")
+    minutes = (table.seconds / 60).groupby(table.job.str.split().str[0]).sum().astype(float)
+    waits = table.job.str.contains("^train .*(?:event_transformer|strong_oracle)")
+    alone = float(table.seconds[waits].sum()) / 60
+    cells = json.loads((ROOT / "nbs/training/06_presets.ipynb").read_text(encoding="utf-8"))["cells"]
+    page = [float(row) for cell in cells for row in re.findall(r"(?m)^\| .* \| (\d+) \| .*(?:estimated|measured|before)", "".join(cell["source"]))]
+    made = minutes.pop("trials") + minutes.pop("test_trials")
+    graphs = minutes.pop("train") - alone
+    assert page == pytest.approx([made, graphs, alone / 6, minutes.sum() / 6], abs=1)
+    assert 65 < sum(page) < 75 and set(table.source) <= {"estimated", "measured"}
 
 
 def test_a_plan_needs_no_torch():

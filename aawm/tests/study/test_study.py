@@ -19,13 +19,14 @@ from aawm.marple.scores import scored_at
 from aawm.schema import CONCEPTS, MULTI_GOAL_SCENARIOS, NEW_CONCEPTS, OBJECTS, SINGLE_GOAL_SCENARIOS, VISIT_CONTEXT
 from aawm.sim.visit_histories import HISTORY_RULES, ideal
 from aawm.study.challenge import challenge_page
-from aawm.study.build import build_study
+from aawm.study.build import build_study, study_words
 from aawm.study.score import (
     person_outcomes, rating_outcomes, read_answers, read_key, score_answers, score_study, simulate_answers,
     write_answers,
 )
 from aawm.study.houses import house_items
 from aawm.study.tables import people_curves, people_scores
+from aawm.study.stimuli import balanced, task_items
 from aawm.tests.conftest import leave, note_requests
 from aawm.viz.player import asset
 from aawm.tests.study.test_handover import opened, press, warns
@@ -91,6 +92,26 @@ def test_houses_stop_where_methods_are_scored_and_no_further(study, houses):
     assert len({item.scenario for item in tested}) == 5 and 2 <= sum(item.truth for item in tested) <= 3
 
 
+def test_each_kind_of_evidence_adds_what_methods_are_told(study, tmp_path):
+    for evidence, notes in (("V", set()), ("V+A", {"hear"}), ("V+L", {"say"})):
+        build_study(study / "runs", tmp_path / evidence, "marple", trials=2, evidence=evidence)
+        assert {
+            name for item in content(tmp_path, evidence)["items"] for note in item["notes"] for name in note
+        } == notes
+    with pytest.raises(UsageError, match="is for marple"):
+        build_study(study / "trials", tmp_path / "goals", trials=2, evidence="V+A")
+
+
+def test_the_page_holds_no_future_and_no_truth(study):
+    for item in content(study)["items"]:
+        shapes = [shape for stage in item["stages"] for shape in stage["shapes"]]
+        steps = {len(shape[name]) for shape in shapes for name in ("x", "y", "turn") if isinstance(shape.get(name), list)}
+        assert steps == {item["context"]} or item["kind"] == "practice"
+        assert all(when < item["steps"] for shape in shapes for when, _ in shape.get("changes", ()))
+        assert "happened" not in item or item["kind"] == "practice"
+        assert not {"rows", "scenario", "behavior", "store_trial"} & set(item)
+
+
 @pytest.mark.parametrize("name", ["study", "pickups", "visits", "marple"])
 def test_the_page_loads_and_sends_nothing(study, name):
     text = (study / name / "index.html").read_text(encoding="utf-8")
@@ -154,6 +175,14 @@ def test_a_visit_is_played_again_in_a_browser(browser, study, tmp_path):
     page.wait_for_selector("text=What happened")
     assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows[0].replays") == 1
     page.close()
+
+
+def test_truths_and_scenarios_are_balanced(study):
+    test = trial_set(study / "trials", None)
+    chosen = balanced(task_items(test, "single_goal", test.first_inside()), 6, np.random.default_rng(3))
+    for values in ([item.truth for item in chosen], [item.scenario for item in chosen]):
+        counts = pd.Series(values).value_counts()
+        assert counts.max() - counts.min() <= 1
 
 
 def test_scores_are_those_computed_by_hand(key, study, tmp_path):
@@ -245,9 +274,11 @@ DAMAGES = {  # what is wrong with a file -> what is changed in its rows, and wha
     "no number": (lambda rows: [rows[0] | {"confidence": "nan"}, *rows[1:]], "confidence"),
     "another object": (lambda rows: [rows[0] | {"answer": "obj9"}, *rows[1:]], "answer"),
     "another trial": (lambda rows: [rows[0] | {"trial": "t999"}, *rows[1:]], "t999"),
+    "a row twice": (lambda rows: [rows[0], *rows], "stand there twice"),
     "not whole": (lambda rows: rows[:-1], "did not answer all"),
     "a formula for a name": (lambda rows: [row | {"participant": "=1+1"} for row in rows], "participant"),
     "no answers": (lambda rows: [row | {"row": ""} for row in rows], "no answers"),
+    "rows of another kind": (lambda rows: [*rows, rows[-1] | {"row": "anser"}], "anser"),
 }
 
 
@@ -273,13 +304,13 @@ def test_one_bad_file_stops_no_class(key, study, tmp_path, capsys):
     assert leave("study", "score", study / "study", *files, "--out", tmp_path / "people") == 0
     said = capsys.readouterr().out
     for words in (
-        "copy: the same answers as ann", "hasty: 100% of answers in less than 300 ms", "part did not answer all"
+        "copy: the same answers as ann", "hasty: 100% of answers in less than 300 ms", "part did not answer all", "of twice's answers stand there twice"
     ):
         assert words in said
     people = pd.read_csv(tmp_path / "people/people.csv", index_col="participant")
     assert people.included.to_dict() == {"ann": True, "copy": False, "hasty": False, "twice": True}
     assert people.median_rt["hasty"] == 3 and people.fast["ann"] == 0
-    assert pd.read_csv(tmp_path / "people/passed_over.csv").participant.tolist() == ["part"]
+    assert pd.read_csv(tmp_path / "people/passed_over.csv").participant.tolist() == ["part", "twice"]
 
 
 COMMENTS = {  # what somebody typed
@@ -343,10 +374,29 @@ def test_what_a_host_kept_after_each_answer_is_one_person(key, tmp_path):
     assert len(read_answers([part, *files], key, [])) == len(rows), "the run that is whole counts"
 
 
+def test_if_nobody_passes_every_reason_is_kept(study, key, tmp_path):
+    lazy = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name, seed, 0)) for seed, name in enumerate("abc")]
+    part = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, name)[:-1]) for name in "de"]
+    with pytest.raises(BadData, match="nobody can be scored: a: .*; b: .*; c: .*participant d did.*participant e did"):
+        score_study(study / "study", lazy + part, tmp_path / "people", [])
+    with pytest.raises(BadData, match="participant d did.*participant e did"):
+        score_study(study / "study", part, tmp_path / "people", [])
+
+
 def test_one_person_in_two_files_is_refused(key, tmp_path):
     files = [write_answers(tmp_path / f"{name}.csv", simulate_answers(key, "same", name)) for name in (1, 2)]
     with pytest.raises(BadData, match="two answers to t000"):
         read_answers(files, key)
+
+
+def test_a_translation_has_all_words(tmp_path):
+    words = study_words()
+    for wrong in (
+        {key: words[key] for key in list(words)[1:]}, words | {"more": "x"}, words | {"code": "no place"}
+    ):
+        (tmp_path / "words.json").write_text(json.dumps(wrong))
+        with pytest.raises(UsageError, match="words.json"):
+            study_words(tmp_path / "words.json")
 
 
 def test_a_consent_text_cannot_run_code(study, tmp_path):
@@ -443,6 +493,26 @@ def test_a_tap_on_the_slider_where_it_stands_counts(browser, study):
     page.locator("text=No change").tap()
     page.wait_for_function("() => Object.values(localStorage).some((text) => JSON.parse(text).rows.length === 2)")
     assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows.map((row) => row.answer)") == [50, 50]
+    page.close()
+
+
+def test_a_key_on_the_slider_where_it_stands_counts(browser, study):
+    page = opened(browser, (study / "marple/index.html").as_uri())
+    press(page, "I agree to take part")
+    page.locator(".study-next").first.click()
+    slider = page.locator(".study-sure input:not([disabled])")
+    slider.focus()
+    page.keyboard.press("Tab")
+    slider.focus()
+    assert page.locator(".study-next").is_disabled(), "nothing is said yet"
+    page.keyboard.press("Home")
+    page.locator(".study-next:not([disabled])").click()
+    slider.wait_for()
+    slider.focus()
+    page.keyboard.press("Home")  # it stands at 0 already, so it sends no `input`
+    page.locator(".study-next:not([disabled])").click()
+    page.wait_for_function("() => JSON.parse(Object.values(localStorage)[0]).rows.length === 2")
+    assert page.evaluate("() => JSON.parse(Object.values(localStorage)[0]).rows.map((row) => row.answer)") == [0, 0]
     page.close()
 
 
