@@ -13,6 +13,7 @@ __all__ = ['EXIT_CODES', 'app', 'Scheduler', 'SETS', 'SkipBad', 'Offset', 'Final
 # %% ../nbs/90_cli.ipynb #caccb6ba
 from functools import partial
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
@@ -698,8 +699,8 @@ def new_benchmark(name: Annotated[str, typer.Argument(help="Of the folder to wri
     "Begin a benchmark of your own: a module, a subject that learns, a manifest and two notebooks that run, in a new folder."
     from aawm.files import resolve, write_text
 
-    if not re.fullmatch("[a-z][a-z0-9_]*", name) or name == "learner" or name in sys.stdlib_module_names:
-        raise UsageError(f"{name!r} cannot name a module; take lowercase letters, digits and underscores, and no module of Python's")
+    if not re.fullmatch("[a-z][a-z0-9_]*", name) or name == "learner" or importlib.util.find_spec(name):
+        raise UsageError(f"{name!r} cannot name a module; take lowercase letters, digits and underscores, and no name that can be imported")
     if Path(name).exists():
         raise UsageError(f"{name} is there already; choose another name")
     for file in sorted(resolve("nbs/pipeline/walkers").glob("*.*")):

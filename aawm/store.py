@@ -418,6 +418,8 @@ def open_store(
 def refuse_other_settings(path: str | Path, theirs: dict, ours: dict) -> None:
     "Raise `Refused` with the differences between the settings of what lies at a path and those asked for, if there are any."
     names = sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name))
+    if names == ["maker"]:
+        raise Refused(f"{path} was made by other code than today's; delete it to make it again, or choose another folder")
     if names:
         differences = "; ".join(f"{name}: {theirs.get(name)!r} there, {ours.get(name)!r} asked for" for name in names)
         raise Refused(f"{path} was made with other settings ({differences}); use these or choose another folder")

@@ -298,6 +298,7 @@ def plan_table(
     guesses = estimates_of(manifest, values)
     rows = []
     for job in chosen_jobs(plan(values, manifest), only):
+        check_parameters(job.notebook, job.parameters)
         known = read_json(stamp_path(job), {}).get("seconds")
         seconds = guessed_time(job.name, guesses) if known is None else known
         source = None if seconds != seconds else "estimated" if known is None else "measured"

@@ -139,6 +139,17 @@ def test_a_second_paper_has_its_own_manifest_folders_and_rules(repository, monke
     assert left.value.code == 2 and "did you mean 'other'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change, said", [({"need": ["draw"]}, "jobs.figure.need|figure.need is not a known field"), ({"needs": ["drw"]}, "did you mean 'draw'"), ({"outputs": "sum.csv"}, "outputs")])
+def test_a_manifest_with_a_mistake_in_a_job_is_refused(repository, change, said):
+    file = repository / "nbs/paper/paper.yaml"
+    manifest = yaml.safe_load(file.read_text())
+    manifest["jobs"]["figure"] |= change
+    file.write_text(yaml.safe_dump(manifest, sort_keys=False))
+    with pytest.raises(AawmError, match=said) as fault:
+        plan_table("small")
+    assert "\n" not in str(fault.value)
+
+
 def test_a_job_that_is_done_is_not_run_again(repository):
     values = runs.profile_values("small")
     job = runs.plan(values)[0]
