@@ -25,8 +25,6 @@ def figure_choices(
     found = {}
     for name, entry in manifest["jobs"].items():
         if name.startswith("figure"):
-            if missing := sorted({"notebook", "parameters"} - set(entry)):
-                raise BadData(f"{paper}: the job {name} has no {missing[0]}; add it to the manifest")
             parts = {key: entry[key] for key in ("notebook", "parameters")}
             for choice in combinations(fill(entry.get("each", {}), values), paper_rules(manifest)):
                 found["-".join(map(str, choice.values())) or name] = fill(parts, values | choice)

@@ -333,9 +333,9 @@ def test_changed_code_of_an_outside_manifest_makes_its_jobs_anew(tmp_path, monke
     for word in ("nowhere", "nowhere.py"):
         with pytest.raises(BadData, match="as code"):
             code_part_digest(word, None)
-    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb, parameters: {}}}\n")
+    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb, parameters: {}, code: [], outputs: []}}\n")
     assert list(figure_choices(str(tmp_path / "paper.yaml"))) == ["figure"]
-    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb}}\n")
+    (tmp_path / "paper.yaml").write_text("profiles: {quick: {a: 1}}\njobs: {figure: {notebook: a.ipynb, code: [], outputs: []}}\n")
     with pytest.raises(BadData, match="parameters"):
         figure_choices(str(tmp_path / "paper.yaml"))
 
