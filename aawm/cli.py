@@ -659,7 +659,9 @@ def reproduce(
         table = runs.plan_table(profile, changes, paper, tuple(only or ()), name)
         typer.echo(table.fillna("not known").to_string(index=False))
         rest = table[~table.done.astype(bool)]
-        typer.echo(f"{len(rest)} of {len(table)} jobs to do, about {rest.seconds.sum() / 60:.0f} min of one worker, measured or estimated")
+        count = rest.seconds.isna().sum()
+        words = f"about {rest.seconds.sum() / 60:.0f} min of one worker, measured or estimated" + f"; {count} not known" * bool(count)
+        typer.echo(f"{len(rest)} of {len(table)} jobs to do, {words}")
         return
     folder = runs.reproduce(profile, changes, workers, scheduler, progress, paper, tuple(only or ()), name)
     typer.echo(f"figures in {folder}")

@@ -107,6 +107,7 @@ def connect(
     patience: float = 10.0,  # s that a running scheduler is looked for
 ) -> "Client":
     "Connect to workers of this machine, of a running scheduler, or of SLURM jobs, which are submitted here."
+    check_scheduler(scheduler)
     import dask
     from dask.distributed import Client, LocalCluster
 
@@ -144,7 +145,7 @@ def connect(
         return Client(cluster)
     try:
         return Client(scheduler, timeout=patience)
-    except (AssertionError, OSError, ValueError) as fault:  # the first of a name without a port
+    except (OSError, ValueError) as fault:
         raise EnvironmentProblem(
             f"no dask scheduler answers at {scheduler!r}; give an address like tcp://host:8786, `slurm`, or a cluster's file (.yaml)"
         ) from fault

@@ -221,7 +221,7 @@ def generate(
     UsageError
         For a number out of range, or a folder whose trials were made with other settings.
     EnvironmentProblem
-        Where the folder cannot be written, or a worker was lost.
+        Where the folder cannot be written, or a worker was lost twice.
     """
     from aawm.sim import FIDELITIES, SIMULATOR_SETTINGS
 
