@@ -26,7 +26,7 @@ def figure_choices(
     for name, entry in manifest["jobs"].items():
         if name.startswith("figure"):
             parts = {key: entry[key] for key in ("notebook", "parameters")}
-            for choice in combinations(fill(entry.get("each", {}), values), paper_rules(manifest)):
+            for choice in combinations(fill(entry["each"], values), paper_rules(manifest)):
                 found["-".join(map(str, choice.values())) or name] = fill(parts, values | choice)
     return found
 

@@ -62,12 +62,13 @@ def read_paper(
         raise BadData(f"cannot read the manifest: {fault}") from fault
     if not isinstance(manifest, dict) or not {"profiles", "jobs"} <= set(manifest):
         raise BadData(f"{path} is no manifest: it needs `profiles` and `jobs`")
-    for kind, entry in in_form(manifest["jobs"], dict[str, JobEntry], path).items():
-        for need in entry.needs:
-            check_name(need, manifest["jobs"], f"need of the job {kind!r}")
+    jobs = {kind: dict(entry) for kind, entry in in_form(manifest["jobs"], dict[str, JobEntry], path).items()}
+    for kind, entry in jobs.items():
+        for need in entry["needs"]:
+            check_name(need, jobs, f"need of the job {kind!r}")
     code = [str(resolve(path.parent / str(file))) for file in manifest.get("code", [])]
     use_code(code)
-    return FOLDERS | {"packages": list(PACKAGES)} | manifest | {"code": code}
+    return FOLDERS | {"packages": list(PACKAGES)} | manifest | {"jobs": jobs, "code": code}
 
 
 def paper_rules(
@@ -236,27 +237,26 @@ def plan(
     chosen: dict[str, tuple[str, dict]] = {}
     digests: dict[str, str] = {}
     for kind, entry in manifest["jobs"].items():
-        if not fill(entry.get("when", True), values):
+        if not fill(entry["when"], values):
             continue
-        for choice in combinations(fill(entry.get("each", {}), values), rules):
+        for choice in combinations(fill(entry["each"], values), rules):
             known = values | choice | getattr(rules, "named", dict)(**choice)
             filled = fill({k: entry[k] for k in ("notebook", "parameters", "outputs")}, known)
             name = " ".join([kind, *map(str, choice.values())])
             needs = tuple(
                 other
                 for other, (other_kind, other_choice) in chosen.items()
-                if other_kind in entry.get("needs", ()) and all(choice.get(k, v) == v for k, v in other_choice.items())
+                if other_kind in entry["needs"] and all(choice.get(k, v) == v for k, v in other_choice.items())
             )
             code = fill(entry["code"], known)
             digests |= {part: code_part_digest(part, rules) for part in code if part not in digests}
-            code = {part: digests[part] for part in code}
             key = digest(
                 [
-                    filled, code, notebook_digest(filled["notebook"]), versions(packages),
+                    filled, {part: digests[part] for part in code}, notebook_digest(filled["notebook"]), versions(packages),
                     [jobs[other].key for other in needs], *(sorted(values["own_code"].values()) if "own_code" in values else [])
                 ]
             )
-            folder, executed = fill([manifest["data"], entry.get("executed", "")], known)
+            folder, executed = fill([manifest["data"], entry["executed"]], known)
             jobs[name] = Job(
                 name, filled["notebook"], filled["parameters"], tuple(filled["outputs"]), needs, key, folder,
                 executed, packages

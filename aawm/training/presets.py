@@ -87,7 +87,7 @@ LAPTOP: dict[str, tuple] = {
     ),
     "transformer": (
         {"width": 96, "layers": 3, "heads": 4, "reach": 16, "relations": True},
-        dataclasses.replace(LAPTOP_TRAINING, steps=3600, window=32, at_pickups=0.9, learning_rate=2e-3),
+        dataclasses.replace(LAPTOP_TRAINING, steps=14_400, window=32, at_pickups=0.9, learning_rate=2e-3),
     ),
     "sgnet": ({"hidden_size": 96, "chunks": 4, "relations": True}, dataclasses.replace(LAPTOP_TRAINING, steps=3600, clip=10.0)),
     "event_transformer": LAPTOP_EVENT,
