@@ -295,7 +295,7 @@ def count_sentence(
     total = len(table[table.pair_type != CROSSED].drop_duplicates(ROW_KEYS))
     names = [name for name in ("ideal", *MARKED) if name in set(table.observer) and name != "untrained"]
     counts = [f"{observer_label(name)} {above_rules(table, name).above_rules.sum()}" for name in names]
-    return f"Above chance and above every rule without goals, of {total} {what}: {', '.join(counts) or 'nobody'}."
+    return f"Of {total} {what}, above chance and every rule without goals: {', '.join(counts) or 'nobody'}."
 
 # %% ../../nbs/infant/18_figures.ipynb #8dfd79a8
 def draw_accuracy(
@@ -325,7 +325,7 @@ def draw_accuracy(
     left.axis("off")
 
     best = rows.merge(table[table.observer.isin(SHORTCUTS)].groupby(ROW_KEYS, as_index=False).accuracy.max())
-    right.plot(100 * best.accuracy, best.place, "|", color="#7A7A7A", markersize=12, markeredgewidth=2, label="best rule", zorder=2)
+    right.plot(100 * best.accuracy, best.place, "|", color="#7A7A7A", markersize=14, markeredgewidth=2, label="best rule", zorder=6)
     noise = rows.merge(scores[scores.observer == "untrained"].groupby(ROW_KEYS).accuracy.agg(["min", "max"]).reset_index())
     if len(noise):
         width = 100 * (noise["max"] - noise["min"])

@@ -74,4 +74,4 @@ def test_the_count_stands_beside_what_can_be_reached():
     noise = scored(set=sets, observer=["untrained"] * 3, accuracy=[0.95] * 3, low=[0.9] * 3, window=["motion"] * 3)
     table = pd.concat([best, own, rule, noise])
     assert above_rules(table, "bayesian").above_rules.tolist() == [True, False, False]
-    assert count_sentence(table, "endings") == "Above chance and above every rule without goals, of 3 endings: Ideal 2, Bayesian 1."
+    assert count_sentence(table, "endings") == "Of 3 endings, above chance and every rule without goals: Ideal 2, Bayesian 1."
