@@ -21,6 +21,7 @@ import pandas as pd
 from ..errors import UsageError
 from .intervals import metric_counts
 from .released import RELEASED
+from .scores import BIN
 from aawm.ledger import (
     FAILS, HOLDS, NOT_TESTED, UNDECIDED, Absent, Claim, Evidence, Finding, Estimate, above, below, entering, exactly,
     most, ratio,
@@ -138,7 +139,8 @@ class PaperEvidence(Evidence):
         for place, (first, last) in enumerate(spans):
             sums = both[place].rename(columns={"sum": "hits", "number": "of"}).astype(float)
             sums = sums.div(sums["of"], axis=0) if len(spans) > 1 else sums
-            name = f"{curve.replace('_', ' ')} at {first}" + (f" to {last}" if last > first else "")
+            begin = first if curve.startswith("loss") else first - BIN + 1  # a point of the others is the mean of a bin
+            name = f"{curve.replace('_', ' ')} at {begin}" + (f" to {last}" if last > begin else "")
             mean = ratio(f"{name} {short}", model, sums.reset_index(), share=False)
             if mean is not None:
                 if mean.seeds > 1:

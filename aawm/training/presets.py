@@ -225,7 +225,7 @@ def beside_released(
     for model in models:
         row: dict[str, str | int] = {"model": model}
         for prefix, name, variant in (("", "laptop", "corrected"), ("released ", "paper", "published")):
-            settings, training = preset_settings(name, model)
+            settings, training = preset_settings(name, model, variant)
             with torch.device("meta"):
                 network = build(model, variant, **settings)
             row[f"{prefix}windows"] = training.steps * training.batch
