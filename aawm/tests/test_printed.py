@@ -189,7 +189,7 @@ def test_a_wrong_line_is_noticed(line):
 
 
 PAGES = {page: [line for text in cells for line in lines_of(text)] for page, cells in texts().items()}
-SHEETS = {page: lines for page, lines in PAGES.items() if lines and page != "nbs/index.ipynb"}
+SHEETS = {page: lines for page, lines in PAGES.items() if lines and not page.startswith(("nbs/index", "nbs/studies"))}  # studies take hours
 SHEETS |= {"aawm --help": [line for verb, lines in helps().items() if verb.count(" ") == 1 for line in lines]}
 SHEETS |= {
     f"aawm {wing} --help": [line for verb, lines in helps().items() if verb.startswith(f"aawm {wing} ") for line in lines]
