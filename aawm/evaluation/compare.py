@@ -108,9 +108,9 @@ def difference(
             for metric in metrics:
                 if (counted := counted_by(rows, task, metric)) is not None:
                     parts.setdefault((task, target, metric), []).append(counted)
-        if curves is not None and len(curves):
+        if curves is not None and len(curves) and (curves.model == model).any():
             rows = outcomes_of(curves, model).query("curve == 'ade'").rename(columns={"sum": "hits", "number": "of"})
-            rows = rows[~rows.groupby(["seed", "trial"]).hits.transform(lambda sums: np.isinf(sums).any())]
+            rows = rows[rows.groupby(["seed", "trial"]).hits.transform("max").astype(float) < np.inf]
             for metric, here in (("ade", rows), ("fde", rows[rows.step == rows.step.max()])):
                 if len(here):
                     parts.setdefault(("error_by_step", "all", metric), []).append(here[["seed", "trial", "hits", "of"]].astype(float))

@@ -47,6 +47,15 @@ GIVEN = {
     "--split all --tasks single_goal,multi_goal; done",
     "aawm play data/trials --trial 12": "aawm train rssm_discrete data/trials data/runs/rssm --preset smoke --steps 2",
     "aawm evaluate mine.py": "cp trained.py mine.py",
+    "aawm --code hider.py --code hidden.py": "aawm --code hider.py generate trials --scenario hider_static --trials 24",
+    "aawm compare data/evaluations/mine data": "rm -r data/evaluations/mine && aawm evaluate mine.py:Trained data/trials data/evaluations/mine",
+    "aawm compare 'data/evaluations/mine-*'": "for k in 0 1; do for name in mine longer; do aawm evaluate sgnet@$k data/test "
+    "data/evaluations/$name-$k --split all --tasks single_goal; done; done",
+    "aawm compare data/runs/mine": "aawm train oracle data/trials data/runs/mine --preset smoke --steps 2",
+    "aawm view data/evaluations/mine data/runs/mine": "rm -r data/evaluations/mine && aawm evaluate data/runs/mine data/test "
+    "data/evaluations/mine --split all --tasks single_goal",
+    "aawm view data/evaluations/mine data/evaluations/sgnet": "rm -r data/evaluations/sgnet && aawm evaluate sgnet data/test "
+    "data/evaluations/sgnet --split all --tasks single_goal",
     "aawm figure fig3 --profile laptop": "mkdir data/laptop && cp -r data/test data/laptop && for model in event_transformer sgnet; "
     "do aawm evaluate $model data/test data/laptop/evaluations/$model --split all --scoring published; done",
     "aawm infant import BIB": f"mkdir -p BIB/preference && cp {FIXTURES}/infant/*.gz BIB/preference",
@@ -85,7 +94,8 @@ class Trained:
 
 OWN = {
     "glide.py": source("models/10_your_own_model.ipynb"), "trained.py": TRAINED, "answer.py": ANSWER, "model.py": ANSWER,
-    "program.py": PROGRAM
+    "program.py": PROGRAM, "hider.py": source("guides/01_a_new_behavior.ipynb"), "hidden.py": source("guides/02_a_new_event_rule.ipynb"),
+    "hiding.py": source("guides/03_a_new_evaluation.ipynb")
 }
 
 
@@ -136,7 +146,7 @@ def test_the_readme_is_short_and_its_pictures_have_few_words():
 def helps(command=None, name: str = "aawm") -> dict[str, list[str]]:
     "The examples of every verb's help."
     command = command or WHOLE
-    found = {name: re.findall(r"(?:(?<=Example: )|(?<=Examples: )|(?<=; ))aawm [^;]+", command.epilog or "")}
+    found = {name: re.findall(r"(?:(?<=Example: )|(?<=Examples: )|(?<=; ))aawm [^;(]+", command.epilog or "")}
     for verb, inner in getattr(command, "commands", {}).items():
         found |= helps(inner, f"{name} {verb}")
     return {verb: examples for verb, examples in found.items() if examples}
@@ -220,6 +230,7 @@ def typed(lines: list[str], folder: Path, path: Path, clone: bool) -> list[str]:
             continue
         before = [given.pop(start) for start in list(given) if line.startswith(start)]
         line = line.replace("make ", "make --dry-run ", 1) if line.startswith("make ") else line
+        line += " --trials 36" if line.endswith("--set visits") else ""
         line += " --no-open" if line.startswith("aawm play") and "--save" not in line else ""
         for one in (*before, line):
             said = subprocess.run(["bash", "-c", one], cwd=folder, env=environment, capture_output=True, text=True)
